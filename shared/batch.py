@@ -1,0 +1,63 @@
+"""A batch: what one step of training or translation sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from shared.padded import Padded
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Any subset of fields is legal; one sentence may stand in it in several tokenisations.
+
+    Attributes:
+        fields: "speech" (B, N) float waveform at 16 kHz, "source", "target", "transcript" (B, L) int64 tokens, ...
+        languages: language codes of the rows per side, for example ``{"source": ["en", "en"], "target": ["de", "fr"]}``.
+        ids: the row ids, for messages and for putting outputs back in order.
+        stream: the name of the stream that the rows came from.
+        group: what all rows have in common if the stream groups them (a language pair, a domain), else None.
+
+    """
+
+    fields: dict[str, Padded]
+    languages: dict[str, list[str]] = field(default_factory=dict)
+    ids: list[str] = field(default_factory=list)
+    stream: str = ""
+    group: str | None = None
+
+    def __post_init__(self) -> None:
+        sizes = {name: len(padded) for name, padded in self.fields.items()}
+        sizes |= {f"languages[{side}]": len(codes) for side, codes in self.languages.items()}
+        if self.ids:
+            sizes["ids"] = len(self.ids)
+        if len(set(sizes.values())) > 1:
+            raise ValueError(f"the parts of a batch differ in their number of rows: {sizes}")
+
+    def __len__(self) -> int:
+        """Return the number of rows, B."""
+        return len(next(iter(self.fields.values()))) if self.fields else len(self.ids)
+
+    def __getitem__(self, name: str) -> Padded:
+        """Return a field; a missing one is an error that names those that are there."""
+        if name not in self.fields:
+            raise KeyError(f"stream {self.stream!r} has no field {name!r}, only {sorted(self.fields)}")
+        return self.fields[name]
+
+    def __contains__(self, name: str) -> bool:
+        """Tell whether a field is there."""
+        return name in self.fields
+
+    def to(self, device: torch.device | str, non_blocking: bool = True) -> Batch:
+        """Copy all fields to a device."""
+        return replace(self, fields={name: padded.to(device, non_blocking) for name, padded in self.fields.items()})
+
+    def pin_memory(self) -> Batch:
+        """Pin all fields (called by torch's DataLoader)."""
+        return replace(self, fields={name: padded.pin_memory() for name, padded in self.fields.items()})
+
+    def with_fields(self, **fields: Padded) -> Batch:
+        """Return a batch with some fields added or replaced."""
+        return replace(self, fields=self.fields | fields)

@@ -1,0 +1,88 @@
+"""What search knows of a model: encode, start, step; and what it gives back: hypotheses.
+
+Legend: B sentences, K beams, P prefix, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from shared.batch import Batch
+from shared.padded import Padded
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What an encoder hands to a decoder.
+
+    Attributes:
+        memories: what the decoder attends to, by name: "source" (B, S, D), and for some systems "bert", "memory", ...
+        extras: other tensors whose first dimension is B (states for a second objective, predicted lengths, ...).
+
+    """
+
+    memories: dict[str, Padded]
+    extras: dict[str, Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Return the number of sentences, B."""
+        return len(next(iter(self.memories.values()))) if self.memories else len(next(iter(self.extras.values())))
+
+    def select(self, rows: Tensor) -> Encoding:
+        """Take rows (R,) int64 of everything in it, with repetition if asked."""
+        return Encoding(
+            {name: memory.select(rows) for name, memory in self.memories.items()},
+            {name: extra.index_select(0, rows) for name, extra in self.extras.items()},
+        )
+
+
+class State(Protocol):
+    """A decoder's state for B x K rows (the K beams of a sentence stand side by side); opaque to search."""
+
+    def reorder(self, index: Tensor) -> State:
+        """Take rows: ``index`` (B' x K,) int64 keeps whole sentences together, so that row i of a sentence's K rows
+        continues some row of the same sentence; sentences may be left out (B' <= B), never mixed."""
+        ...
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """An autoregressive system, as greedy and beam search see it."""
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Encode the inputs of a batch."""
+        ...
+
+    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> State:
+        """Return the state before the next token, for B x ``beams`` rows.
+
+        Args:
+            encoding: of B sentences; it is never repeated per beam, so that memories are stored and attended once.
+            prefix: (B, P) tokens already consumed, equally long in all rows, or None for none.
+            beams: K.
+
+        """
+        ...
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Consume one token per row, (B x K,) int64; return the logits (B x K, V) of the next one, and the state."""
+        ...
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """One output of search.
+
+    Attributes:
+        tokens: the generated ids, without the forced start, with the end symbol if it was reached.
+        score: what search ranked by (a log-probability, normalised as the search says).
+        texts: detokenised outputs by name: {"translation": ...}, {"transcript": ...}, or both.
+
+    """
+
+    tokens: list[int]
+    score: float
+    texts: dict[str, str] = field(default_factory=dict)

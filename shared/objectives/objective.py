@@ -1,0 +1,79 @@
+"""What a phase of training minimises: an Objective, which returns a Loss made of Terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+
+from shared.batch import Batch
+
+if TYPE_CHECKING:
+    from shared.system import System
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of a loss, as a sum, so that it can be normalised over the whole global batch.
+
+    Attributes:
+        sum: scalar tensor with gradient: the loss summed over the part's own units.
+        count: scalar tensor: how many units (tokens, sentences, frames) were summed over.
+        weight: the part's factor in the total.
+
+    """
+
+    sum: Tensor
+    count: Tensor
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The parts of a loss by name; parts whose weight is 0 are only reported."""
+
+    parts: dict[str, Term]
+
+    def total(self, counts: dict[str, Tensor] | None = None) -> Tensor:
+        """Add up weight * sum / count over the parts.
+
+        Args:
+            counts: global counts that replace the parts' own (of all ranks and all accumulated batches).
+
+        """
+        total = None
+        for name, term in self.parts.items():
+            if term.weight == 0:
+                continue
+            count = (counts or {}).get(name, term.count)
+            part = term.weight * term.sum / count.clamp(min=1)
+            total = part if total is None else total + part
+        if total is None:
+            raise ValueError(f"no part of the loss has a weight other than 0: {sorted(self.parts)}")
+        return total
+
+
+class Objective(nn.Module):
+    """Owns what it trains. DDP wraps it whole; its ``state_dict`` is what a checkpoint holds.
+
+    Subclasses implement ``forward`` and ``counts``; ``self.system`` is what phases after training work with.
+    """
+
+    system: System
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Change a batch before the forward pass, without gradient and in eval mode (for example back-translate)."""
+        return batch
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the ``count`` of each part that ``forward(batch)`` will return, from the batch alone.
+
+        The loop adds these up over the accumulated batches and over all ranks before the first backward pass, so that
+        each part is normalised by its own global count, whatever the way the work was divided.
+        """
+        raise TypeError(f"{type(self).__name__} does not define counts(batch)")
+
+    def forward(self, batch: Batch) -> Loss:
+        """Return the loss of one (prepared) batch, on whatever device the batch is."""
+        raise TypeError(f"{type(self).__name__} does not define forward(batch)")

@@ -1,0 +1,115 @@
+"""Padded sequences: values and their true lengths, carried together everywhere.
+
+Legend: B batch, L length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Padded:
+    """A batch of sequences of unequal length.
+
+    Attributes:
+        values: (B, L, ...); what stands beyond a row's length is padding and carries no meaning.
+        lengths: (B,) int64, on the same device as ``values``; every length is at most L.
+
+    """
+
+    values: Tensor
+    lengths: Tensor
+
+    def __post_init__(self) -> None:
+        if self.lengths.dim() != 1 or self.lengths.shape[0] != self.values.shape[0]:
+            raise ValueError(
+                f"lengths of shape {tuple(self.lengths.shape)} do not fit values of shape {tuple(self.values.shape)}"
+            )
+        if self.lengths.dtype != torch.int64:
+            raise TypeError(f"lengths must be int64, not {self.lengths.dtype}")
+
+    @classmethod
+    def from_sequences(cls, sequences: Sequence[Tensor], padding: float = 0) -> Padded:
+        """Pad tensors of shape (L_i, ...) with ``padding`` to the longest of them."""
+        lengths = torch.tensor([len(sequence) for sequence in sequences], dtype=torch.int64)
+        values = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True, padding_value=padding)
+        return cls(values, lengths)
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """(B, L) bool, True where a position is real."""
+        positions = torch.arange(self.values.shape[1], device=self.lengths.device)
+        return positions[None, :] < self.lengths[:, None]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the values live."""
+        return self.values.device
+
+    def __len__(self) -> int:
+        """Return the number of sequences, B."""
+        return self.values.shape[0]
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Padded:
+        """Copy to a device."""
+        return Padded(
+            self.values.to(device, non_blocking=non_blocking), self.lengths.to(device, non_blocking=non_blocking)
+        )
+
+    def pin_memory(self) -> Padded:
+        """Pin both tensors, so that a copy to the device need not wait."""
+        return Padded(self.values.pin_memory(), self.lengths.pin_memory())
+
+    def select(self, rows: Tensor) -> Padded:
+        """Take rows (R,) int64, with repetition if asked; L stays."""
+        return Padded(self.values.index_select(0, rows), self.lengths.index_select(0, rows))
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Padded:
+        """Replace the values by ``function(values)``, which keeps B and L."""
+        return Padded(function(self.values), self.lengths)
+
+    def rows(self) -> list[Tensor]:
+        """Return the sequences without their padding, each (L_i, ...)."""
+        return [row[:length] for row, length in zip(self.values, self.lengths.tolist(), strict=True)]
+
+    @staticmethod
+    def concatenate(parts: Sequence[Padded]) -> tuple[Padded, list[Tensor]]:
+        """Join sequences end to end, row by row, with all padding moved to the end.
+
+        Returns:
+            The joined sequences (B, L_1 + ... + L_n, ...) and, for each part, the (B, L_i) int64 positions at which
+            its elements now stand (see :meth:`split`); positions of padding elements point behind the row's length.
+
+        """
+        total = sum(part.values.shape[1] for part in parts)
+        lengths = torch.stack([part.lengths for part in parts]).sum(0)
+        start = torch.zeros_like(lengths)
+        spare = lengths.clone()  # where padding goes: behind everything real
+        segments = []
+        for part in parts:
+            offsets = torch.arange(part.values.shape[1], device=part.device)[None, :]
+            behind = (offsets - part.lengths[:, None]) + spare[:, None]
+            segments.append(torch.where(part.mask, start[:, None] + offsets, behind))
+            start = start + part.lengths
+            spare = spare + part.values.shape[1] - part.lengths
+        target = torch.cat(segments, dim=1)
+        values = torch.cat([part.values for part in parts], dim=1)
+        index = target.reshape(*target.shape, *[1] * (values.dim() - 2)).expand_as(values)
+        joined = torch.zeros_like(values).scatter(1, index, values)
+        assert joined.shape[1] == total
+        return Padded(joined, lengths), segments
+
+    def split(self, segments: Sequence[Tensor], lengths: Sequence[Tensor]) -> list[Padded]:
+        """Undo :meth:`concatenate`: the parts at ``segments``, with their ``lengths``."""
+        parts = []
+        for segment, length in zip(segments, lengths, strict=True):
+            index = segment.reshape(*segment.shape, *[1] * (self.values.dim() - 2))
+            index = index.expand(*segment.shape, *self.values.shape[2:])
+            parts.append(Padded(self.values.gather(1, index), length))
+        return parts
