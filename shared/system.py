@@ -183,7 +183,7 @@ class System(Described, nn.Module):
         """Write the model folder; an existing one is replaced only when the new one is complete."""
         with replaced_folder(Path(folder)) as temporary:
             self.save_description(temporary)
-            save_file(_contiguous(self.state_dict()), temporary / "model.safetensors")
+            save_file(contiguous(self.state_dict()), temporary / "model.safetensors")
 
     def save_description(self, folder: Path) -> None:
         """Write ``config.json`` and the tokenizer files into a folder."""
@@ -231,7 +231,7 @@ class System(Described, nn.Module):
         return system
 
 
-def _contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Copy tensors that share memory (tied embeddings) apart, which is what the file format asks for."""
     seen: set[int] = set()
     result = {}

@@ -1,0 +1,195 @@
+"""The ``dragoman`` command. Nothing heavy is imported before a command runs, so that ``--help`` is instant.
+
+Exit codes: 0 done; 1 something is wrong with the data or the run (or it was stopped); 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from shared.errors import DataError, UsageError
+
+app = typer.Typer(
+    name="dragoman",
+    help="Speech-and-text translation: prepare corpora, run recipes, translate, evaluate.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps")]
+Precision = Annotated[str, typer.Option(help="auto, fp32, bf16")]
+Beam = Annotated[int, typer.Option(help="width of the beam; 1 is greedy search")]
+LengthPenalty = Annotated[float, typer.Option(help="scores are divided by length to this power")]
+BatchSize = Annotated[int, typer.Option(help="inputs translated at a time; does not change the output")]
+
+
+@app.command(context_settings=OPEN)
+def prepare(
+    context: typer.Context,
+    corpus: Annotated[str, typer.Argument(help="mustc, covost2, moses, tsv, almanac, or one that a package registers")],
+    root: Annotated[Path, typer.Option(help="folder of the corpus")],
+    out: Annotated[Path | None, typer.Option(help="folder for the manifests (almanac needs none)")] = None,
+    workers: Annotated[int, typer.Option(help="processes; 0: one per core")] = 0,
+) -> None:
+    """Check a corpus and turn it into manifests; other options go to its reader (--source-language fr ...)."""
+    from shared.preparing import prepare_corpus
+
+    prepare_corpus(corpus, root=root, out=out, workers=workers, arguments=context.args)
+
+
+@app.command(context_settings=OPEN)
+def run(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
+    restart: Annotated[list[str] | None, typer.Option(help="a phase to do again from the start")] = None,
+    until: Annotated[str | None, typer.Option(help="the last phase to run")] = None,
+) -> None:
+    """Run a recipe: finished phases are skipped, an interrupted one goes on. --key value overrides its keys."""
+    from shared.recipe import Recipe
+    from shared.running import log_to_terminal, recipe_overrides, run_recipe
+
+    log_to_terminal()
+    loaded = Recipe.load(recipe, recipe_overrides(context.args))
+    run_recipe(loaded, restart=restart or [], until=until, command=" ".join(["dragoman", *sys.argv[1:]]))
+
+
+@app.command()
+def translate(
+    model: Annotated[Path, typer.Argument(help="a model folder")],
+    inputs: Annotated[list[Path] | None, typer.Argument(help="text files, or sound files and folders of them")] = None,
+    source_language: Annotated[str | None, typer.Option("--source-language", "--from")] = None,
+    target_language: Annotated[str | None, typer.Option("--target-language", "--to")] = None,
+    beam: Beam = 5,
+    length_penalty: LengthPenalty = 1.0,
+    n_best: Annotated[int, typer.Option(help="print so many hypotheses of each input, with scores")] = 1,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    precision: Precision = "auto",
+) -> None:
+    """Translate text (files or standard input, a line each) or sound files; prints a line per input, in order."""
+    from shared.translating import translate_inputs
+
+    translate_inputs(
+        model,
+        inputs or [],
+        languages=(source_language, target_language),
+        beam=beam,
+        length_penalty=length_penalty,
+        n_best=n_best,
+        batch_size=batch_size,
+        device=device,
+        precision=precision,
+    )
+
+
+@app.command()
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="a model folder")],
+    manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
+    metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer")] = "bleu,chrf,ter",
+    out: Annotated[Path | None, typer.Option(help="folder for hypotheses and results.jsonl")] = None,
+    beam: Beam = 5,
+    length_penalty: LengthPenalty = 1.0,
+    batch_size: BatchSize = 32,
+    device: Device = "auto",
+    precision: Precision = "auto",
+    limit: Annotated[int, typer.Option(help="only the first so many rows; 0: all")] = 0,
+) -> None:
+    """Translate manifests with a model and score the output, exactly as recipes do."""
+    from shared.translating import evaluate_manifests
+
+    evaluate_manifests(
+        model,
+        manifests,
+        metrics=metrics.split(","),
+        out=out,
+        beam=beam,
+        length_penalty=length_penalty,
+        batch_size=batch_size,
+        device=device,
+        precision=precision,
+        limit=limit,
+    )
+
+
+@app.command()
+def score(
+    hypotheses: Annotated[Path, typer.Argument(help="a line per hypothesis")],
+    references: Annotated[list[Path], typer.Argument(help="a line per reference; several files: several references")],
+    language: Annotated[str, typer.Option(help="code of the language, which decides the tokenizer")],
+    metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer")] = "bleu,chrf,ter",
+) -> None:
+    """Score a file of hypotheses against references, with signatures."""
+    from shared.translating import score_files
+
+    score_files(hypotheses, references, language, metrics.split(","))
+
+
+@app.command()
+def recipes() -> None:
+    """List the installed recipes."""
+    from shared.recipe import Recipe
+
+    listed = Recipe.list()
+    width = max(len(name) for name, _ in listed)
+    for name, line in listed:
+        print(f"{name:{width}}  {line}")
+
+
+@app.command()
+def results(
+    runs: Annotated[list[Path], typer.Argument(help="output folders of runs")],
+    into: Annotated[Path, typer.Option(help="folder whose results.jsonl and RESULTS.md are brought up to date")],
+) -> None:
+    """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
+    from shared.evaluation.results import collect
+
+    collect(runs, into)
+
+
+@app.command()
+def demo(
+    folder: Annotated[Path, typer.Option(help="where everything goes")] = Path("demo"),
+) -> None:
+    """Make a small corpus, train a speech translator on it, score it, and translate a sound file."""
+    from shared.demo import run_demo
+    from shared.running import log_to_terminal
+
+    log_to_terminal()
+    run_demo(folder)
+
+
+def main() -> None:
+    """Run the command; errors that a user can mend are one line."""
+    try:
+        code = app(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except UsageError as error:
+        _complain(error, 2)
+    except DataError as error:
+        _complain(error, 1)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except (KeyboardInterrupt, click.Abort):
+        print("dragoman: stopped", file=sys.stderr)
+        sys.exit(1)
+
+
+def _complain(error: Exception, code: int) -> None:
+    print("dragoman: error: " + " ".join(str(error).split()), file=sys.stderr)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

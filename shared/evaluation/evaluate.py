@@ -1,0 +1,104 @@
+"""Translating a manifest and scoring the result: the one path that validation, tests and the command share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError
+from shared.evaluation.alarms import Alarm, find_alarms
+from shared.evaluation.scores import Score, score
+from shared.files import replaced_file
+from shared.generator import Hypothesis
+from shared.progress import progress_bar
+from shared.system import Search, System
+from shared.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a system made of a manifest, in the manifest's order.
+
+    Attributes:
+        hypotheses: the best hypothesis of every row.
+        references: the reference texts.
+        sources: the source texts ("" where a row has none).
+        scores: the metrics that were asked for.
+        alarms: what looks wrong with the outputs as a whole.
+
+    """
+
+    ids: list[str]
+    hypotheses: list[str]
+    references: list[str]
+    sources: list[str]
+    scores: list[Score]
+    alarms: list[Alarm]
+
+    def write(self, path: Path) -> None:
+        """Write a table (TSV) of ids, hypotheses, references and sources."""
+        with replaced_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write("id\thypothesis\treference\tsource\n")
+            for row in zip(self.ids, self.hypotheses, self.references, self.sources, strict=True):
+                file.write("\t".join(" ".join(text.split()) for text in row) + "\n")
+
+
+@torch.inference_mode()
+def translate_manifest(
+    system: System, manifest: Manifest, *, search: Search, budget: Budget, workspace: Workspace
+) -> list[list[Hypothesis]]:
+    """Translate every row of a manifest; nothing is filtered out, and the manifest's order is kept."""
+    results: list[list[Hypothesis] | None] = [None] * len(manifest)
+    was_training = system.training
+    system.eval()
+    with progress_bar(enabled=workspace.show_progress) as bar:
+        task = bar.add_task("translating", total=len(manifest), status="")
+        for batch, rows in Loader.evaluation(manifest, system.inputs, budget, workspace.workers):
+            with workspace.autocast():
+                found = system.translate_batch(batch.to(system.device), search)
+            for row, hypotheses in zip(rows, found, strict=True):
+                results[row] = hypotheses
+            bar.advance(task, len(rows))
+    system.train(was_training)
+    missing = sum(result is None for result in results)
+    if missing:
+        raise DataError(f"{manifest.path}: {missing} of {len(manifest)} rows were not translated")
+    return [result for result in results if result is not None]
+
+
+def evaluate_system(
+    system: System,
+    manifest: Manifest,
+    *,
+    search: Search,
+    budget: Budget,
+    metrics: list[str],
+    workspace: Workspace,
+) -> Evaluation:
+    """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
+
+    Raises:
+        DataError: if a row has no reference, naming the row.
+
+    """
+    name, column = system.output_name, system.output.column
+    found = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
+    hypotheses = [best[0].texts[name] for best in found]
+    ids, references, sources, languages = [], [], [], set()
+    for row in (manifest[i] for i in range(len(manifest))):
+        if row[column] is None:
+            raise DataError(f"{manifest.path}: row {row['id']!r} has no {column} to score against")
+        ids.append(row["id"])
+        references.append(row[column])
+        sources.append(row["source_text"] or "")
+        languages.add(row[f"{system.output.side}_language"])
+    if len(languages) > 1:
+        raise DataError(f"{manifest.path}: holds references in {sorted(languages)}; score one language at a time")
+    scores = score(hypotheses, references, languages.pop(), metrics)
+    alarms = find_alarms(hypotheses, sources)
+    return Evaluation(ids, hypotheses, references, sources, scores, alarms)

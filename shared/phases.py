@@ -1,0 +1,239 @@
+"""The phases around training: prepare a corpus, train a tokenizer, average checkpoints, evaluate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from shared.corpus.manifest import Manifest
+from shared.corpus.prepare import Corpus, prepare, render
+from shared.corpus.stream import Budget
+from shared.errors import DataError, UsageError
+from shared.evaluation.evaluate import evaluate_system
+from shared.evaluation.results import commit, hardware, record
+from shared.files import replaced_file
+from shared.progress import progress_bar
+from shared.system import Search, System, load_exactly
+from shared.tokenizer import balanced, train_sentencepiece
+from shared.training.checkpoints import Checkpoint, best, list_checkpoints
+from shared.training.distributed import barrier, join
+from shared.workspace import Phase, Stopwatch, Workspace
+
+
+class Prepare(Phase):
+    """Turn corpora on disk into manifests, ``<out>/<pair>/<split>.arrow``; what is there and unchanged stays.
+
+    Args:
+        corpora: readers (see mt/corpora and st/corpora).
+        out: the folder for the manifests; several recipes may share it.
+
+    """
+
+    def __init__(self, *, corpora: list[Corpus], out: str) -> None:
+        self.corpora, self.out = corpora, Path(out)
+
+    def outputs(self) -> list[Path]:
+        """Name the folder of the manifests."""
+        return [self.out]
+
+    def run(self, workspace: Workspace) -> None:
+        """Prepare every corpus and log its table."""
+        join(workspace)
+        if workspace.main:
+            for corpus in self.corpora:
+                with progress_bar(enabled=workspace.show_progress) as bar:
+                    task = bar.add_task(f"{corpus.name} {corpus.folder}", total=None, status="")
+
+                    def show(done: int, total: int, task: object = task, bar: object = bar) -> None:
+                        bar.update(task, completed=done, total=total)  # type: ignore[attr-defined]
+
+                    reports = prepare(corpus, self.out, progress=show)
+                workspace.log.info("%s %s\n%s", corpus.name, corpus.folder, render(reports))
+        barrier(workspace)
+
+
+class TrainTokenizer(Phase):
+    """Train a SentencePiece model on text columns of manifests; writes ``tokenizer.model``.
+
+    Args:
+        manifests: where the text comes from.
+        columns: the columns to read: "source_text", "target_text".
+        kind: "unigram", "bpe" or "char".
+        size: how many pieces; fewer if the text does not have so many.
+        alpha: languages are sampled in proportion to their share to this power (1: as they are, 0: equally often).
+        coverage: the share of characters that become pieces of their own; the rest is spelled in bytes.
+        limit: use at most so many sentences.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        manifests: list[str],
+        columns: list[str],
+        kind: str = "unigram",
+        size: int = 8000,
+        alpha: float = 1.0,
+        coverage: float = 1.0,
+        limit: int = 5_000_000,
+    ) -> None:
+        unknown = [column for column in columns if column not in ("source_text", "target_text")]
+        if unknown or not columns:
+            raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
+        self.manifests, self.columns = list(manifests), list(columns)
+        self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
+
+    def run(self, workspace: Workspace) -> None:
+        """Train, unless the model is there."""
+        join(workspace)
+        out = workspace.folder / "tokenizer.model"
+        if workspace.main:
+            texts: dict[str, list[str]] = {}
+            for language, text in self._texts():
+                texts.setdefault(language, []).append(text)
+            if not texts:
+                raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
+            mixed = balanced(texts, alpha=self.alpha, seed=workspace.seed_for("tokenizer"), limit=self.limit)
+            train_sentencepiece(mixed, out, kind=self.kind, size=self.size, coverage=self.coverage)
+        barrier(workspace)
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        for path in self.manifests:
+            manifest = Manifest.open(path)
+            for column in self.columns:
+                languages = manifest.column(column.replace("_text", "_language"))
+                for language, text in zip(languages, manifest.column(column), strict=True):
+                    if text:
+                        yield language, text
+
+
+class Average(Phase):
+    """Average the parameters of checkpoints into a model folder (``model/``).
+
+    Args:
+        fit: the folder of a Fit phase.
+        last: average so many of the newest checkpoints, or
+        best: so many of the best by the validation score.
+
+    """
+
+    def __init__(self, *, fit: str, last: int = 0, best: int = 0) -> None:
+        if (last > 0) == (best > 0):
+            raise UsageError(f"give either last or best, not last {last} and best {best}")
+        self.fit, self.last, self.best = Path(fit), last, best
+
+    def run(self, workspace: Workspace) -> None:
+        """Average, and note in ``model/averaged.json`` what went in."""
+        join(workspace)
+        if workspace.main:
+            found = list_checkpoints(self.fit / "checkpoints")
+            chosen = best(found)[: self.best] if self.best else found[-self.last :]
+            if not chosen:
+                raise DataError(f"{self.fit / 'checkpoints'}: no checkpoint to average")
+            wanted = self.best or self.last
+            if len(chosen) < wanted:
+                workspace.log.warning("%s: %d checkpoints where %d were asked for", self.fit, len(chosen), wanted)
+            system = System.from_description(self.fit / "system")
+            load_exactly(system, average(chosen), str(self.fit / "checkpoints"))
+            system.save(workspace.folder / "model")
+            rule = f"best {len(chosen)}" if self.best else f"last {len(chosen)}"
+            note = {"averaging": rule, "updates": [c.update for c in chosen], "scores": [c.score for c in chosen]}
+            with replaced_file(workspace.folder / "model" / "averaged.json") as temporary:
+                temporary.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+            workspace.log.info("%s: %s of updates %s", workspace.phase, rule, ", ".join(map(str, note["updates"])))
+        barrier(workspace)
+
+
+def average(checkpoints: list[Checkpoint]) -> dict[str, torch.Tensor]:
+    """Return the mean of the system's tensors over checkpoints, computed in float64."""
+    sums: dict[str, torch.Tensor] = {}
+    types: dict[str, torch.dtype] = {}
+    for checkpoint in checkpoints:
+        for name, tensor in checkpoint.tensors().items():
+            if name.startswith("system."):
+                short = name.removeprefix("system.")
+                types[short] = tensor.dtype
+                sums[short] = sums[short] + tensor.double() if short in sums else tensor.double()
+    return {name: (total / len(checkpoints)).to(types[name]) for name, total in sums.items()}
+
+
+class Evaluate(Phase):
+    """Translate test manifests with a model folder and score the output.
+
+    Writes ``<split>.tsv`` (hypotheses, references) and a line per score to ``results.jsonl`` of the run's folder.
+
+    Args:
+        model: a model folder.
+        manifests: the tests.
+        search: how to translate.
+        budget: how large a batch may be.
+        metrics: "bleu", "chrf", "ter", "wer", "cer".
+
+    """
+
+    def __init__(
+        self, *, model: str, manifests: list[str], search: Search, budget: Budget, metrics: list[str]
+    ) -> None:
+        self.model, self.manifests = Path(model), [Path(path) for path in manifests]
+        self.search, self.budget, self.metrics = search, budget, list(metrics)
+
+    def run(self, workspace: Workspace) -> None:
+        """Evaluate on every manifest."""
+        join(workspace)
+        if workspace.main:
+            system = System.load(self.model, workspace.device)
+            for path in self.manifests:
+                self._run(system, path, workspace)
+        barrier(workspace)
+
+    def _run(self, system: System, path: Path, workspace: Workspace) -> None:
+        stopwatch = Stopwatch()
+        manifest = Manifest.open(path)
+        if workspace.debug:
+            manifest = manifest.select(range(min(2, len(manifest))))
+        evaluation = evaluate_system(
+            system,
+            manifest,
+            search=self.search,
+            budget=self.budget,
+            metrics=self.metrics,
+            workspace=workspace,
+        )
+        split = f"{path.parent.name}/{path.stem}"
+        evaluation.write(workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
+        for alarm in evaluation.alarms:
+            workspace.log.warning("%s: %s", split, alarm)
+        averaged = self.model / "averaged.json"
+        rule = json.loads(averaged.read_text(encoding="utf-8"))["averaging"] if averaged.is_file() else "none"
+        for score in evaluation.scores:
+            workspace.log.info("%s: %s %.2f  (%s)", split, score.name, score.value, score.signature)
+            row = {
+                "recipe": workspace.recipe,
+                "phase": workspace.phase,
+                "split": split,
+                "metric": score.name,
+                "value": round(score.value, 2),
+                "signature": score.signature,
+                "lines": score.lines,
+                "corpus": manifest.fingerprint[:12],
+                "averaging": rule,
+                "search": getattr(self.search, "arguments", {}),
+                "seed": workspace.seed,
+                "hardware": hardware(workspace.device),
+                "training_minutes": round(training_minutes(workspace.output), 1),
+                "evaluation_minutes": round(stopwatch.seconds / 60, 2),
+                "command": workspace.command,
+                "commit": commit(),
+            }
+            record(workspace.output / "results.jsonl", row)
+
+
+def training_minutes(output: Path) -> float:
+    """Return the minutes that the finished phases of a run took together."""
+    seconds = 0.0
+    for file in (output / "state").glob("*.json"):
+        seconds += float(json.loads(file.read_text(encoding="utf-8")).get("seconds", 0.0))
+    return seconds / 60

@@ -1,0 +1,88 @@
+"""``dragoman prepare``: finds a corpus reader by name and gives it the options of the command line."""
+
+from __future__ import annotations
+
+import inspect
+from importlib.metadata import entry_points
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from shared.corpus.prepare import prepare, render
+from shared.errors import UsageError
+from shared.progress import progress_bar
+from shared.running import log_to_terminal, recipe_overrides
+
+
+def corpus_class(name: str) -> type:
+    """Return the reader that a package registered under ``dragoman.corpora``."""
+    known = {entry.name: entry for entry in entry_points(group="dragoman.corpora")}
+    if name not in known:
+        raise UsageError(f"no corpus {name!r}; there are {', '.join(sorted(known))}")
+    found: type = known[name].load()
+    return found
+
+
+def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arguments: list[str]) -> None:
+    """Prepare a corpus; languages given as lists (``--source-language fr,es``) make one direction each."""
+    log_to_terminal()
+    kind = corpus_class(name)
+    options = _options(kind, recipe_overrides(arguments))
+    if hasattr(kind, "write"):  # a corpus that is made, not read
+        with progress_bar(enabled=True) as bar:
+            task = bar.add_task(name, total=None, status="")
+            kind(root=str(root), workers=workers, **options).write(
+                progress=lambda done, total: bar.update(task, completed=done, total=total)
+            )
+        print(f"{root}: written")
+        return
+    if out is None:
+        raise UsageError(f"prepare {name}: --out is missing")
+    several = [key for key, value in options.items() if key.endswith("_language") and isinstance(value, list)]
+    for choice in product(*(options[key] for key in several)):
+        corpus = kind(root=str(root), **options | dict(zip(several, choice, strict=True)))
+        with progress_bar(enabled=True) as bar:
+            task = bar.add_task(f"{name} {corpus.folder}", total=None, status="")
+            reports = prepare(
+                corpus,
+                out,
+                workers=workers,
+                progress=lambda done, total, task=task, bar=bar: bar.update(task, completed=done, total=total),
+            )
+        print(f"{name} {corpus.folder}\n{render(reports)}")
+
+
+def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
+    """Turn the strings of the command line into what the constructor's annotations ask for."""
+    parameters = inspect.signature(kind).parameters
+    options: dict[str, Any] = {}
+    for key, text in given.items():
+        if key not in parameters or key in ("root", "workers"):
+            known = ", ".join("--" + name.replace("_", "-") for name in parameters if name not in ("root", "workers"))
+            raise UsageError(f"--{key.replace('_', '-')} is not an option of {kind.__name__}, which has {known}")
+        annotation = str(parameters[key].annotation)
+        if "dict[" in annotation:
+            options[key] = dict(_pair(item, key) for item in text.split(","))
+        elif "list[list" in annotation:
+            options[key] = [item.split("-") for item in text.split(",")]
+        elif "list[" in annotation or (key.endswith("_language") and "," in text):
+            options[key] = text.split(",")
+        elif annotation.startswith("int"):
+            options[key] = _whole(text, key)
+        else:
+            options[key] = text
+    return options
+
+
+def _pair(item: str, key: str) -> tuple[str, int]:
+    name, equals, number = item.partition("=")
+    if not equals:
+        raise UsageError(f"--{key}: {item!r} is not NAME=NUMBER")
+    return name, _whole(number, key)
+
+
+def _whole(text: str, key: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UsageError(f"--{key}: {text!r} is not a whole number") from error

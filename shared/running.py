@@ -1,0 +1,147 @@
+"""Running a recipe: its phases in order, the finished ones skipped, the interrupted one resumed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.errors import UsageError
+from shared.files import replaced_file
+from shared.recipe import Recipe
+from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
+
+
+def run_recipe(
+    recipe: Recipe, *, restart: Sequence[str] = (), until: str | None = None, command: str = ""
+) -> Workspace:
+    """Run the phases of a recipe in its output folder.
+
+    A phase is skipped if it finished with the same fingerprint (its resolved keys and those of the phases it reads
+    from), resumed if it was interrupted, and refused if its keys have changed since it started.
+
+    Args:
+        recipe: a loaded recipe.
+        restart: phases whose work is thrown away first; so is that of the phases which read from them.
+        until: the last phase to run.
+        command: how the run was started, for the record.
+
+    Raises:
+        UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
+
+    """
+    recipe.check()
+    names = recipe.phases
+    for name in [*restart, *([until] if until else [])]:
+        if name not in names:
+            raise UsageError(f"{recipe.source}: no phase {name!r}; its phases are {', '.join(names)}")
+    workspace = Workspace(
+        output=Path(recipe.value("output_folder")),
+        seed=recipe.value("seed"),
+        command=command,
+        recipe=recipe.name,
+        **{key: recipe.options[key] for key in ("device", "precision", "compile", "debug", "noprogressbar", "workers")},
+    )
+    with workspace.locked():
+        if workspace.main:
+            with replaced_file(workspace.output / "recipe.yaml") as temporary:
+                temporary.write_text(recipe.text(), encoding="utf-8")
+        done: dict[str, tuple[str, list[str]]] = {}  # phase -> fingerprint, places it wrote to
+        for name in names[: names.index(until) + 1] if until else names:
+            _run_phase(recipe, workspace, name, done, list(restart))
+    return workspace
+
+
+def _run_phase(
+    recipe: Recipe, workspace: Workspace, name: str, done: dict[str, tuple[str, list[str]]], restart: list[str]
+) -> None:
+    import torch
+
+    plain = recipe.plain(name)
+    read = [
+        earlier
+        for earlier, (_, places) in done.items()
+        if any(_inside(text, place) for text in strings(plain) for place in places)
+    ]
+    mark = fingerprint(plain, {earlier: done[earlier][0] for earlier in read}, recipe.value("output_folder"))
+    record = PhaseRecord(workspace.output, name)
+    state = record.read()
+    workspace.phase = name
+    if name in restart or any(earlier in restart for earlier in read):
+        if name not in restart:
+            restart.append(name)
+        if workspace.main:
+            shutil.rmtree(workspace.folder, ignore_errors=True)
+        state = {}
+    if state and state["fingerprint"] != mark:
+        raise UsageError(
+            f"{workspace.output}: phase {name!r} was started with other keys than the recipe now has; "
+            f"use --restart {name} to do it again, or another --output_folder"
+        )
+    torch.manual_seed(workspace.seed_for(name))
+    if state.get("status") == "finished":
+        workspace.log.info("%s: done before", name)
+        done[name] = (mark, [str(workspace.folder), *state["outputs"]])
+        return
+    workspace.log.info("%s: %s", name, "going on" if state else "starting")
+    stopwatch = Stopwatch()
+    phase: Phase = recipe.build(name)
+    outputs = [str(path) for path in phase.outputs()]
+    before = float(state.get("seconds", 0.0))
+    if workspace.main:
+        record.write(status="running", fingerprint=mark, outputs=outputs, seconds=before)
+    try:
+        phase.run(workspace)
+    finally:
+        seconds = before + stopwatch.seconds
+        if workspace.main:
+            record.write(status="running", fingerprint=mark, outputs=outputs, seconds=seconds)
+    if workspace.main:
+        record.write(status="finished", fingerprint=mark, outputs=outputs, seconds=seconds)
+    workspace.log.info("%s: done in %.0f s", name, seconds)
+    done[name] = (mark, [str(workspace.folder), *outputs])
+
+
+def _inside(text: str, place: str) -> bool:
+    text, place = os.path.normpath(text), os.path.normpath(place)
+    return text == place or text.startswith(place + os.sep)
+
+
+def log_to_terminal() -> None:
+    """Send the log to standard error, through rich, so that lines and progress bars do not overwrite each other."""
+    from rich.logging import RichHandler
+
+    from shared.progress import console
+
+    logger = logging.getLogger("dragoman")
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    if not any(isinstance(handler, RichHandler) for handler in logger.handlers):
+        handler = RichHandler(console=console(), show_path=False, show_level=False, log_time_format="[%H:%M:%S]")
+        logger.addHandler(handler)
+
+
+def recipe_overrides(arguments: Sequence[str]) -> dict[str, Any]:
+    """Read ``--key value`` and ``--key=value`` pairs from a command line.
+
+    Raises:
+        UsageError: for an argument that is not part of such a pair.
+
+    """
+    overrides: dict[str, Any] = {}
+    rest = list(arguments)
+    while rest:
+        key = rest.pop(0)
+        if not key.startswith("--") or key == "--":
+            raise UsageError(f"{key!r} stands where a --key was expected")
+        name, equals, value = key[2:].partition("=")
+        if not equals:
+            if rest and not rest[0].startswith("--"):
+                value = rest.pop(0)
+            else:
+                value = "true"  # a switch: --debug
+        overrides[name.replace("-", "_")] = value
+    return overrides

@@ -1,0 +1,125 @@
+"""Training checkpoints: complete or absent, the last and the best ones kept.
+
+A checkpoint is a folder ``checkpoints/00012000/`` with
+
+    objective.safetensors   every tensor of the objective
+    training.pt             optimiser, random states, position in the data; read back without running anything
+    meta.json               update, epoch, validation scores
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from shared.errors import DataError, UsageError
+from shared.files import replaced_folder
+from shared.system import contiguous, load_exactly
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint on disk."""
+
+    folder: Path
+    update: int
+    score: float | None
+
+    def meta(self) -> dict[str, Any]:
+        """Return what ``meta.json`` says."""
+        return _read_meta(self.folder)
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the objective's tensors."""
+        file = self.folder / "objective.safetensors"
+        try:
+            return load_file(file)
+        except (FileNotFoundError, SafetensorError, OSError) as error:
+            raise DataError(f"{file}: not a readable weights file ({error})") from error
+
+    def training(self) -> dict[str, Any]:
+        """Return the optimiser's state, the random states and the position in the data."""
+        file = self.folder / "training.pt"
+        try:
+            return dict(torch.load(file, map_location="cpu", weights_only=True))
+        except Exception as error:  # torch raises many kinds for a damaged or a hostile file
+            raise DataError(f"{file}: not a readable training state ({str(error).splitlines()[0]})") from error
+
+
+class Checkpoints:
+    """The checkpoints of one Fit.
+
+    Args:
+        keep_last: how many of the newest to keep.
+        keep_best: how many of the best by the validation score to keep.
+        every: updates between two checkpoints; validation writes one as well.
+
+    """
+
+    def __init__(self, *, keep_last: int = 1, keep_best: int = 5, every: int = 1000) -> None:
+        if keep_last < 1 or keep_best < 0 or every < 1:
+            raise UsageError(f"need keep_last >= 1, keep_best >= 0, every >= 1; not {keep_last}, {keep_best}, {every}")
+        self.keep_last, self.keep_best, self.every = keep_last, keep_best, every
+
+    def save(self, folder: Path, objective: nn.Module, training: dict[str, Any], meta: dict[str, Any]) -> None:
+        """Write a checkpoint below ``folder``, then delete those that need not be kept.
+
+        Args:
+            folder: where the checkpoints of the phase stand.
+            objective: whose tensors are kept.
+            training: plain data and tensors that ``Checkpoint.training`` gives back.
+            meta: ``update``, ``score`` (higher is better, or None), and anything else that JSON can hold.
+
+        Raises:
+            DataError: if the disk is full or cannot be written; the checkpoints already there stay as they are.
+
+        """
+        place = folder / f"{meta['update']:08d}"
+        try:
+            with replaced_folder(place) as temporary:
+                save_file(contiguous(objective.state_dict()), temporary / "objective.safetensors")
+                torch.save(training, temporary / "training.pt")
+                (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+        except (OSError, SafetensorError, RuntimeError) as error:
+            raise DataError(f"{place}: the checkpoint could not be written ({error}); the one before stands") from error
+        found = list_checkpoints(folder)
+        kept = {c.update for c in found[-self.keep_last :]} | {c.update for c in best(found)[: self.keep_best]}
+        for checkpoint in found:
+            if checkpoint.update not in kept:
+                shutil.rmtree(checkpoint.folder)
+
+
+def list_checkpoints(folder: Path) -> list[Checkpoint]:
+    """Return the complete checkpoints below a folder, oldest first."""
+    found = []
+    for place in sorted(folder.glob("[0-9]*")):
+        meta = _read_meta(place)
+        found.append(Checkpoint(place, int(meta["update"]), meta["score"]))
+    return found
+
+
+def best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+    """Return those with a score, best first; among equals the later one comes first."""
+    scored = [c for c in checkpoints if c.score is not None]
+    return sorted(scored, key=lambda c: (c.score, c.update), reverse=True)
+
+
+def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
+    """Load a checkpoint's tensors into the objective that wrote them."""
+    load_exactly(objective, checkpoint.tensors(), str(checkpoint.folder / "objective.safetensors"))
+
+
+def _read_meta(folder: Path) -> dict[str, Any]:
+    file = folder / "meta.json"
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{file}: not a readable checkpoint description ({error})") from error

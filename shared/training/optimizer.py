@@ -1,0 +1,86 @@
+"""The optimiser of a phase: fused Adam(W), with learning-rate multipliers per group of parameters."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import Tensor, nn
+
+from shared.errors import UsageError
+
+
+class Adam:
+    """Settings of torch's fused AdamW; with ``weight_decay: 0`` it is Adam.
+
+    Args:
+        betas: decay rates of the two moments.
+        eps: added to the root of the second moment.
+        weight_decay: decoupled decay, times the learning rate.
+        multipliers: regular expression -> factor on the learning rate of the parameters whose whole name it matches;
+            the first match counts. A factor of 0 freezes, without changing the graph.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        betas: list[float] | None = None,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        multipliers: dict[str, float] | None = None,
+    ) -> None:
+        self.betas = tuple(betas or (0.9, 0.98))
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise UsageError(f"betas must be two numbers in [0, 1), not {betas}")
+        self.eps, self.weight_decay = eps, weight_decay
+        self.multipliers = dict(multipliers or {})
+
+    def build(self, module: nn.Module) -> torch.optim.AdamW:
+        """Make the optimiser for a module's parameters.
+
+        Raises:
+            UsageError: if a pattern of ``multipliers`` matches no parameter.
+
+        """
+        groups: dict[float, list[nn.Parameter]] = {}
+        unused = set(self.multipliers)
+        for name, parameter in module.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            matching = [pattern for pattern in self.multipliers if re.fullmatch(pattern, name)]
+            unused -= set(matching)
+            groups.setdefault(self.multipliers[matching[0]] if matching else 1.0, []).append(parameter)
+        if unused:
+            raise UsageError(f"multipliers: {sorted(unused)[0]!r} matches the name of no parameter")
+        return torch.optim.AdamW(
+            [{"params": parameters, "multiplier": multiplier} for multiplier, parameters in groups.items()],
+            lr=0.0,
+            betas=self.betas,
+            eps=self.eps,
+            weight_decay=self.weight_decay,
+            fused=True,
+        )
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give every group its multiple of a learning rate."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group["multiplier"]
+
+
+def step_if_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> Tensor:
+    """Update the parameters, or on the device itself leave everything as it was if the gradient norm is not finite.
+
+    Args:
+        optimizer: a fused one, which honours ``found_inf``.
+        norm: the gradient norm, a scalar.
+
+    Returns:
+        A scalar tensor: 1.0 if the update was skipped, else 0.0; reading it is left to the caller, who need not wait.
+
+    """
+    skipped = (~torch.isfinite(norm)).float()
+    optimizer.found_inf = skipped  # type: ignore[attr-defined]
+    optimizer.step()
+    return skipped

@@ -1,0 +1,106 @@
+"""Learning rates as functions of the number of updates done."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from shared.errors import UsageError
+
+
+class Schedule(Protocol):
+    """A learning rate for every update."""
+
+    def __call__(self, update: int) -> float:
+        """Return the learning rate of update 1, 2, ..."""
+        ...
+
+
+class InverseSquareRoot:
+    """Linear warm-up, then decay with 1/sqrt(update) (Vaswani et al. 2017, section 5.3; fairseq's ``inverse_sqrt``).
+
+    Args:
+        peak: the learning rate at the end of the warm-up.
+        warmup: updates of warm-up.
+        initial: the learning rate before the first update.
+
+    """
+
+    def __init__(self, *, peak: float, warmup: int, initial: float = 0.0) -> None:
+        if peak <= 0 or warmup < 1:
+            raise UsageError(f"peak must be above 0 and warmup at least 1, not {peak} and {warmup}")
+        self.peak, self.warmup, self.initial = peak, warmup, initial
+
+    def __call__(self, update: int) -> float:
+        """Return the learning rate of an update."""
+        if update < self.warmup:
+            return self.initial + (self.peak - self.initial) * update / self.warmup
+        return float(self.peak * (self.warmup / update) ** 0.5)
+
+
+class Linear:
+    """Linear warm-up to ``peak``, then linear decay to ``final`` at ``total`` updates."""
+
+    def __init__(self, *, peak: float, total: int, warmup: int = 0, final: float = 0.0) -> None:
+        if peak <= 0 or not 0 <= warmup < total:
+            raise UsageError(f"need peak > 0 and 0 <= warmup < total, not peak {peak}, warmup {warmup}, total {total}")
+        self.peak, self.total, self.warmup, self.final = peak, total, warmup, final
+
+    def __call__(self, update: int) -> float:
+        """Return the learning rate of an update."""
+        if update < self.warmup:
+            return self.peak * update / self.warmup
+        share = min(1.0, (update - self.warmup) / (self.total - self.warmup))
+        return self.peak + (self.final - self.peak) * share
+
+
+class TriStage:
+    """Linear warm-up, constant, exponential decay (Park et al. 2019, section 3.2; fairseq's ``tri_stage``).
+
+    Args:
+        peak: the learning rate of the middle stage.
+        total: updates in all.
+        shares: what the three stages take of ``total``; they add up to 1.
+        initial_scale: the first learning rate as a share of the peak.
+        final_scale: the last one as a share of the peak.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        peak: float,
+        total: int,
+        shares: list[float],
+        initial_scale: float = 0.01,
+        final_scale: float = 0.01,
+    ) -> None:
+        if len(shares) != 3 or abs(sum(shares) - 1) > 1e-6 or min(shares) < 0:
+            raise UsageError(f"shares must be three numbers that add up to 1, not {shares}")
+        if peak <= 0 or total < 1:
+            raise UsageError(f"peak must be above 0 and total at least 1, not {peak} and {total}")
+        self.peak, self.total = peak, total
+        self.initial_scale, self.final_scale = initial_scale, final_scale
+        self.warmup, self.hold = int(total * shares[0]), int(total * shares[1])
+        self.decay = total - self.warmup - self.hold
+
+    def __call__(self, update: int) -> float:
+        """Return the learning rate of an update."""
+        if update < self.warmup:
+            return self.peak * (self.initial_scale + (1 - self.initial_scale) * update / self.warmup)
+        if update < self.warmup + self.hold or self.decay == 0:
+            return self.peak
+        share = min(1.0, (update - self.warmup - self.hold) / self.decay)
+        return float(self.peak * self.final_scale**share)
+
+
+class Constant:
+    """The same learning rate throughout, after an optional linear warm-up."""
+
+    def __init__(self, *, peak: float, warmup: int = 0) -> None:
+        if peak <= 0 or warmup < 0:
+            raise UsageError(f"peak must be above 0 and warmup not below 0, not {peak} and {warmup}")
+        self.peak, self.warmup = peak, warmup
+
+    def __call__(self, update: int) -> float:
+        """Return the learning rate of an update."""
+        return self.peak * min(1.0, update / self.warmup) if self.warmup else self.peak

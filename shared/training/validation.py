@@ -1,0 +1,121 @@
+"""Validation during training: the loss on held-out data, and its translations scored exactly as the test will be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget, Stream
+from shared.errors import UsageError
+from shared.evaluation.evaluate import evaluate_system
+from shared.objectives.objective import Objective
+from shared.system import Search
+from shared.training.checkpoints import Checkpoint
+from shared.workspace import Workspace
+
+LOWER_IS_BETTER = {"loss", "wer", "cer", "ter"}
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The scores of one validation; ``score`` is the metric that checkpoints are ranked by, higher is better."""
+
+    values: dict[str, float]
+    score: float
+
+    def __str__(self) -> str:
+        """Return the scores on one line."""
+        return ", ".join(f"{name} {value:.3f}" if name == "loss" else f"{name} {value:.1f}" for name, value in self.values.items())
+
+
+class Validation:
+    """Validate on a manifest.
+
+    Args:
+        manifest: the held-out data.
+        budget: how large a batch may be.
+        search: how to translate, or None to compute the loss only.
+        metrics: scores of the translations: "bleu", "chrf", "ter", "wer", "cer".
+        metric: what checkpoints are ranked by: "loss" or one of ``metrics``.
+        every: updates between validations.
+        first: the first update at which to validate.
+        patience: stop after so many validations without a better score; 0 never stops.
+        limit: use only the first so many rows (0: all of them).
+
+    """
+
+    def __init__(
+        self,
+        *,
+        manifest: str,
+        budget: Budget,
+        search: Search | None = None,
+        metrics: list[str] | None = None,
+        metric: str = "loss",
+        every: int = 1000,
+        first: int = 0,
+        patience: int = 0,
+        limit: int = 0,
+    ) -> None:
+        metrics = list(metrics or [])
+        if metrics and search is None:
+            raise UsageError(f"metrics {metrics} need a search")
+        if metric != "loss" and metric not in metrics:
+            raise UsageError(f"metric must be loss or one of metrics {metrics}, not {metric!r}")
+        if every < 1 or patience < 0 or limit < 0:
+            raise UsageError(f"need every >= 1, patience >= 0, limit >= 0, not {every}, {patience}, {limit}")
+        self.manifest, self.budget, self.search = manifest, budget, search
+        self.metrics, self.metric = metrics, metric
+        self.every, self.first, self.patience, self.limit = every, first, patience, limit
+
+    def due(self, update: int) -> bool:
+        """Tell whether to validate after an update."""
+        return update >= self.first and update % self.every == 0
+
+    def out_of_patience(self, earlier: list[Checkpoint], update: int, score: float) -> bool:
+        """Tell whether the best score (``earlier`` comes best first) lies ``patience`` validations back."""
+        if not earlier or earlier[0].score is None or score > earlier[0].score:
+            return False
+        return update - earlier[0].update >= self.patience * self.every
+
+    def run(self, objective: Objective, stream: Stream, workspace: Workspace) -> Validated:
+        """Compute the loss with the stream's fields, translate, score."""
+        manifest = Manifest.open(self.manifest)
+        limit = 2 if workspace.debug else self.limit
+        if limit:
+            manifest = manifest.select(range(min(limit, len(manifest))))
+        objective.eval()
+        values = {"loss": self._loss(objective, stream, manifest, workspace)}
+        if self.search is not None:
+            evaluation = evaluate_system(
+                objective.system,
+                manifest,
+                search=self.search,
+                budget=self.budget,
+                metrics=self.metrics,
+                workspace=workspace,
+            )
+            values |= {score.name: score.value for score in evaluation.scores}
+            for alarm in evaluation.alarms:
+                workspace.log.warning("%s: %s", workspace.phase, alarm)
+        objective.train()
+        score = values[self.metric]
+        return Validated(values, -score if self.metric in LOWER_IS_BETTER else score)
+
+    def _loss(self, objective: Objective, stream: Stream, manifest: Manifest, workspace: Workspace) -> float:
+        fields = {name: field.evaluating() for name, field in stream.fields.items()}
+        sums: dict[str, torch.Tensor] = {}
+        counts: dict[str, torch.Tensor] = {}
+        weights: dict[str, float] = {}
+        with torch.inference_mode():
+            for batch, _ in Loader.evaluation(manifest, fields, self.budget, workspace.workers):
+                with workspace.autocast():
+                    loss = objective(objective.prepare(batch.to(workspace.device)))
+                for name, term in loss.parts.items():
+                    sums[name] = sums.get(name, 0.0) + term.sum.double()
+                    counts[name] = counts.get(name, 0) + term.count
+                    weights[name] = term.weight
+        return sum(weights[name] * float(sums[name]) / max(1.0, float(counts[name])) for name in sums)

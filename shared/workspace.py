@@ -1,0 +1,210 @@
+"""Where a run happens: its folder, device, precision, log and random seed; and what a phase of a run is."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import logging
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, ContextManager
+
+from shared.errors import DataError, UsageError
+from shared.files import replaced_file
+
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+class Phase(ABC):
+    """One step of a recipe: reads artefacts of earlier phases from disk, writes its own.
+
+    A phase is built only when its turn comes, so that what it opens (tokenizers, models) exists by then. It writes
+    into ``workspace.folder`` and nowhere else, unless it names other ``outputs``.
+    """
+
+    @abstractmethod
+    def run(self, workspace: Workspace) -> None:
+        """Do the work; called again after an interruption, it goes on from what is already there."""
+
+    def outputs(self) -> list[Path]:
+        """Return the places outside the run's folder that the phase writes to."""
+        return []
+
+
+@dataclass
+class Workspace:
+    """What phases know of the run that they are part of.
+
+    Attributes:
+        output: the folder of the whole run.
+        seed: every random choice is derived from it.
+        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
+        compile: compile the layers (torch.compile).
+        debug: do two updates and two batches of everything, to see that a recipe runs.
+        noprogressbar: log lines instead of a progress bar.
+        workers: processes that read data beside the training process.
+        phase: the name of the phase now running.
+        rank: this process's number among ``world`` processes (set by torchrun).
+        command: how the run was started, for the record.
+
+    """
+
+    output: Path
+    seed: int = 1
+    device: str = "auto"
+    precision: str = "auto"
+    compile: bool = False
+    debug: bool = False
+    noprogressbar: bool = False
+    workers: int = 1
+    phase: str = ""
+    rank: int = field(default_factory=lambda: int(os.environ.get("RANK", "0")))
+    world: int = field(default_factory=lambda: int(os.environ.get("WORLD_SIZE", "1")))
+    command: str = ""
+    recipe: str = ""
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
+        if self.device == "auto":
+            import torch
+
+            local = int(os.environ.get("LOCAL_RANK", "0"))
+            self.device = f"cuda:{local}" if torch.cuda.is_available() else "cpu"
+        if self.precision == "auto":
+            import torch
+
+            on_gpu = self.device.startswith("cuda") and torch.cuda.is_bf16_supported()
+            self.precision = "bf16" if on_gpu else "fp32"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the phase now running."""
+        return self.output / self.phase
+
+    @property
+    def main(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.rank == 0
+
+    @property
+    def log(self) -> logging.Logger:
+        """The run's log: the terminal and ``log.txt``."""
+        return logging.getLogger("dragoman")
+
+    @property
+    def show_progress(self) -> bool:
+        """Whether to draw progress bars."""
+        return self.main and not self.noprogressbar and sys.stderr.isatty()
+
+    def autocast(self) -> ContextManager[Any]:
+        """Return the context in which forward passes run."""
+        if self.precision == "fp32":
+            return nullcontext()
+        import torch
+
+        return torch.autocast(self.device.split(":")[0], dtype=torch.bfloat16)
+
+    def seed_for(self, *names: object) -> int:
+        """Derive a 63-bit seed from the run's seed and any names."""
+        digest = hashlib.blake2b(repr((self.seed, *names)).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") >> 1
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run's folder for this process (rank 0), and send the log to it.
+
+        Raises:
+            UsageError: if another run holds it, or it cannot be written.
+
+        """
+        handlers: list[logging.Handler] = []
+        lock: IO[str] | None = None
+        try:
+            try:
+                self.output.mkdir(parents=True, exist_ok=True)
+                if self.main:
+                    lock = open(self.output / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    handlers.append(logging.FileHandler(self.output / "log.txt", encoding="utf-8"))
+            except BlockingIOError as error:
+                raise UsageError(f"{self.output}: another run is at work in this folder") from error
+            except OSError as error:
+                raise UsageError(f"{self.output}: cannot be written ({error.strerror})") from error
+            for handler in handlers:
+                handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+                self.log.addHandler(handler)
+            yield
+        finally:
+            for handler in handlers:
+                self.log.removeHandler(handler)
+                handler.close()
+            if lock is not None:
+                lock.close()
+
+
+class PhaseRecord:
+    """``state/<phase>.json``: whether a phase has finished, for which fingerprint, and how long it took."""
+
+    def __init__(self, output: Path, name: str) -> None:
+        self.path = output / "state" / f"{name}.json"
+
+    def read(self) -> dict[str, Any]:
+        """Return the record, empty if the phase never started."""
+        if not self.path.is_file():
+            return {}
+        try:
+            return dict(json.loads(self.path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            raise DataError(f"{self.path}: not a phase record ({error})") from error
+
+    def write(self, **values: Any) -> None:
+        """Replace the record."""
+        with replaced_file(self.path) as temporary:
+            temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+
+
+def fingerprint(plain: Any, inputs: dict[str, str], output: str) -> str:
+    """Hash a phase's resolved keys and its inputs' fingerprints.
+
+    Args:
+        plain: the phase's resolved subtree of the recipe, as plain data.
+        inputs: fingerprints of the earlier phases it reads from, by name.
+        output: the run's folder as the recipe spells it; the hash does not depend on it.
+
+    """
+    text = json.dumps([plain, inputs], sort_keys=True, ensure_ascii=False, default=str)
+    text = text.replace(json.dumps(output, ensure_ascii=False)[1:-1], "<output>")
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def strings(plain: Any) -> Iterator[str]:
+    """Yield every string inside plain data."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, dict):
+        for value in plain.values():
+            yield from strings(value)
+    elif isinstance(plain, list | tuple):
+        for value in plain:
+            yield from strings(value)
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that have gone by."""
+        return time.monotonic() - self.started

@@ -1,0 +1,46 @@
+"""Schedules against hand values."""
+
+import pytest
+
+from shared.errors import UsageError
+from shared.training.schedules import Constant, InverseSquareRoot, Linear, TriStage
+
+
+def test_inverse_square_root():
+    schedule = InverseSquareRoot(peak=2e-3, warmup=10_000)
+    assert schedule(1) == pytest.approx(2e-7)
+    assert schedule(5_000) == pytest.approx(1e-3)
+    assert schedule(10_000) == pytest.approx(2e-3)
+    assert schedule(40_000) == pytest.approx(1e-3)
+
+
+def test_linear():
+    schedule = Linear(peak=1.0, total=110, warmup=10)
+    assert [schedule(u) for u in (5, 10, 60, 110, 200)] == pytest.approx([0.5, 1.0, 0.5, 0.0, 0.0])
+
+
+def test_tri_stage():
+    schedule = TriStage(peak=1.0, total=1000, shares=[0.1, 0.4, 0.5], initial_scale=0.01, final_scale=0.05)
+    assert schedule(0) == pytest.approx(0.01)
+    assert schedule(50) == pytest.approx(0.505)
+    assert schedule(100) == schedule(499) == pytest.approx(1.0)
+    assert schedule(750) == pytest.approx(0.05**0.5)
+    assert schedule(1000) == schedule(5000) == pytest.approx(0.05)
+
+
+def test_constant():
+    assert [Constant(peak=0.1, warmup=10)(u) for u in (1, 10, 99)] == pytest.approx([0.01, 0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: InverseSquareRoot(peak=0.0, warmup=1),
+        lambda: Linear(peak=1.0, total=5, warmup=5),
+        lambda: TriStage(peak=1.0, total=10, shares=[0.5, 0.6, 0.1]),
+        lambda: Constant(peak=-1.0),
+    ],
+)
+def test_impossible_settings_are_refused(make):
+    with pytest.raises(UsageError):
+        make()
