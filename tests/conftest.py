@@ -1,0 +1,30 @@
+"""What holds for every test: few threads, and no network."""
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+# Before torch or numpy are imported: the tests' small matrices are slower on many threads than on one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+HERE = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "", socket.gethostname()}
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_network() -> Iterator[None]:
+    """Refuse connections to other machines; processes of one machine may talk to each other."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in HERE:  # type: ignore[index]
+            raise RuntimeError(f"a test tried to reach {address!r}: tests need no network")
+        connect(self, address)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        yield
