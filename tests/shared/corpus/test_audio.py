@@ -1,0 +1,189 @@
+"""Reading sound against known sines, soundfile on whole files, and torchaudio's functional resampling."""
+
+import math
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+import torchaudio
+
+from shared.corpus.audio import END_TOLERANCE, SAMPLE_RATE, clip_duration, probe, read_audio, samples
+from shared.errors import DataError
+
+FORMATS = {
+    "wav": {},
+    "flac": {},
+    "ogg": {"format": "OGG", "subtype": "VORBIS"},
+    "mp3": {"format": "MP3", "subtype": "MPEG_LAYER_III"},
+}
+
+
+def tone(seconds, rate, frequency=440.0):
+    """Return a sine of amplitude 0.5."""
+    return (0.5 * np.sin(2 * np.pi * frequency * np.arange(round(seconds * rate)) / rate)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(0.0, 0), (1.0, 16000), (0.00003125, 1), (0.0000312, 0), (0.00009375, 2), (1.23456, 19753), (3599.99, 57599840)],
+)
+def test_rounding(seconds, expected):
+    """Seconds become the nearest sample; halves go up (to 1 and 2 here), not to even."""
+    assert samples(seconds) == expected
+
+
+def test_whole_and_segment_are_exact(tmp_path):
+    """At 16 kHz mono a segment is the same samples as in the whole file."""
+    noise = np.random.default_rng(0).uniform(-1, 1, 16000).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", noise, 16000, subtype="FLOAT")
+    np.testing.assert_array_equal(read_audio(tmp_path / "a.wav"), noise)
+    segment = read_audio(str(tmp_path / "a.wav"), 0.25, 0.5)
+    assert segment.dtype == np.float32
+    np.testing.assert_array_equal(segment, noise[4000:12000])
+    np.testing.assert_array_equal(read_audio(tmp_path / "a.wav", 0.5), noise[8000:])
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("rate", [8000, 16000, 22050, 44100, 48000])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_any_format(tmp_path, suffix, rate, channels):
+    """A stereo tone (louder left than right) at any rate in any format comes back as its mean at 16 kHz."""
+    left = tone(1.0, rate)
+    content = left if channels == 1 else np.stack([left * 1.5, left * 0.5], axis=1)
+    path = tmp_path / f"a.{suffix}"
+    soundfile.write(path, content, rate, **FORMATS[suffix])
+    assert probe(path) == pytest.approx(1.0, abs=0.08)  # mp3 and ogg pad to their frames
+    waveform = read_audio(path, 0.25, 0.5)
+    assert waveform.shape == (8000,)
+    # phase and amplitude by projection on sine and cosine, away from the edges of the resampler
+    time = np.arange(8000)[800:-800] / SAMPLE_RATE
+    basis = np.exp(-2j * np.pi * 440.0 * time)
+    measured = 2 * np.mean(waveform[800:-800] * basis)
+    assert abs(measured) == pytest.approx(0.5, abs=0.03)
+    if suffix in ("wav", "flac"):
+        expected = np.exp(1j * (2 * np.pi * 440.0 * samples(0.25, rate) / rate - np.pi / 2))
+        assert np.angle(measured / expected) == pytest.approx(0, abs=0.02)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize("rate", [16000, 22050])
+def test_segments_equal_the_whole(tmp_path, suffix, rate):
+    """Seeking inside a compressed file gives what decoding from its start gives (mp3 frames lean on earlier ones)."""
+    path = tmp_path / f"a.{suffix}"
+    soundfile.write(path, tone(10.0, rate), rate, **FORMATS[suffix])
+    whole, _ = soundfile.read(path, dtype="float32")
+    for start in (0.0, 0.3, 4.987, 8.1, 9.4):
+        segment = whole[samples(start, rate) : samples(start, rate) + rate // 2]
+        expected = torchaudio.functional.resample(torch.from_numpy(segment), rate, 16000).numpy()
+        np.testing.assert_allclose(read_audio(path, start, 0.5)[:7900], expected[:7900], atol=1e-5)
+
+
+def test_resampling_is_torchaudio(tmp_path):
+    """Resampling is torchaudio's, applied to the segment."""
+    noise = np.random.default_rng(1).uniform(-0.5, 0.5, 44100).astype(np.float32)
+    soundfile.write(tmp_path / "a.wav", noise, 44100, subtype="FLOAT")
+    expected = torchaudio.functional.resample(torch.from_numpy(noise[4410:26460]), 44100, 16000)
+    np.testing.assert_allclose(read_audio(tmp_path / "a.wav", 0.1, 0.5), expected[:8000].numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("rate", [8000, 11025, 16000, 22050, 32000, 44100, 48000])
+def test_length_is_that_of_the_rounding_function(tmp_path, rate):
+    """N is samples(duration) for segments inside the file, at every rate: budgets rely on it."""
+    soundfile.write(tmp_path / "a.wav", tone(2.0, rate), rate)
+    rng = np.random.default_rng(rate)
+    for _ in range(40):
+        start, duration = rng.uniform(0, 1.0), rng.uniform(0.01, 0.9)
+        assert len(read_audio(tmp_path / "a.wav", start, duration)) == samples(duration), (start, duration)
+    assert len(read_audio(tmp_path / "a.wav")) == 32000
+
+
+def test_values_stay_within_one(tmp_path):
+    """What overshoots is clipped."""
+    soundfile.write(tmp_path / "a.wav", np.array([2.0, -3.0, 0.5] * 100, np.float32), 16000, subtype="FLOAT")
+    assert np.abs(read_audio(tmp_path / "a.wav")).max() == 1.0
+
+
+def test_segment_past_the_end(tmp_path):
+    """Up to the tolerance a segment is cut at the end; beyond it is an error with the numbers."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(1.0, 16000), 16000)
+    assert len(read_audio(path, 0.5, 0.5 + END_TOLERANCE * 0.9)) == 8000
+    with pytest.raises(DataError, match=r"a\.wav: the segment 0\.500 to 1\.100 s runs past the end \(1\.000 s\)"):
+        read_audio(path, 0.5, 0.6)
+    with pytest.raises(DataError, match=r"nothing at 1 s \(the file has 1\.000 s\)"):
+        read_audio(path, 1.0, 0.01)
+    with pytest.raises(DataError, match="nothing at 7 s"):
+        read_audio(path, 7.0)
+    for start, duration in ((-0.1, 0.5), (math.nan, 0.5), (0.1, 0.0), (0.1, -1.0), (0.1, math.inf)):
+        with pytest.raises(DataError, match="segment"):
+            read_audio(path, start, duration)
+
+
+def test_clip_duration():
+    """The check without reading agrees with the one of reading."""
+    assert clip_duration("a", 0.5, 0.25, 1.0) == 0.25
+    assert clip_duration("a", 0.5, None, 1.0) == 0.5
+    assert clip_duration("a", 0.5, 0.52, 1.0) == 0.5
+    for start, duration in ((0.5, 0.56), (1.0, 0.01), (1.5, None), (0.5, 0.0), (-1.0, 0.5)):
+        with pytest.raises(DataError, match="a: "):
+            clip_duration("a", start, duration, 1.0)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_cut_off_files(tmp_path, suffix):
+    """A file that ends early is found by probing and by reading all of it."""
+    path = tmp_path / f"a.{suffix}"
+    soundfile.write(path, np.random.default_rng(0).uniform(-0.5, 0.5, 64000), 16000, **FORMATS[suffix])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    for function in (probe, read_audio):
+        with pytest.raises(DataError, match=rf"a\.{suffix}: ") as caught:
+            function(path)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(DataError, match=rf"a\.{suffix}: "):
+        read_audio(path, 3.0, 0.5)
+    if suffix == "wav":
+        assert len(read_audio(path, 0.5, 0.5)) == 8000, "what is there can be read"
+
+
+def test_streamed_wav(tmp_path):
+    """A wav written to a pipe does not know its length; that is no error."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(1.0, 16000), 16000)
+    data = bytearray(path.read_bytes())
+    position = data.index(b"data") + 4
+    data[position : position + 4] = b"\xff\xff\xff\xff"
+    data[4:8] = b"\xff\xff\xff\xff"
+    path.write_bytes(bytes(data))
+    assert probe(path) == pytest.approx(1.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_unreadable(tmp_path, suffix):
+    """Missing, empty and foreign files are named with what is wrong."""
+    path = tmp_path / f"a.{suffix}"
+    for function in (probe, read_audio):
+        path.unlink(missing_ok=True)
+        with pytest.raises(DataError, match="no such sound file"):
+            function(path)
+        path.write_bytes(b"")
+        with pytest.raises(DataError, match=rf"a\.{suffix}: .*0 bytes"):
+            function(path)
+        path.write_bytes(b"<html>not found</html>" * 50)
+        with pytest.raises(DataError, match=rf"a\.{suffix}: "):
+            function(path)
+
+
+def test_no_samples(tmp_path):
+    """A file with a header and nothing else is an error."""
+    soundfile.write(tmp_path / "a.wav", np.zeros(0), 16000)
+    for function in (probe, read_audio):
+        with pytest.raises(DataError, match="holds no samples"):
+            function(tmp_path / "a.wav")
+
+
+def test_not_a_number(tmp_path):
+    """NaN in a float wav is an error, not a silent poison."""
+    soundfile.write(tmp_path / "a.wav", np.array([0.0, np.nan] * 50, np.float32), 16000, subtype="FLOAT")
+    with pytest.raises(DataError, match="not a number"):
+        read_audio(tmp_path / "a.wav")
