@@ -1,0 +1,182 @@
+"""Beam search by fairseq's rules, over anything that generates left to right.
+
+Legend: B sentences, A sentences still searched, K beams, C = 2K candidates, P prefix, T tokens so far, V vocabulary.
+
+The rules (``sequence_generator.py`` and ``search.py`` of fairseq 0.12), for each sentence on its own:
+
+1. The 2K best continuations of the K beams are candidates (K cannot be enough: each beam may offer the end symbol).
+2. An end symbol among the best K candidates finishes its beam; one among the other K is forgotten. The best K
+   candidates that are not end symbols are the next beams.
+3. A finished hypothesis is ranked by ``sum of log-probabilities / length ** length_penalty``; the length counts the
+   end symbol and the forced tokens, not the start symbols.
+4. A sentence is done when K hypotheses are finished, or at the longest length, where the end symbol is forced.
+5. Forced tokens (``prefix`` after its start symbols) count with their log-probabilities, like fairseq's
+   ``prefix_tokens``; so the score of an output is the same whether it was forced or found. The minimum length does not
+   overrule them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shared.batch import Batch
+from shared.described import Described
+from shared.generator import Generator, Hypothesis
+from shared.padded import Padded
+from shared.search.constraints import Constraints, LengthLimits, check_numbers, no_output
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What one step decided, on the model's device.
+
+    Attributes:
+        scores: (A, K) of the next beams; minus infinity for a beam that does not exist.
+        tokens: (A, K) that they consume next.
+        parents: (A, K) the beam that each continues.
+        ended: (A, K) scores of hypotheses that end now, best first; minus infinity elsewhere.
+        ended_parents: (A, K) the beams that they end.
+
+    """
+
+    scores: Tensor
+    tokens: Tensor
+    parents: Tensor
+    ended: Tensor
+    ended_parents: Tensor
+
+    def fetch(self) -> list[Tensor]:
+        """Copy everything to the CPU in one transfer, the only time a step waits for the device."""
+        floats = torch.stack([self.scores, self.ended]).float().view(torch.int32)
+        integers = torch.stack([self.tokens, self.parents, self.ended_parents]).to(torch.int32)
+        packed = torch.cat([floats, integers]).cpu()
+        scores, ended = packed[:2].view(torch.float32).unbind(0)
+        return [scores, ended, *packed[2:].unbind(0)]
+
+
+class BeamSearch(Described):
+    """Beam search; the output of a sentence does not depend on the other sentences of its batch.
+
+    Args:
+        beam: K, the number of beams and of finished hypotheses.
+        length_penalty: exponent of the length that divides a hypothesis's score; above 1 favours long outputs.
+        n_best: how many hypotheses to return per sentence, at most ``beam``.
+        maximum_length_ratio: fairseq's ``max_len_a``, longest output per position of the encoder's memory.
+        maximum_length_extra: fairseq's ``max_len_b``, added to it; the end symbol comes on top.
+        maximum_length: no output is longer than this, whatever the source.
+        minimum_length: tokens before the end symbol may come.
+        start_symbols: how many tokens of the prefix are the start: they are consumed at once, and do not count.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        beam: int = 5,
+        length_penalty: float = 1.0,
+        n_best: int = 1,
+        maximum_length_ratio: float = 0.0,
+        maximum_length_extra: int = 200,
+        maximum_length: int = 1000,
+        minimum_length: int = 1,
+        start_symbols: int = 1,
+    ) -> None:
+        if beam < 1:
+            raise ValueError(f"beam must be at least 1, not {beam}")
+        if not 1 <= n_best <= beam:
+            raise ValueError(f"n_best must be between 1 and beam ({beam}), not {n_best}")
+        if start_symbols < 1:
+            raise ValueError(f"start_symbols must be at least 1, not {start_symbols}")
+        self.beam, self.length_penalty, self.n_best, self.start_symbols = beam, length_penalty, n_best, start_symbols
+        self.limits = LengthLimits(
+            ratio=maximum_length_ratio, extra=maximum_length_extra, minimum=minimum_length, maximum=maximum_length
+        )
+
+    @torch.no_grad()
+    def search(
+        self, generator: Generator, batch: Batch, *, prefix: Padded, end: int, padding: int
+    ) -> list[list[Hypothesis]]:
+        """Search the best outputs for each sentence.
+
+        Args:
+            generator: the model, in eval mode.
+            batch: of B sentences.
+            prefix: (B, P_i) forced beginnings of any lengths; the first token(s) are the start symbol.
+            end: the end symbol.
+            padding: the padding symbol.
+
+        Returns:
+            For each sentence up to ``n_best`` hypotheses, best first. Their tokens are those after the start symbols:
+            forced ones, generated ones, the end symbol. Their texts are empty.
+
+        Raises:
+            ValueError: if the prefix is impossible, or the model's scores are not numbers (naming the rows' ids).
+
+        """
+        if not len(batch):
+            return []
+        encoding = generator.encode(batch)
+        rules = Constraints(self.limits, encoding, prefix, self.start_symbols, end, padding)
+        state = generator.start(encoding, rules.primed, beams=self.beam)
+        tokens = rules.first[:, None].expand(-1, self.beam)
+        scores = torch.full(tokens.shape, float("-inf"), device=tokens.device)
+        scores[:, 0] = 0.0  # before the first step all beams are the same: only one is alive
+
+        finished: list[list[Hypothesis]] = [[] for _ in range(len(batch))]
+        active = list(range(len(batch)))
+        paths = np.empty((len(batch), self.beam, 0), dtype=np.int32)
+        step = 0
+        while True:
+            logits, state = generator.step(tokens.reshape(-1), state)
+            choice = self._choose(logits, scores, rules, step, end)
+            next_scores, ended, next_tokens, parents, ended_parents = choice.fetch()
+            check_numbers(ended, active, batch.ids, step)
+            for row, rank in (ended > float("-inf")).nonzero().tolist():
+                hypotheses = finished[active[row]]
+                if len(hypotheses) < self.beam:
+                    score = float(ended[row, rank]) / (step + 1) ** self.length_penalty
+                    hypotheses.append(Hypothesis([*paths[row, int(ended_parents[row, rank])].tolist(), end], score))
+            dead = next_scores[:, 0] == float("-inf")
+            done = rules.exhausted(step) | dead | torch.tensor([len(finished[row]) == self.beam for row in active])
+            rows = done.logical_not().nonzero().flatten()
+            if not len(rows):
+                break
+            paths = np.take_along_axis(paths, parents.numpy()[..., None].astype(np.int64), axis=1)
+            paths = np.concatenate([paths, next_tokens.numpy()[..., None]], axis=2)[rows.numpy()]
+            there = rows.to(tokens.device)
+            index = there[:, None] * self.beam + choice.parents.index_select(0, there)
+            state = state.reorder(index.flatten())
+            tokens, scores = choice.tokens.index_select(0, there), choice.scores.index_select(0, there)
+            if len(rows) < len(active):
+                active = [active[row] for row in rows.tolist()]
+                rules.keep(rows, there)
+            step += 1
+        if not all(finished):
+            raise no_output([row for row, hypotheses in enumerate(finished) if not hypotheses], batch.ids)
+        return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: self.n_best] for hypotheses in finished]
+
+    def _choose(self, logits: Tensor, scores: Tensor, rules: Constraints, step: int, end: int) -> _Choice:
+        """Choose the next beams and the ending ones from logits (A x K, V) and the beams' scores (A, K)."""
+        sentences, beams = scores.shape
+        vocabulary = logits.shape[-1]
+        new = torch.log_softmax(logits.float(), dim=-1).view(sentences, beams, vocabulary)
+        total = (rules.apply(new, step) + scores[..., None]).flatten(1)
+        best, flat = total.topk(min(2 * beams, total.shape[1]), dim=1)
+        tokens, parents = flat % vocabulary, flat // vocabulary
+        is_end = tokens == end
+        nothing = float("-inf")
+        # Stable: the candidates that go on first, in order of their scores, then the ends.
+        order = is_end.to(torch.int8).argsort(dim=1, stable=True)[:, :beams]
+        going = best.masked_fill(is_end, nothing).gather(1, order)
+        tokens, going_parents = tokens.gather(1, order), parents.gather(1, order)
+        # What is not a number stays, for check_numbers; topk has put it first.
+        ended = best.masked_fill(is_end.logical_not() & best.isnan().logical_not(), nothing)[:, :beams]
+        # A beam that does not exist copies the best one, so that the model never sees an impossible past.
+        absent = going == nothing
+        tokens = torch.where(absent, tokens[:, :1], tokens)
+        going_parents = torch.where(absent, going_parents[:, :1], going_parents)
+        return _Choice(going, tokens, going_parents, ended, parents[:, :beams])
