@@ -1,0 +1,222 @@
+"""Multi-head attention: of a sequence to itself, and to memories; with caches for generating step by step.
+
+Legend: B sentences, K beams, R = B x K rows, L queries, S keys, P prompts, D model width, H heads, d = D / H.
+
+Vaswani et al. 2017, section 3.2.2. Both kinds hand their products to torch's scaled_dot_product_attention, which never
+stores the (L, S) weights where it has a fused kernel. Initialisation is fairseq's: Xavier uniform, with gain
+1 / sqrt(2) for queries, keys and values, because the three share one input.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shared.padded import Padded
+
+#: Keys and values that are not made from the input: two tensors (B, P, D) or (1, P, D), already projected.
+Prompts = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class KeysValues:
+    """What queries attend to.
+
+    Attributes:
+        keys: (B, H, S, d).
+        values: (B, H, S, d).
+        mask: (B, 1, 1, S) bool, True where a key may be attended; every row has one.
+
+    """
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor
+
+    def select(self, rows: Tensor) -> KeysValues:
+        """Take sentences (B',) int64."""
+        return KeysValues(*(tensor.index_select(0, rows) for tensor in (self.keys, self.values, self.mask)))
+
+
+class Past:
+    """The keys and values of the elements that a decoder has consumed, for R rows; written and reordered in place.
+
+    The buffers grow by ``STEP`` elements at a time, and reordering writes into a second pair of buffers that takes
+    turns with the first: in a long search, allocating (and first touching) memory would cost more than the copy.
+    A consequence: a past belongs to the newest state of a search only.
+    """
+
+    STEP = 16
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._stored: Tensor | None = None  # (2, R, H, capacity, d): keys and values
+        self._spare: Tensor | None = None
+
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Add L elements, each (R, H, L, d); return all keys and values so far, (R, H, length, d)."""
+        rows, heads, new, size = keys.shape
+        end = self.length + new
+        if self._stored is None or end > self._stored.shape[3]:
+            capacity = -(-end // self.STEP) * self.STEP
+            grown = keys.new_zeros(2, rows, heads, capacity, size)
+            if self._stored is not None:
+                grown[:, :, :, : self.length] = self._stored[:, :, :, : self.length]
+            self._stored, self._spare = grown, None
+        self._stored[0, :, :, self.length : end] = keys
+        self._stored[1, :, :, self.length : end] = values
+        self.length = end
+        return self._stored[0, :, :, :end], self._stored[1, :, :, :end]
+
+    def reorder(self, index: Tensor) -> None:
+        """Keep rows (R',) int64, with repetition if asked."""
+        if self._stored is None:
+            return
+        shape = (2, len(index), *self._stored.shape[2:])
+        if self._spare is None or self._spare.shape != shape:
+            self._spare = self._stored.new_empty(shape)
+        for old, new in zip(self._stored, self._spare, strict=True):
+            torch.index_select(old, 0, index, out=new)
+        self._stored, self._spare = self._spare, self._stored
+
+
+class MultiHeadAttention(nn.Module):
+    """What both kinds of attention share: heads, the products, the output projection.
+
+    Args:
+        width: D.
+        heads: H, which divides D.
+        dropout: the probability with which an attention weight is dropped in training.
+
+    """
+
+    def __init__(self, *, width: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if heads < 1 or width < 1 or width % heads:
+            raise ValueError(f"the width {width} cannot be divided among {heads} heads")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"attention dropout must be at least 0 and below 1, not {dropout}")
+        self.width, self.heads, self.dropout = width, heads, dropout
+        self.output = nn.Linear(width, width)
+        nn.init.xavier_uniform_(self.output.weight)
+        nn.init.zeros_(self.output.bias)
+
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d); ``mask`` broadcasts to (B, H, L, S)."""
+        dropout = self.dropout if self.training else 0.0
+        return F.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        )
+
+
+def projection(inputs: int, width: int, parts: int) -> nn.Linear:
+    """Return ``parts`` projections (inputs -> width) side by side, each initialised on its own."""
+    linear = nn.Linear(inputs, parts * width)
+    for part in linear.weight.chunk(parts):
+        nn.init.xavier_uniform_(part, gain=2**-0.5)
+    return linear
+
+
+class SelfAttention(MultiHeadAttention):
+    """Attention of a sequence to itself; one product makes queries, keys and values.
+
+    Args:
+        width: D.
+        heads: H, which divides D.
+        dropout: of attention weights.
+
+    """
+
+    def __init__(self, *, width: int, heads: int, dropout: float = 0.0) -> None:
+        super().__init__(width=width, heads=heads, dropout=dropout)
+        self.queries_keys_values = projection(width, width, 3)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        prompts: Prompts | None = None,
+        past: Past | None = None,
+    ) -> Tensor:
+        """Attend.
+
+        Args:
+            x: (R, L, D).
+            mask: (R, L) bool, True where an element is real; None if all may be attended. Not needed if ``causal``,
+                because padding stands at the end, where no real element looks.
+            causal: each element sees itself and what is before it only.
+            prompts: more keys and values, seen by every element.
+            past: what was consumed before ``x``; ``x`` is added to it. Only with ``causal``.
+
+        Returns:
+            (R, L, D).
+
+        """
+        rows, length, _ = x.shape
+        heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        queries, keys, values = heads.unbind(0)
+        before = 0
+        if past is not None:
+            if not causal:
+                raise ValueError("a cache of the past makes sense for causal attention only")
+            before = past.length
+            keys, values = past.append(keys, values)
+        if prompts is not None:
+            keys, values = self._with_prompts(prompts[0], keys), self._with_prompts(prompts[1], values)
+        extra = keys.shape[2] - length - before
+        # One query sees everything; without prompts and past the kernel knows by itself what causal means.
+        fused = causal and before == 0 and extra == 0 and length > 1
+        visible = None
+        if causal and length > 1 and not fused:
+            visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(before + extra)
+        elif mask is not None and not causal:
+            visible = F.pad(mask, (extra, 0), value=True)[:, None, None, :]
+        attended = self.attend(queries, keys, values, visible, fused)
+        return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
+
+    def _with_prompts(self, prompts: Tensor, rest: Tensor) -> Tensor:
+        split = prompts.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return torch.cat([split.expand(rest.shape[0], -1, -1, -1).to(rest.dtype), rest], dim=2)
+
+
+class MemoryAttention(MultiHeadAttention):
+    """Attention to a memory, for example of a decoder to the encoder's states.
+
+    The memory is projected once (:meth:`remember`) and attended as often as wanted, by any number of beams: the K
+    beams of a sentence are grouped as queries of the sentence's one memory, which is never repeated.
+
+    Args:
+        width: D.
+        heads: H, which divides D.
+        memory_width: the width of the memory's states.
+        dropout: of attention weights.
+
+    """
+
+    def __init__(self, *, width: int, heads: int, memory_width: int, dropout: float = 0.0) -> None:
+        super().__init__(width=width, heads=heads, dropout=dropout)
+        if memory_width < 1:
+            raise ValueError(f"memory_width must be at least 1, not {memory_width}")
+        self.queries = projection(width, width, 1)
+        self.keys_values = projection(memory_width, width, 2)
+
+    def remember(self, memory: Padded) -> KeysValues:
+        """Project a memory (B, S, memory_width), every row of which has at least one element."""
+        rows, length = memory.values.shape[:2]
+        heads = self.keys_values(memory.values).view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
+        return KeysValues(heads[0], heads[1], memory.mask[:, None, None, :])
+
+    def forward(self, x: Tensor, memory: KeysValues) -> Tensor:
+        """Attend from x (R, L, D) to the memory of B sentences; rows i K to (i + 1) K - 1 belong to sentence i."""
+        rows, length, _ = x.shape
+        sentences = memory.keys.shape[0]
+        queries = self.queries(x).view(sentences, rows // sentences * length, self.heads, -1).transpose(1, 2)
+        attended = self.attend(queries, memory.keys, memory.values, memory.mask)
+        return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))

@@ -1,0 +1,79 @@
+"""Where an element stands in its sequence, as a vector.
+
+Legend: L length, D model width.
+
+Padding stands at the end of a row (see shared/padded.py), so an element's index is the number of real elements before
+it: no position is ever spent on padding.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from shared.described import Described
+
+
+class SinusoidalPositions(Described, nn.Module):
+    """Sines and cosines of D/2 wavelengths from 2 pi to 20000 pi (Vaswani et al. 2017, section 3.5).
+
+    The layout is fairseq's (all sines, then all cosines; wavelengths in D/2 - 1 equal ratios), so that its checkpoints
+    mean the same here. Nothing is stored, so there is no longest sequence.
+
+    Args:
+        width: D, even and at least 4.
+        offset: the number given to the first element; fairseq counts from its padding index + 1, which is 2.
+
+    """
+
+    def __init__(self, *, width: int, offset: int = 2) -> None:
+        super().__init__()
+        if width < 4 or width % 2:
+            raise ValueError(f"sinusoidal positions need an even width of at least 4, not {width}")
+        if offset < 0:
+            raise ValueError(f"offset must not be negative, not {offset}")
+        self.width, self.offset = width, offset
+
+    def forward(self, length: int, start: int = 0, *, like: Tensor) -> Tensor:
+        """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``, in the type and place of ``like``.
+
+        They are computed in float32 whatever ``like`` is: position 1000 has no exact neighbours in bfloat16.
+        """
+        half = self.width // 2
+        numbers = torch.arange(start + self.offset, start + self.offset + length, device=like.device).float()
+        exponents = torch.arange(half, device=like.device).float()
+        angles = numbers[:, None] * torch.exp(exponents * (-math.log(10000) / (half - 1)))
+        return torch.cat([angles.sin(), angles.cos()], dim=1).to(like.dtype)
+
+
+class LearnedPositions(Described, nn.Module):
+    """A trained vector for each position (Gehring et al. 2017, section 3.1).
+
+    Args:
+        width: D.
+        length: the longest sequence.
+        offset: unused rows before the first position; fairseq's checkpoints have 2 of them.
+
+    """
+
+    def __init__(self, *, width: int, length: int, offset: int = 0) -> None:
+        super().__init__()
+        if width < 1 or length < 1 or offset < 0:
+            raise ValueError(f"learned positions cannot have width {width}, length {length} and offset {offset}")
+        self.length, self.offset = length, offset
+        self.weight = nn.Parameter(torch.empty(length + offset, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, length: int, start: int = 0, *, like: Tensor) -> Tensor:
+        """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``.
+
+        Raises:
+            ValueError: if the sequence is longer than the positions that were trained.
+
+        """
+        if start + length > self.length:
+            raise ValueError(f"{start + length} elements are more than the {self.length} positions known")
+        first = start + self.offset
+        return self.weight[first : first + length].to(like.dtype)

@@ -1,0 +1,308 @@
+"""The Transformer (Vaswani et al. 2017): one layer class, and stacks of it for encoders and decoders.
+
+Legend: B sentences, K beams, R = B x K rows, L length, S memory, P prompts, D model width, F feed-forward width.
+
+A layer is self-attention, then attention to memories if it was built with any, then the feed-forward net. An encoder's
+layer has no memories, a decoder's is called causally; nothing else tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shared.described import Described
+from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
+from shared.padded import Padded
+
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+
+
+class LayerCache:
+    """What a layer keeps between the steps of a search: its past (R rows) and its memories (B sentences)."""
+
+    def __init__(self) -> None:
+        self.past = Past()
+        self.memories: dict[str, KeysValues] = {}
+
+    def reorder(self, index: Tensor, sentences: Tensor | None) -> None:
+        """Keep rows (R',), and of the memories ``sentences`` (B',), or all if None."""
+        self.past.reorder(index)
+        if sentences is not None:
+            self.memories = {name: memory.select(sentences) for name, memory in self.memories.items()}
+
+
+class Layer(Described, nn.Module):
+    """One layer.
+
+    How it combines several memories is a method to override (:meth:`combine`).
+
+    Args:
+        width: D.
+        heads: of every attention.
+        feedforward: F.
+        memories: the memories to attend to: their names, or names with widths where those differ from ``width``.
+        dropout: of what each sub-layer adds.
+        attention_dropout: of attention weights.
+        activation_dropout: inside the feed-forward net.
+        activation: "relu" or "gelu".
+        pre_norm: normalise what enters a sub-layer (Xiong et al. 2020) instead of what leaves it.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        feedforward: int,
+        memories: list[str] | dict[str, int] | None = None,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
+        activation: str = "relu",
+        pre_norm: bool = True,
+    ) -> None:
+        super().__init__()
+        if feedforward < 1:
+            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
+        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
+        widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
+        self.width, self.pre_norm = width, pre_norm
+        self.dropout, self.activation_dropout = dropout, activation_dropout
+        self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
+        self.self_attention_norm = nn.LayerNorm(width)
+        self.memory_attention = nn.ModuleDict(
+            {
+                name: MemoryAttention(width=width, heads=heads, memory_width=size, dropout=attention_dropout)
+                for name, size in widths.items()
+            }
+        )
+        if widths:
+            self.memory_attention_norm = nn.LayerNorm(width)
+        # torch's own initialisation of linear maps, as in fairseq 0.12.
+        self.inner, self.outer = nn.Linear(width, feedforward), nn.Linear(feedforward, width)
+        self.activation = ACTIVATIONS[activation]()
+        self.feedforward_norm = nn.LayerNorm(width)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        memories: Mapping[str, Padded] | None = None,
+        prompts: Prompts | None = None,
+        causal: bool = False,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """Apply the layer.
+
+        Args:
+            x: (R, L, D).
+            mask: (R, L) bool, True where an element is real, at least one a row; None: all. Not needed if ``causal``.
+            memories: of B sentences, each row with at least one element. A memory that the layer was built with and
+                that is not given here is not attended; without any, there is no attention to memories.
+            prompts: more keys and values for the self-attention, seen by every element.
+            causal: an element sees no later one.
+            cache: kept from step to step: ``x`` continues what it holds, and memories it has are not needed again.
+
+        Returns:
+            (R, L, D).
+
+        Raises:
+            KeyError: if a memory is given that the layer was not built with.
+
+        """
+        h = self.self_attention(
+            self.before(x, self.self_attention_norm),
+            mask=mask,
+            causal=causal,
+            prompts=prompts,
+            past=cache.past if cache else None,
+        )
+        x = self.after(x, h, self.self_attention_norm)
+        remembered = self.remember(memories or {}, cache)
+        if remembered:
+            h = self.before(x, self.memory_attention_norm)
+            h = self.combine({name: self.memory_attention[name](h, memory) for name, memory in remembered.items()})
+            x = self.after(x, h, self.memory_attention_norm)
+        h = self.activation(self.inner(self.before(x, self.feedforward_norm)))
+        h = self.outer(F.dropout(h, self.activation_dropout, self.training))
+        return self.after(x, h, self.feedforward_norm)
+
+    def before(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """Return what enters a sub-layer."""
+        return norm(x) if self.pre_norm else x
+
+    def after(self, x: Tensor, h: Tensor, norm: nn.Module) -> Tensor:
+        """Add what a sub-layer has made, ``h``, to what entered it."""
+        x = x + F.dropout(h, self.dropout, self.training)
+        return x if self.pre_norm else norm(x)
+
+    def combine(self, attended: dict[str, Tensor]) -> Tensor:
+        """Combine the results of attending to each memory, all (R, L, D): their sum."""
+        return torch.stack(list(attended.values())).sum(0) if len(attended) > 1 else next(iter(attended.values()))
+
+    def remember(self, memories: Mapping[str, Padded], cache: LayerCache | None = None) -> dict[str, KeysValues]:
+        """Project memories that the cache does not hold yet, and put them there."""
+        kept = cache.memories if cache else {}
+        for name, memory in memories.items():
+            if name not in self.memory_attention:
+                raise KeyError(f"this layer attends to {list(self.memory_attention)}, not to {name!r}")
+            if name not in kept:
+                kept[name] = self.memory_attention[name].remember(memory)
+        return kept
+
+
+def fresh(template: Any) -> Any:
+    """Build a described object again from its arguments, sharing nothing with it, with parameters of its own."""
+    if isinstance(template, Described):
+        return type(template)(**{name: fresh(value) for name, value in template.arguments.items()})
+    if isinstance(template, list):
+        return [fresh(item) for item in template]
+    if isinstance(template, dict):
+        return {name: fresh(item) for name, item in template.items()}
+    return template
+
+
+class Stack(Described, nn.Module):
+    """Equal layers on top of each other; after the last, a normalisation if they normalise what enters them.
+
+    Args:
+        layer: the first layer, of this or a derived class; the others are built as it was.
+        layers: how many.
+
+    """
+
+    def __init__(self, *, layer: Layer, layers: int) -> None:
+        super().__init__()
+        if layers < 1:
+            raise ValueError(f"layers must be at least 1, not {layers}")
+        self.width = layer.width
+        self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
+        self.norm = nn.LayerNorm(layer.width) if layer.pre_norm else nn.Identity()
+
+    @property
+    def memories(self) -> list[str]:
+        """The names of the memories that the layers attend to."""
+        return list(self.layers[0].memory_attention)
+
+    def check(self, memories: Mapping[str, Padded]) -> dict[str, Padded]:
+        """Return memories fit to be attended.
+
+        A row without elements is given one (of whatever its padding holds), so that a softmax has something to sum.
+
+        Raises:
+            ValueError: if some but not all of the memories that the layers were built for are there.
+
+        """
+        if memories and set(memories) != set(self.memories):
+            raise ValueError(f"the layers attend to {self.memories}, but the memories are {list(memories)}")
+        return {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
+
+
+class Encoder(Stack):
+    """Layers that see the whole sequence.
+
+    Args:
+        layer: the first layer.
+        layers: how many.
+        taps: the layers whose states others want as well: 1 for the first layer's, ``layers`` for the encoder's output
+            (normalised, as the inner ones are not), 0 for its input.
+
+    """
+
+    def __init__(self, *, layer: Layer, layers: int, taps: list[int] | None = None) -> None:
+        super().__init__(layer=layer, layers=layers)
+        self.taps = list(taps or [])
+        for tap in self.taps:
+            if not 0 <= tap <= layers:
+                raise ValueError(f"an encoder of {layers} layers cannot be tapped after layer {tap}")
+
+    def forward(
+        self,
+        x: Padded,
+        *,
+        memories: Mapping[str, Padded] | None = None,
+        prompts: Sequence[Prompts] | None = None,
+    ) -> tuple[Padded, dict[int, Padded]]:
+        """Encode.
+
+        Args:
+            x: (B, L, D), embedded.
+            memories: what the layers attend to beside their input; all that they were built with, or none at all.
+            prompts: one pair of extra keys and values a layer.
+
+        Returns:
+            The states (B, L, D) and those of the tapped layers.
+
+        """
+        checked = self.check(memories or {})
+        mask = Padded(x.values, x.lengths.clamp(min=1)).mask
+        states, tapped = x.values, {}
+        for number, layer in enumerate(self.layers):
+            if number in self.taps:
+                tapped[number] = Padded(states, x.lengths)
+            states = layer(states, mask=mask, memories=checked, prompts=prompts[number] if prompts else None)
+        encoded = Padded(self.norm(states), x.lengths)
+        if len(self.layers) in self.taps:
+            tapped[len(self.layers)] = encoded
+        return encoded, tapped
+
+
+class Decoder(Stack):
+    """Layers that see what is before, and memories.
+
+    Args:
+        layer: the first layer.
+        layers: how many.
+
+    """
+
+    def caches(self, memories: Mapping[str, Padded]) -> list[LayerCache]:
+        """Return caches, one a layer, that hold the memories of B sentences (projected) and no past."""
+        checked, caches = self.check(memories), [LayerCache() for _ in self.layers]
+        for layer, cache in zip(self.layers, caches, strict=True):
+            for name, memory in layer.remember(checked).items():
+                cache.memories[name] = KeysValues(memory.keys.contiguous(), memory.values.contiguous(), memory.mask)
+        return caches
+
+    def forward(
+        self,
+        x: Padded,
+        memories: Mapping[str, Padded] | None = None,
+        *,
+        caches: Sequence[LayerCache] | None = None,
+        prompts: Sequence[Prompts] | None = None,
+    ) -> Padded:
+        """Decode.
+
+        Args:
+            x: (R, L, D), embedded.
+            memories: of B sentences, all that the layers were built with; none at all makes it a language model.
+            caches: from :meth:`caches`: ``x`` continues what they hold. Then ``memories`` is not needed.
+            prompts: one pair of extra keys and values a layer.
+
+        Returns:
+            (R, L, D), the last layer's states.
+
+        """
+        checked = self.check(memories or {})
+        states = x.values
+        for number, layer in enumerate(self.layers):
+            states = layer(
+                states,
+                memories=checked,
+                causal=True,
+                prompts=prompts[number] if prompts else None,
+                cache=caches[number] if caches else None,
+            )
+        return Padded(self.norm(states), x.lengths)

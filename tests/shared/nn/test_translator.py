@@ -1,0 +1,233 @@
+"""The translator: stepping equals decoding at once; padding, beams and dropped sentences change nothing.
+
+Legend: B sentences, K beams, T target, D width, V vocabulary.
+"""
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from shared.batch import Batch
+from shared.described import Described, build, describe
+from shared.generator import Encoding, Generator
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from shared.nn.positions import LearnedPositions, SinusoidalPositions
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.padded import Padded
+
+WIDTH, VOCABULARY, PADDING = 16, 30, 1
+
+
+def translator(*, pre_norm=True, tied=True, heads=None, taps=None) -> Translator:
+    torch.manual_seed(3)
+
+    def embedding(positions):
+        return TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, positions=positions)
+
+    def layer(**more):
+        return Layer(width=WIDTH, heads=4, feedforward=24, pre_norm=pre_norm, **more)
+
+    target = embedding(LearnedPositions(width=WIDTH, length=40))
+    model = Translator(
+        embeddings={"source": embedding(SinusoidalPositions(width=WIDTH))},
+        encoder=Encoder(layer=layer(), layers=2, taps=taps or []),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=2),
+        projection=TiedProjection(embedding=target) if tied else OutputProjection(width=WIDTH, vocabulary=VOCABULARY),
+        heads=heads or {},
+    )
+    return model.eval()
+
+
+def tokens(*lengths: int) -> Padded:
+    generator = torch.Generator().manual_seed(sum(lengths))
+    rows = [torch.randint(2, VOCABULARY, (length,), generator=generator) for length in lengths]
+    return Padded.from_sequences(rows, padding=PADDING)
+
+
+def batch(*lengths: int) -> Batch:
+    return Batch({"source": tokens(*lengths)})
+
+
+def test_it_is_a_generator() -> None:
+    assert isinstance(translator(), Generator)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+@pytest.mark.parametrize("primed", [0, 1, 3])
+def test_steps_give_what_decoding_at_once_gives(pre_norm: bool, primed: int) -> None:
+    model, target = translator(pre_norm=pre_norm), tokens(20, 20, 20).values
+    encoding = model.encode(batch(7, 4, 1))
+    expected = model.project(model.decode(Padded(target, torch.full((3,), 20)), encoding))
+    prefix = Padded(target[:, :primed], torch.full((3,), primed)) if primed else None
+    state = model.start(encoding, prefix)
+    for i in range(primed, 20):  # more than Past.STEP, so that the caches grow
+        logits, state = model.step(target[:, i], state)
+        torch.testing.assert_close(logits, expected[:, i], atol=2e-5, rtol=1e-4)
+
+
+def test_beams_share_a_memory_and_are_reordered_and_dropped() -> None:
+    """Each row, whatever beams it passed through, must give what decoding its own past alone gives."""
+    model, beams = translator(), 3
+    source = batch(7, 4, 5, 2)
+    encoding = model.encode(source)
+    generator = torch.Generator().manual_seed(0)
+    sentences = [0, 1, 2, 3]
+    prefix = tokens(2, 2, 2, 2)
+    state = model.start(encoding, prefix, beams=beams)
+    pasts = [prefix.values[s].tolist() for s in sentences for _ in range(beams)]
+    for step in range(20):
+        new = torch.randint(2, VOCABULARY, (len(pasts),), generator=generator)
+        logits, state = model.step(new, state)
+        pasts = [past + [token] for past, token in zip(pasts, new.tolist(), strict=True)]
+        for row in (0, len(pasts) // 2, len(pasts) - 1):
+            alone = encoding.select(torch.tensor([sentences[row // beams]]))
+            past = torch.tensor([pasts[row]])
+            expected = model.project(model.decode(Padded(past, torch.tensor([past.shape[1]])), alone))[0, -1]
+            torch.testing.assert_close(logits[row], expected, atol=2e-5, rtol=1e-4)
+        kept = {5: [0, 1, 3], 11: [1, 3]}.get(step, sentences)
+        index = [
+            i * beams + int(torch.randint(beams, (), generator=generator))
+            for i, sentence in enumerate(sentences)
+            if sentence in kept
+            for _ in range(beams)
+        ]
+        state = state.reorder(torch.tensor(index))
+        pasts, sentences = [pasts[i] for i in index], kept
+    assert state.caches[0].memories["source"].keys.shape[0] == 2  # one memory a sentence, not a beam
+
+
+def test_a_state_refuses_rows_that_are_not_whole_sentences() -> None:
+    model = translator()
+    state = model.start(model.encode(batch(3, 3)), None, beams=2)
+    with pytest.raises(ValueError, match="3 rows"):
+        state.reorder(torch.tensor([0, 1, 2]))
+    with pytest.raises(ValueError, match="6 rows"):
+        state.reorder(torch.tensor([0, 0, 1, 1, 2, 2]))
+
+
+def test_padding_changes_nothing() -> None:
+    model = translator(taps=[1, 2])
+    source, target = tokens(9, 4), tokens(8, 3)
+    encoding = model.encode(Batch({"source": source}))
+    states = model.decode(target, encoding)
+    alone = model.encode(Batch({"source": Padded(source.values[1:, :4], source.lengths[1:])}))
+    assert encoding.extras.keys() == {"tap.1", "tap.2"}
+    for layer in (1, 2):
+        torch.testing.assert_close(model.tap(encoding, layer).rows()[1], model.tap(alone, layer).rows()[0])
+    torch.testing.assert_close(encoding.memories["source"].rows()[1], alone.memories["source"].rows()[0])
+    torch.testing.assert_close(model.tap(encoding, 2).values, encoding.memories["source"].values)
+    alone_states = model.decode(Padded(target.values[1:, :3], target.lengths[1:]), alone)
+    torch.testing.assert_close(states[1, :3], alone_states[0], atol=1e-5, rtol=1e-4)
+
+
+def test_what_is_padding_does_not_matter() -> None:
+    model = translator()
+    source = tokens(9, 4)
+    other = Padded(source.values.masked_fill(source.mask.logical_not(), 17), source.lengths)
+    first, second = (model.encode(Batch({"source": field})).memories["source"] for field in (source, other))
+    torch.testing.assert_close(first.rows()[1], second.rows()[1], atol=0, rtol=0)
+
+
+def test_no_gradient_from_an_output_to_later_tokens() -> None:
+    model = translator()
+    embedded = model.target_embedding(tokens(6)).values.detach().requires_grad_()
+    memories = model.encode(batch(5)).memories
+    model.decoder(Padded(embedded, torch.tensor([6])), memories).values[0, 2, 0].backward()
+    used = embedded.grad[0].abs().sum(-1) > 0
+    assert used.tolist() == [True, True, True, False, False, False]
+
+
+def test_an_empty_row_spoils_nothing() -> None:
+    model = translator()
+    source = Padded(tokens(4, 4).values, torch.tensor([4, 0]))
+    encoding = model.encode(Batch({"source": source}))
+    states = model.decode(tokens(3, 3), encoding)
+    states[..., 0].sum().backward()
+    assert states.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+
+
+def test_the_field_that_is_encoded() -> None:
+    model = translator()
+    mixed = Batch({"source": tokens(5), "speech": tokens(6)})
+    assert model.encode(mixed).memories["source"].values.shape[1] == 5  # it cannot read speech
+    model.embeddings["speech"] = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)
+    assert model.encode(mixed).memories["source"].values.shape[1] == 6
+    assert model.encode(mixed, "source").memories["source"].values.shape[1] == 5
+    with pytest.raises(KeyError, match="no embedding for 'transcript'"):
+        model.encode(mixed, "transcript")
+    with pytest.raises(KeyError, match="no field 'speech'"):
+        model.encode(Batch({"transcript": tokens(5)}))
+
+
+def test_it_is_rebuilt_from_its_description() -> None:
+    head = CtcHead(tap=1, width=WIDTH, vocabulary=VOCABULARY, blank=0)
+    model = translator(heads={"ctc": head}, taps=[1])
+    twin = build(json.loads(json.dumps(describe(model)))).eval()
+    twin.load_state_dict(model.state_dict())
+    source, target = batch(5, 3), tokens(4, 4)
+    results = [m.project(m.decode(target, m.encode(source))) for m in (model, twin)]
+    torch.testing.assert_close(results[0], results[1], atol=0, rtol=0)
+    assert not any(name.startswith("projection") for name in model.state_dict())  # tied: the matrix has one name
+    weight = next(p for name, p in twin.named_parameters() if name == "target_embedding.tokens.weight")
+    assert twin.projection.weight is weight
+
+
+def test_the_layers_of_a_stack_share_nothing() -> None:
+    encoder = Encoder(layer=Layer(width=8, heads=2, feedforward=8), layers=3)
+    assert len({p.data_ptr() for p in encoder.parameters()}) == len(list(encoder.parameters()))
+    first, second = encoder.layers[0].inner.weight, encoder.layers[1].inner.weight
+    assert not torch.equal(first, second)
+
+
+def test_a_head_must_read_a_tapped_layer() -> None:
+    with pytest.raises(ValueError, match="reads layer 2, but the encoder's taps are"):
+        translator(heads={"ctc": CtcHead(tap=2, width=WIDTH, vocabulary=VOCABULARY, blank=0)})
+
+
+class Words(Described, nn.Module):
+    """A second encoder of a made-up system."""
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(VOCABULARY, width)
+
+    def forward(self, field: Padded) -> Padded:
+        return field.map(self.table)
+
+
+class TwoMemories(Translator):
+    """A made-up system: the decoder also attends to word vectors of another width."""
+
+    def __init__(self, *, words: Words, **arguments) -> None:
+        super().__init__(**arguments)
+        self.words = words
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        encoding = super().encode(batch, "source")
+        return Encoding(encoding.memories | {"words": self.words(batch["words"])}, encoding.extras)
+
+
+def test_two_memories() -> None:
+    base = translator()
+    torch.manual_seed(0)
+    layer = Layer(width=WIDTH, heads=4, feedforward=24, memories={"source": WIDTH, "words": 6})
+    model = TwoMemories(words=Words(width=6), **(base.arguments | {"decoder": Decoder(layer=layer, layers=2)})).eval()
+    mixed = Batch({"source": tokens(5, 2), "words": tokens(3, 7)})
+    target = tokens(4, 4)
+    encoding = model.encode(mixed)
+    expected = model.project(model.decode(target, encoding))
+    state = model.start(encoding, None)
+    for i in range(4):
+        logits, state = model.step(target.values[:, i], state)
+        torch.testing.assert_close(logits, expected[:, i], atol=2e-5, rtol=1e-4)
+    for name in ("source", "words"):  # each memory matters
+        other = Encoding(encoding.memories | {name: encoding.memories[name].map(lambda x: x + 1)})
+        assert (model.project(model.decode(target, other)) - expected).abs().max() > 1e-3
+    with pytest.raises(ValueError, match="attend to .'source', 'words'., but the memories are .'source'."):
+        model.decode(target, Encoding({"source": encoding.memories["source"]}))
