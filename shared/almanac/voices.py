@@ -1,0 +1,135 @@
+"""Voices: eSpeak NG through ctypes, with a speed, a pitch and a light noise of each utterance's own.
+
+eSpeak NG is GPL-3 and therefore comes with the `demo` extra only (espeakng-loader carries library and data).
+It keeps a state that nothing resets: a text spoken twice in one process gives other samples the second time. So every
+utterance is spoken by a child forked from a process that has initialised the library and spoken nothing; that is
+bit-identical wherever and in whichever order it happens.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from shared.almanac.words import ADVICE
+from shared.errors import DataError
+
+ESPEAK_RATE = 22_050  # Hz, of eSpeak NG's formant voices
+RATE = 16_000  # Hz, of what is written in the MuST-C layout
+GRID = RATE // 100  # samples; utterances begin and end on a hundredth of a second, so that offsets are exact decimals
+
+# eSpeak NG variants: who they are stays the same through a talk. The unseen ones speak in tst-HE only.
+SEEN_VOICES = ("m1", "m2", "m3", "m4", "m5", "m7", "Andy", "ed", "f1", "f2", "f3", "f4", "steph", "belinda")
+UNSEEN_VOICES = ("m8", "Hugo", "f5", "Andrea")
+BASE = {"en": "en-us", "de": "de", "fr": "fr", "tr": "tr"}
+
+# espeak-ng/speak_lib.h
+_SYNCHRONOUS, _CHARACTERS_UTF8 = 2, 1
+_SPEED, _PITCH = 1, 3
+_BUFFER_MS = 0
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How an utterance is spoken: speed in words a minute, pitch 0 to 99 (50 is the voice's own)."""
+
+    voice: str
+    speed: int
+    pitch: int
+
+
+class Speaker:
+    """eSpeak NG, initialised once in this process; `speak` forks a child for each utterance.
+
+    Raises DataError when espeakng-loader is not installed or its library does not start.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import espeakng_loader
+        except ImportError as error:
+            raise DataError(f"the package espeakng-loader is not installed; {ADVICE}") from error
+        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
+        self._data = Path(espeakng_loader.get_data_path()).parent
+        # The library keeps the path in a buffer of fixed length, which a deep virtual environment overflows: so ".".
+        here = os.getcwd()
+        os.chdir(self._data)
+        rate = self._library.espeak_Initialize(_SYNCHRONOUS, _BUFFER_MS, b".", 0)
+        os.chdir(here)
+        if rate != ESPEAK_RATE:
+            raise DataError(f"{self._data}: eSpeak NG did not start from these data (espeak_Initialize gave {rate})")
+
+    def speak(self, text: str, manner: Manner) -> np.ndarray:
+        """Samples (N,) int16 at 22,050 Hz. Raises DataError when eSpeak NG refuses the voice or the text."""
+        receive, send = os.pipe()
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(receive)
+                os.chdir(self._data)
+                samples = memoryview(self._synthesise(text, manner))
+                while samples:
+                    samples = samples[os.write(send, samples) :]
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(send)
+        with os.fdopen(receive, "rb") as pipe:
+            data = pipe.read()
+        _, status = os.waitpid(child, 0)
+        if status != 0 or not data:
+            raise DataError(f"eSpeak NG could not say {text!r} with the voice {manner.voice!r} (status {status})")
+        return np.frombuffer(data, dtype="<i2")
+
+    def _synthesise(self, text: str, manner: Manner) -> bytes:
+        library, collected = self._library, bytearray()
+        signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+
+        def receive(samples: int | None, number: int, _events: int | None) -> int:
+            if samples and number > 0:
+                collected.extend(ctypes.string_at(samples, number * 2))
+            return 0
+
+        callback = signature(receive)
+        library.espeak_SetSynthCallback(callback)
+        failed = library.espeak_SetVoiceByName(manner.voice.encode())
+        failed |= library.espeak_SetParameter(_SPEED, manner.speed, 0)
+        failed |= library.espeak_SetParameter(_PITCH, manner.pitch, 0)
+        data = text.encode() + b"\0"
+        failed |= library.espeak_Synth(data, ctypes.c_size_t(len(data)), 0, 0, 0, _CHARACTERS_UTF8, None, None)
+        failed |= library.espeak_Synchronize()
+        return b"" if failed else bytes(collected)
+
+
+def manner(language: str, variant: str, talk: random.Random, utterance: random.Random) -> Manner:
+    """A talk has a tempo and a pitch; its utterances move a little around them."""
+    speed = 145 + 45 * talk.random() + 14 * (utterance.random() - 0.5)
+    pitch = 38 + 24 * talk.random() + 8 * (utterance.random() - 0.5)
+    return Manner(f"{BASE[language]}+{variant}", round(speed), round(pitch))
+
+
+def at_rate(samples: np.ndarray) -> np.ndarray:
+    """Int16 samples at 22,050 Hz -> float64 in [-1, 1] at 16 kHz; polyphase filter of scipy (no threads)."""
+    from scipy.signal import resample_poly
+
+    return np.asarray(resample_poly(samples.astype(np.float64) / 32768.0, 320, 441))
+
+
+def noisy(samples: np.ndarray, utterance: random.Random) -> np.ndarray:
+    """The samples at a level of their own, with white noise 25 to 45 dB under the speech."""
+    level = 0.5 + 0.5 * utterance.random()
+    decibels = 25.0 + 20.0 * utterance.random()
+    noise = np.random.Generator(np.random.PCG64(utterance.getrandbits(64))).standard_normal(len(samples))
+    power = float(np.sqrt(np.mean(samples**2)))
+    return np.asarray(level * (samples + noise * power * 10.0 ** (-decibels / 20.0)))
+
+
+def pcm(samples: np.ndarray) -> np.ndarray:
+    """Floats in [-1, 1] -> int16, clipped."""
+    return np.clip(np.rint(samples * 32767.0), -32768, 32767).astype("<i2")

@@ -1,0 +1,229 @@
+"""Writers: Almanac on disk, in the layouts of the corpora whose readers will read it.
+
+Every writer says which recordings it needs and, once they are there, writes its text files. Files appear under their
+names only when they are complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from shared.almanac import voices
+from shared.almanac.frames import SPLITS, Saying, draw, randomness
+from shared.almanac.sentences import sentence
+from shared.almanac.studio import Recording, spans
+
+TALK = (20, 40)  # utterances in a talk
+FIRST_TALK = {"train": 1, "dev": 70_001, "tst-COMMON": 80_001, "tst-HE": 90_001}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is to be written: pairs are (source, target); `parts` is where unfinished work lies."""
+
+    root: Path
+    parts: Path
+    languages: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+    sizes: dict[str, int]
+    seed: int
+
+    @property
+    def first_pairs(self) -> list[tuple[str, str]]:
+        """One pair for each source language, in order."""
+        return list({source: (source, target) for source, target in reversed(self.pairs)}.values())[::-1]
+
+
+class Writer(Protocol):
+    """A layout: the recordings that it needs, and then its text files."""
+
+    def __init__(self, *, settings: Settings) -> None: ...
+
+    def recordings(self) -> Iterator[Recording]:
+        """The sound files, in a fixed order."""
+
+    def finish(self) -> None:
+        """Write what is not sound; every recording is there."""
+
+
+def write_lines(path: Path, lines: list[str]) -> None:
+    """Write a text file at once, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    os.replace(temporary, path)
+
+
+@dataclass(frozen=True)
+class Talk:
+    """Consecutive utterances of one voice in one sound file."""
+
+    number: int
+    variant: str
+    sayings: tuple[Saying, ...]
+
+
+def talks(split: str, size: int, seed: int) -> list[Talk]:
+    """The talks of a split of the MuST-C layout: what is said, by whom. The same whatever the languages."""
+    generator = randomness(seed, "talks", split)
+    variants = list(voices.UNSEEN_VOICES if split == "tst-HE" else voices.SEEN_VOICES)
+    generator.shuffle(variants)
+    sayings = draw(split, size, randomness(seed, "sayings", split))
+    found: list[Talk] = []
+    start = 0
+    while start < size:
+        length = TALK[0] + int(generator.random() * (TALK[1] - TALK[0] + 1))
+        number = FIRST_TALK[split] + len(found)
+        found.append(Talk(number, variants[len(found) % len(variants)], tuple(sayings[start : start + length])))
+        start += length
+    return found
+
+
+class MustCWriter:
+    """ROOT/<src>-<tgt>/data/<split>/{wav/ted_N.wav, txt/<split>.yaml, txt/<split>.<src>, txt/<split>.<tgt>}.
+
+    The same sayings for all pairs; a talk is spoken once a source language, and copied to that language's other pairs.
+    """
+
+    def __init__(self, *, settings: Settings) -> None:
+        self.settings = settings
+        self.talks = {split: talks(split, settings.sizes[split], settings.seed) for split in SPLITS}
+
+    def recordings(self) -> Iterator[Recording]:
+        """One a talk and source language; it belongs to the first pair with that source."""
+        for source, target in self.settings.first_pairs:
+            for split, split_talks in self.talks.items():
+                for talk in split_talks:
+                    yield self._recording(source, target, split, talk)
+
+    def _recording(self, source: str, target: str, split: str, talk: Talk) -> Recording:
+        return Recording(
+            name=f"{self.settings.seed}|mustc|{source}|{split}|{talk.number}",
+            path=str(self._folder(source, target, split) / "wav" / f"ted_{talk.number}.wav"),
+            spans=str(self.settings.parts / f"mustc-{source}-{split}-{talk.number}.json"),
+            language=source,
+            variant=talk.variant,
+            texts=tuple(sentence(saying, source) for saying in talk.sayings),
+        )
+
+    def _folder(self, source: str, target: str, split: str) -> Path:
+        return self.settings.root / f"{source}-{target}" / "data" / split
+
+    def finish(self) -> None:
+        """Write the texts of every pair, and the talks of pairs whose source another pair has already spoken."""
+        spoken = {Path(recording.path): recording for recording in self.recordings()}
+        by_source = {(r.language, Path(r.path).name): path for path, r in spoken.items()}
+        for source, target in self.settings.pairs:
+            for split, split_talks in self.talks.items():
+                folder = self._folder(source, target, split)
+                segments: list[str] = []
+                for talk in split_talks:
+                    wav = folder / "wav" / f"ted_{talk.number}.wav"
+                    original = by_source[source, wav.name]
+                    if original != wav and not wav.exists():
+                        wav.parent.mkdir(parents=True, exist_ok=True)
+                        temporary = self.settings.parts / f"{source}-{target}-{wav.name}"
+                        shutil.copyfile(original, temporary)
+                        os.replace(temporary, wav)
+                    segments += self._segments(talk, spoken[original])
+                sayings = [saying for talk in split_talks for saying in talk.sayings]
+                write_lines(folder / "txt" / f"{split}.yaml", segments)
+                for language in (source, target):
+                    texts = [sentence(saying, language) for saying in sayings]
+                    write_lines(folder / "txt" / f"{split}.{language}", texts)
+
+    @staticmethod
+    def _segments(talk: Talk, recording: Recording) -> list[str]:
+        speaker = 1 + (voices.SEEN_VOICES + voices.UNSEEN_VOICES).index(talk.variant)
+        return [
+            f"- {{duration: {length / voices.RATE:.6f}, offset: {start / voices.RATE:.6f}, rW: {len(text.split())}, "
+            f"uW: 0, speaker_id: spk.{speaker}, wav: ted_{talk.number}.wav}}"
+            for text, (start, length) in zip(recording.texts, spans(recording), strict=True)
+        ]
+
+
+class CovostWriter:
+    """ROOT/covost2/<src>/{validated.tsv, covost_v2.<src>_<tgt>.tsv, clips/common_voice_<src>_N.mp3}.
+
+    CoVoST 2 has one test split: it is drawn like MuST-C's tst-COMMON (other sayings of the same share of frames).
+    """
+
+    SPLITS = {"train": "train", "dev": "dev", "test": "tst-COMMON"}
+    HEADER = ("client_id", "path", "sentence", "up_votes", "down_votes", "age", "gender", "accent")
+
+    def __init__(self, *, settings: Settings) -> None:
+        self.settings = settings
+        self.clips: list[tuple[str, str, Saying]] = []  # split, variant, saying
+        for split, like in self.SPLITS.items():
+            generator = randomness(settings.seed, "clips", split)
+            for saying in draw(like, settings.sizes[like], randomness(settings.seed, "covost2", split)):
+                variant = voices.SEEN_VOICES[int(generator.random() * len(voices.SEEN_VOICES))]
+                self.clips.append((split, variant, saying))
+
+    def _folder(self, source: str) -> Path:
+        return self.settings.root / "covost2" / source
+
+    def recordings(self) -> Iterator[Recording]:
+        """One a clip and source language."""
+        for source, _ in self.settings.first_pairs:
+            for number, (_, variant, saying) in enumerate(self.clips, start=1):
+                yield Recording(
+                    name=f"{self.settings.seed}|covost2|{source}|{number}",
+                    path=str(self._folder(source) / "clips" / self._clip(source, number)),
+                    spans=str(self.settings.parts / f"covost2-{source}-{number}.json"),
+                    language=source,
+                    variant=variant,
+                    texts=(sentence(saying, source),),
+                )
+
+    @staticmethod
+    def _clip(source: str, number: int) -> str:
+        return f"common_voice_{source}_{number}.mp3"
+
+    def finish(self) -> None:
+        """Write validated.tsv of every source language and the translations of every pair."""
+        for source, _ in self.settings.first_pairs:
+            rows = ["\t".join(self.HEADER)]
+            for number, (_, variant, saying) in enumerate(self.clips, start=1):
+                client = hashlib.sha512(variant.encode()).hexdigest()
+                rows.append(
+                    "\t".join([client, self._clip(source, number), sentence(saying, source), "2", "0", "", "", ""])
+                )
+            write_lines(self._folder(source) / "validated.tsv", rows)
+        for source, target in self.settings.pairs:
+            rows = ["path\ttranslation\tsplit"]
+            for number, (split, _, saying) in enumerate(self.clips, start=1):
+                rows.append("\t".join([self._clip(source, number), sentence(saying, target), split]))
+            write_lines(self._folder(source) / f"covost_v2.{source}_{target}.tsv", rows)
+
+
+class MosesWriter:
+    """ROOT/text/{train,dev,test}.<language>: line n of every language says the same.
+
+    `text` is the size of train; dev and test are as large as dev and tst-COMMON, and are drawn like them.
+    """
+
+    def __init__(self, *, settings: Settings) -> None:
+        sizes = settings.sizes
+        self.settings = settings
+        self.splits = {
+            "train": ("train", sizes["text"]), "dev": ("dev", sizes["dev"]), "test": ("tst-COMMON", sizes["tst-COMMON"])
+        }  # fmt: skip
+
+    def recordings(self) -> Iterator[Recording]:
+        """None: it is text."""
+        return iter(())
+
+    def finish(self) -> None:
+        """Write every split in every language."""
+        for split, (like, size) in self.splits.items():
+            sayings = draw(like, size, randomness(self.settings.seed, "text", split))
+            for language in self.settings.languages:
+                texts = [sentence(saying, language) for saying in sayings]
+                write_lines(self.settings.root / "text" / f"{split}.{language}", texts)
