@@ -1,0 +1,8 @@
+"""Objectives: what training minimises. Losses that more than one method uses; the method's own stand in its file."""
+
+from shared.objectives.cross_entropy import CrossEntropy
+from shared.objectives.ctc import Ctc
+from shared.objectives.objective import Loss, Objective, Term
+from shared.objectives.parts import EncoderDecoderObjective, Part
+
+__all__ = ["CrossEntropy", "Ctc", "EncoderDecoderObjective", "Loss", "Objective", "Part", "Term"]

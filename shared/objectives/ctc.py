@@ -1,0 +1,86 @@
+"""Connectionist temporal classification on a layer of the encoder (Graves et al. 2006).
+
+Legend: B batch, S encoder positions, L labels, D model, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.objectives.objective import Term
+from shared.objectives.parts import Part
+
+
+class Ctc(Part):
+    """CTC loss per label token, of a head of the model that reads a tapped encoder layer.
+
+    A sentence is infeasible if its labels, and a blank between each two that are equal, do not fit into its encoder
+    positions. Such a sentence has loss 0 here and is counted: the reported term "ctc_infeasible" is their share.
+
+    Args:
+        weight: factor of the term in the loss.
+        field: batch field of the labels: start symbols, tokens, end symbols.
+        head: name of the head in ``model.heads``; it knows its layer (``tap``) and its ``blank``.
+        strip_prefix: how many start symbols of the field are not labels.
+        strip_suffix: how many end symbols are not labels.
+        prefix: put before the names of the terms, for a second part of this kind.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        weight: float = 1.0,
+        field: str = "transcript",
+        head: str = "ctc",
+        strip_prefix: int = 1,
+        strip_suffix: int = 1,
+        prefix: str = "",
+    ) -> None:
+        super().__init__()
+        if strip_prefix < 0 or strip_suffix < 0:
+            raise UsageError(f"cannot strip {strip_prefix} start symbols and {strip_suffix} end symbols")
+        self.weight, self.field, self.head, self.prefix = weight, field, head, prefix
+        self.strip_prefix, self.strip_suffix = strip_prefix, strip_suffix
+
+    def check(self, model: Any) -> None:
+        """Insist on the head."""
+        if self.head not in model.heads:
+            raise UsageError(f"the model has no head {self.head!r} for CTC, only {sorted(model.heads)}")
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of labels, and of sentences."""
+        lengths = self._lengths(batch)
+        return {f"{self.prefix}ctc": lengths.sum(), f"{self.prefix}ctc_infeasible": torch.ones_like(lengths).sum()}
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Compare all alignments of the labels with the head's output."""
+        head = model.heads[self.head]
+        states = model.tap(encoding, head.tap)
+        scores = head(states.values).float().log_softmax(-1)  # (B, S, V)
+        labels, lengths = batch[self.field].values[:, self.strip_prefix :], self._lengths(batch)
+        # What stands beyond the lengths is read by no one, but has to be a symbol that exists.
+        positions = torch.arange(labels.shape[1], device=labels.device)
+        real = positions < lengths[:, None]
+        labels = torch.where(real, labels, head.blank)
+        repeats = ((labels[:, 1:] == labels[:, :-1]) & real[:, 1:]).sum(1)
+        infeasible = lengths + repeats > states.lengths
+        losses = F.ctc_loss(
+            scores.transpose(0, 1), labels, states.lengths, lengths, head.blank, reduction="none", zero_infinity=True
+        )
+        counts = self.counts(batch)
+        return {
+            f"{self.prefix}ctc": Term(losses.sum(), counts[f"{self.prefix}ctc"], self.weight),
+            f"{self.prefix}ctc_infeasible": Term(infeasible.sum(), counts[f"{self.prefix}ctc_infeasible"], 0.0),
+        }
+
+    def _lengths(self, batch: Batch) -> Tensor:
+        """Return the number of labels of each sentence, (B,)."""
+        return (batch[self.field].lengths - self.strip_prefix - self.strip_suffix).clamp(min=0)

@@ -1,0 +1,114 @@
+"""Parts share one encoding, and their sums do not depend on how the work was divided."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from shared.padded import Padded
+
+
+class Model(nn.Module):
+    """A translator with as little in it as can be: it adds the mean of the memory to each target embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(12, 6)
+        self.projection = nn.Linear(6, 12)
+        head = nn.Linear(6, 12)
+        head.tap, head.blank = 1, 0
+        self.heads = nn.ModuleDict({"ctc": head})
+        self.encoded: list[str | None] = []
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        self.encoded.append(field)
+        source = batch[field or "source"]
+        memory = source.map(lambda values: self.embedding(values) * source.mask[..., None])
+        return Encoding({"source": memory}, {"tap.1": memory.values})
+
+    def tap(self, encoding: Encoding, layer: int) -> Padded:
+        return Padded(encoding.extras[f"tap.{layer}"], encoding.memories["source"].lengths)
+
+    def decode(self, prefix: Padded, encoding: Encoding) -> torch.Tensor:
+        memory = encoding.memories["source"]
+        return self.embedding(prefix.values) + (memory.values.sum(1) / memory.lengths[:, None])[:, None]
+
+    def project(self, states: torch.Tensor) -> torch.Tensor:
+        return self.projection(states)
+
+
+def make(rows: int, seed: int) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+
+    def tokens(low: int, high: int) -> Padded:
+        lengths = torch.randint(low, high, (rows,), generator=generator).tolist()
+        return Padded.from_sequences([torch.randint(1, 12, (length,), generator=generator) for length in lengths])
+
+    return Batch({"source": tokens(4, 12), "target": tokens(2, 9), "transcript": tokens(3, 6)})
+
+
+def row(batch: Batch, index: int) -> Batch:
+    """Cut out one row, without the others' padding."""
+    return Batch(
+        {
+            name: Padded(field.values[index : index + 1, : int(field.lengths[index])], field.lengths[index : index + 1])
+            for name, field in batch.fields.items()
+        }
+    )
+
+
+def make_objective(**arguments) -> EncoderDecoderObjective:
+    torch.manual_seed(0)
+    system = nn.Module()
+    system.model = Model()
+    return EncoderDecoderObjective(system=system, parts=[CrossEntropy(chunk=7), Ctc(weight=0.3)], **arguments)
+
+
+def test_encodes_once_and_counts_agree():
+    objective, batch = make_objective(source_field="source"), make(5, seed=1)
+    loss = objective(batch)
+    assert objective.system.model.encoded == ["source"]
+    assert set(loss.parts) == {"cross_entropy", "nll", "accuracy", "ctc", "ctc_infeasible"}
+    assert {name: term.count.item() for name, term in loss.parts.items()} == {
+        name: count.item() for name, count in objective.counts(batch).items()
+    }
+    total = loss.parts["cross_entropy"].sum / loss.parts["cross_entropy"].count
+    total = total + 0.3 * loss.parts["ctc"].sum / loss.parts["ctc"].count
+    assert loss.total().item() == pytest.approx(total.item())
+    names = set(objective.state_dict())
+    assert all(name.startswith("system.model.") for name in names)
+
+
+def test_eight_accumulations_of_one_equal_one_of_eight():
+    objective, batch = make_objective(), make(8, seed=2)
+    objective(batch).total(objective.counts(batch)).backward()
+    together = {name: parameter.grad.clone() for name, parameter in objective.named_parameters()}
+    objective.zero_grad()
+    parts = [row(batch, index) for index in range(8)]
+    counts: dict[str, torch.Tensor] = {}
+    for part in parts:
+        for name, count in objective.counts(part).items():
+            counts[name] = counts.get(name, 0) + count
+    for part in parts:
+        objective(part).total(counts).backward()
+    for name, parameter in objective.named_parameters():
+        torch.testing.assert_close(parameter.grad, together[name], rtol=1e-5, atol=1e-6)
+
+
+def test_refuses_what_does_not_go_together():
+    with pytest.raises(UsageError, match="at least one part"):
+        EncoderDecoderObjective(system=SimpleNamespace(), parts=[])
+    system = nn.Module()
+    system.model = Model()
+    with pytest.raises(UsageError, match="'other'"):
+        EncoderDecoderObjective(system=system, parts=[Ctc(head="other")])
+    twice = EncoderDecoderObjective(system=system, parts=[CrossEntropy(), CrossEntropy()])
+    with pytest.raises(UsageError, match="accuracy, cross_entropy, nll"):
+        twice.counts(make(2, seed=0))
