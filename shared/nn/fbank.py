@@ -1,0 +1,152 @@
+"""Log-mel filterbank features of a batch of waveforms, on the device they are on; and their normalisation.
+
+Legend: B batch, N samples, T frames, W samples of a frame, F mel bins.
+
+The numbers are Kaldi's (feature-window.cc, mel-computations.cc) with its defaults but no dither: frames that lie wholly
+inside the waveform, mean removed, pre-emphasis 0.97, Povey window, power spectrum, triangular filters between 20 Hz and
+half the sample rate on the scale 1127 ln(1 + f / 700), natural logarithm.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shared.described import Described
+from shared.padded import Padded
+
+#: Kaldi's features are of 16-bit integers; ours are given waveforms in [-1, 1].
+SCALE = 2.0**15
+PREEMPHASIS = 0.97
+LOWEST_FREQUENCY = 20.0
+#: The smallest energy that a logarithm is taken of; Kaldi's, the resolution of float32 at 1.
+FLOOR = torch.finfo(torch.float32).eps
+
+
+def mel(frequency: Tensor) -> Tensor:
+    """Return the place of frequencies in Hz on the mel scale."""
+    return 1127.0 * torch.log1p(frequency / 700.0)
+
+
+# Kept here and not in the module, so that neither .to(bfloat16) nor a move to the meta device can spoil them.
+@lru_cache(maxsize=8)
+def povey_window(size: int, device: torch.device) -> Tensor:
+    """Return a window (W,) float32: Hann's to the power of 0.85."""
+    angles = torch.arange(size, dtype=torch.float64) * (2 * math.pi / (size - 1))
+    return (0.5 - 0.5 * angles.cos()).pow(0.85).float().to(device)
+
+
+@lru_cache(maxsize=8)
+def mel_filters(bins: int, fourier: int, rate: int, device: torch.device) -> Tensor:
+    """Return triangular filters (fourier / 2 + 1, F) float32; the highest frequency belongs to none, as in Kaldi."""
+    lowest, highest = mel(torch.tensor([LOWEST_FREQUENCY, rate / 2], dtype=torch.float64)).tolist()
+    edges = torch.linspace(lowest, highest, bins + 2, dtype=torch.float64)
+    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
+    places = mel(torch.arange(fourier // 2, dtype=torch.float64) * (rate / fourier))[:, None]
+    rising, falling = (places - left) / (centre - left), (right - places) / (right - centre)
+    filters = torch.minimum(rising, falling).clamp(min=0)
+    return F.pad(filters, (0, 0, 0, 1)).float().to(device)
+
+
+class Fbank(Described, nn.Module):
+    """Waveforms to log-mel features, equal to ``torchaudio.compliance.kaldi.fbank`` of each row within 1e-3.
+
+    Everything is computed in float32, outside of autocast, without gradient. There is nothing to train.
+
+    Args:
+        bins: F.
+        window: length of a frame in seconds.
+        hop: from one frame's start to the next, in seconds.
+        rate: samples per second.
+
+    """
+
+    def __init__(self, *, bins: int = 80, window: float = 0.025, hop: float = 0.010, rate: int = 16000) -> None:
+        super().__init__()
+        if bins < 1 or rate < 100:
+            raise ValueError(f"a filterbank cannot have {bins} bins at {rate} samples per second")
+        self.bins, self.rate = bins, rate
+        self.window, self.hop = round(window * rate), round(hop * rate)
+        if self.hop < 1 or self.window < self.hop:
+            raise ValueError(f"frames of {window} s every {hop} s: the hop must be positive and at most the window")
+        self.fourier = 1 << (self.window - 1).bit_length()
+        if not (mel_filters(bins, self.fourier, rate, torch.device("cpu")).sum(0) > 0).all():
+            raise ValueError(
+                f"{bins} bins are too many for frames of {window} s at {rate} Hz: some bins would be empty"
+            )
+
+    def lengths(self, samples: Tensor) -> Tensor:
+        """Return how many frames rows of so many samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
+        return (samples.clamp(min=self.window) - self.window) // self.hop + 1
+
+    @torch.no_grad()
+    def forward(self, waveforms: Padded) -> Padded:
+        """Return features (B, T, F) float32 of waveforms (B, N) in [-1, 1]; zero where padded.
+
+        A row shorter than one frame (Kaldi has no features for it) is filled up with silence to one frame.
+        """
+        values = waveforms.values.float()
+        values = values * waveforms.mask
+        if values.shape[1] < self.window:
+            values = F.pad(values, (0, self.window - values.shape[1]))
+        with torch.autocast(values.device.type, enabled=False):
+            features = self._features(values)
+        result = Padded(features, self.lengths(waveforms.lengths))
+        return result.map(lambda x: x * result.mask[..., None])
+
+    def _features(self, waveforms: Tensor) -> Tensor:
+        frames = waveforms.unfold(1, self.window, self.hop)
+        frames = (frames - frames.mean(-1, keepdim=True)) * SCALE
+        emphasised = torch.empty_like(frames)
+        torch.sub(frames[..., 1:], frames[..., :-1], alpha=PREEMPHASIS, out=emphasised[..., 1:])
+        torch.mul(frames[..., :1], 1 - PREEMPHASIS, out=emphasised[..., :1])
+        emphasised *= povey_window(self.window, frames.device)
+        spectrum = torch.view_as_real(torch.fft.rfft(emphasised, n=self.fourier))
+        power = spectrum.square_().sum(-1)
+        filters = mel_filters(self.bins, self.fourier, self.rate, frames.device)
+        return _exact_product(power, filters).clamp_(min=FLOOR).log_()
+
+
+def _exact_product(left: Tensor, right: Tensor) -> Tensor:
+    """Multiply in full float32 even where the program allows TF32: a logarithm of small sums follows."""
+    if left.device.type != "cuda":
+        return left @ right
+    allowed = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        return left @ right
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+class UtteranceNorm(Described, nn.Module):
+    """Give each feature of each utterance mean 0 and deviation 1, over its own frames (fairseq's utterance_cmvn).
+
+    Args:
+        means: subtract the means.
+        variances: divide by the deviations.
+
+    """
+
+    SMALLEST_VARIANCE = 1e-10
+
+    def __init__(self, *, means: bool = True, variances: bool = True) -> None:
+        super().__init__()
+        self.means, self.variances = means, variances
+
+    @torch.no_grad()
+    def forward(self, features: Padded) -> Padded:
+        """Normalise features (B, T, F) float32; the padding becomes 0, the mean. One frame alone becomes 0 as well."""
+        mask = features.mask[..., None]
+        count = features.lengths.clamp(min=1)[:, None, None]
+        mean = (features.values * mask).sum(1, keepdim=True) / count
+        centred = (features.values - mean) * mask
+        x = centred if self.means else features.values * mask
+        if self.variances:
+            variance = centred.square().sum(1, keepdim=True) / count
+            x = x * variance.clamp(min=self.SMALLEST_VARIANCE).rsqrt()
+        return Padded(x, features.lengths)

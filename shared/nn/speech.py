@@ -1,0 +1,71 @@
+"""From sound to vectors: features, their normalisation and augmentation, subsampling, positions.
+
+Legend: B batch, N samples, T frames, F mel bins, S subsampled frames, D model width.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import nn
+from torch.nn import functional as F
+
+from shared.described import Described
+from shared.padded import Padded
+
+
+class SpeechEmbedding(Described, nn.Module):
+    """Waveforms to vectors: the front end of fairseq's s2t_transformer, computed in batch where the waveforms are.
+
+    Args:
+        frontend: waveforms (B, N) to features (B, T, F), such as an Fbank.
+        normalisation: of the features, such as an UtteranceNorm; None for none.
+        augmentation: of the normalised features in training, such as a SpecAugment; None for none.
+        subsampler: features to (B, S, D).
+        positions: a module of shared/nn/positions.py, or None for no positions.
+        type_vector: what is added to tell speech from other inputs, or None.
+        dropout: of the sum.
+        scaled: multiply the subsampled features by sqrt(D), as text embeddings are.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        frontend: nn.Module,
+        subsampler: nn.Module,
+        normalisation: nn.Module | None = None,
+        augmentation: nn.Module | None = None,
+        positions: nn.Module | None = None,
+        type_vector: nn.Module | None = None,
+        dropout: float = 0.1,
+        scaled: bool = True,
+    ) -> None:
+        super().__init__()
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
+        self.frontend, self.normalisation, self.augmentation = frontend, normalisation, augmentation
+        self.subsampler, self.positions, self.type_vector = subsampler, positions, type_vector
+        self.dropout, self.scaled = dropout, scaled
+
+    def forward(self, speech: Padded) -> Padded:
+        """Embed waveforms (B, N) in [-1, 1]: (B, S, D)."""
+        features = self.features(speech)
+        return self.embed(features if self.augmentation is None else self.augmentation(features))
+
+    def features(self, speech: Padded) -> Padded:
+        """Return normalised features (B, T, F) of waveforms (B, N), not augmented: what may be a target as well."""
+        features = self.frontend(speech)
+        return features if self.normalisation is None else self.normalisation(features)
+
+    def embed(self, features: Padded) -> Padded:
+        """Embed features (B, T, F), augmented or not: (B, S, D)."""
+        x = self.subsampler(features)
+        values = x.values
+        if self.scaled:
+            values = values * math.sqrt(values.shape[-1])
+        if self.positions is not None:
+            values = values + self.positions(values.shape[1], like=values)
+        if self.type_vector is not None:
+            values = self.type_vector(values)
+        return Padded(F.dropout(values, self.dropout, self.training), x.lengths)

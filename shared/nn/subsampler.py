@@ -1,0 +1,60 @@
+"""A convolutional subsampler: fewer frames, each of the model's width.
+
+Legend: B batch, T frames, F features, C channels, D model width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shared.described import Described
+from shared.padded import Padded
+
+
+class Conv1dSubsampler(Described, nn.Module):
+    """Convolutions over time with stride 2, each followed by a gated linear unit (fairseq's s2t Conv1dSubsampler).
+
+    Synnaeve et al. 2019 (arXiv 1911.08460), section 2. A row's result does not depend on the others of its batch: what
+    is beyond its length counts as zero before every convolution.
+
+    Args:
+        inputs: F.
+        channels: of the inner convolutions, before the gates halve them.
+        width: D.
+        kernels: the width of each convolution in frames, odd; as many numbers as convolutions.
+
+    """
+
+    STRIDE = 2
+
+    def __init__(self, *, inputs: int = 80, channels: int = 1024, width: int, kernels: list[int] | None = None) -> None:
+        super().__init__()
+        kernels = [5, 5] if kernels is None else list(kernels)
+        if not kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
+            raise ValueError(f"kernels must be odd numbers, at least one, not {kernels}")
+        if inputs < 1 or width < 1 or channels < 2 or channels % 2:
+            raise ValueError(f"{inputs=}, {width=} must be positive and {channels=} positive and even")
+        outputs = [*[channels] * (len(kernels) - 1), 2 * width]
+        entering = [inputs, *[size // 2 for size in outputs[:-1]]]
+        self.width = width
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(before, after, kernel, stride=self.STRIDE, padding=kernel // 2)
+            for before, after, kernel in zip(entering, outputs, kernels, strict=True)
+        )
+
+    def lengths(self, frames: Tensor) -> Tensor:
+        """Return how many frames are left of so many, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
+        for _ in self.convolutions:
+            frames = torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
+        return frames
+
+    def forward(self, features: Padded) -> Padded:
+        """Subsample features (B, T, F) to (B, T', D); padded places hold nothing of meaning."""
+        x = features
+        for convolution in self.convolutions:
+            values = (x.values * x.mask[..., None]).transpose(1, 2)
+            lengths = torch.div(x.lengths - 1, self.STRIDE, rounding_mode="floor") + 1
+            x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), lengths)
+        return x

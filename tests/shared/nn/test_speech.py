@@ -1,0 +1,161 @@
+"""SpecAugment, the subsampler and the whole speech front end."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.specaugment import SpecAugment
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.padded import Padded
+
+
+def runs(hidden: torch.Tensor) -> list[tuple[int, int]]:
+    """Return (start, width) of each run of True."""
+    padded = np.concatenate([[0], hidden.int().numpy(), [0]])
+    edges = np.flatnonzero(np.diff(padded))
+    return [(int(a), int(b - a)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def test_specaugment_hides_stretches_inside_each_rows_length() -> None:
+    torch.manual_seed(0)
+    lengths = torch.tensor([50, 20, 8, 1] * 200)
+    ones = Padded(torch.ones(800, 50, 30), lengths)
+    augmented = SpecAugment(frequency_masks=1, frequency_width=10, time_masks=1, time_width=12, time_share=0.5)(ones)
+    widths: dict[int, set[int]] = {50: set(), 20: set(), 8: set(), 1: set()}
+    starts, bands = set(), set()
+    for values, length in zip(augmented.values, lengths.tolist(), strict=True):
+        visible_bins = values.amax(0) > 0
+        band = runs(~visible_bins)
+        assert len(band) <= 1
+        bands.add(band[0][1] if band else 0)
+        stretch = runs(values[:, visible_bins].amax(1) == 0)
+        assert len(stretch) <= 1
+        if stretch:
+            start, width = stretch[0]
+            assert start + width <= length
+            widths[length].add(width)
+            if length == 8:
+                starts.add(start)
+        else:
+            widths[length].add(0)
+    # Widths are uniform from 0 to the smaller of 12 and half the row, starts wherever they fit.
+    assert widths == {50: set(range(13)), 20: set(range(11)), 8: set(range(5)), 1: {0}}
+    assert starts == set(range(8))
+    assert bands == set(range(11))
+
+
+def test_specaugment_rests_in_evaluation_and_follows_torchs_seed() -> None:
+    features = Padded(torch.randn(3, 200, 80), torch.tensor([200, 150, 90]))
+    augment = SpecAugment(frequency_masks=2, time_masks=2)
+    torch.manual_seed(5)
+    first = augment(features).values
+    torch.manual_seed(5)
+    torch.testing.assert_close(first, augment(features).values, atol=0, rtol=0)
+    assert not torch.equal(first, augment(features).values)
+    assert augment.eval()(features) is features
+
+
+@pytest.mark.parametrize("arguments", [{"time_masks": -1}, {"time_share": 1.5}])
+def test_specaugment_refuses(arguments) -> None:
+    with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
+        SpecAugment(**arguments)
+
+
+def test_subsampler_lengths() -> None:
+    subsampler = Conv1dSubsampler(inputs=4, channels=8, width=6)
+    for frames in range(1, 40):
+        result = subsampler(Padded(torch.zeros(1, frames, 4), torch.tensor([frames])))
+        assert result.values.shape == (1, int(subsampler.lengths(torch.tensor([frames]))), 6)
+        assert result.lengths.tolist() == [result.values.shape[1]]
+        by_hand = np.floor((np.floor((frames - 1) / 2 + 1) - 1) / 2 + 1)
+        assert result.lengths.tolist() == [by_hand]
+
+
+def test_subsampler_equals_a_loop() -> None:
+    torch.manual_seed(0)
+    subsampler = Conv1dSubsampler(inputs=3, channels=4, width=2, kernels=[5, 3]).double()
+    x = torch.randn(11, 3, dtype=torch.float64)
+    result = subsampler(Padded(x[None], torch.tensor([11]))).values[0]
+    for convolution in subsampler.convolutions:
+        weight, bias = convolution.weight.detach().numpy(), convolution.bias.detach().numpy()
+        kernel = weight.shape[2]
+        rows = []
+        for centre in range(0, len(x), 2):
+            out = bias.copy()
+            for k in range(kernel):
+                t = centre + k - kernel // 2
+                if 0 <= t < len(x):
+                    out += weight[:, :, k] @ x[t].numpy()
+            half = len(out) // 2
+            rows.append(out[:half] / (1 + np.exp(-out[half:])))
+        x = torch.tensor(np.stack(rows))
+    torch.testing.assert_close(result, x)
+
+
+def test_subsampler_rows_do_not_depend_on_padding_in_values_or_gradients() -> None:
+    torch.manual_seed(0)
+    subsampler = Conv1dSubsampler(inputs=4, channels=8, width=6)
+    for length in (1, 2, 3, 4, 5, 6, 7, 13):
+        row = torch.randn(length, 4)
+        padded = torch.full((2, 29, 4), 5.0)
+        padded[0, :length] = row
+        results, gradients = [], []
+        for batch in (Padded(row[None], torch.tensor([length])), Padded(padded, torch.tensor([length, 29]))):
+            values = batch.values.clone().requires_grad_()
+            result = subsampler(Padded(values, batch.lengths)).rows()[0]
+            (result**2).sum().backward()
+            results.append(result)
+            gradients.append(values.grad[0])
+        torch.testing.assert_close(results[0], results[1])
+        torch.testing.assert_close(gradients[0], gradients[1][:length])
+        assert gradients[1][length:].abs().sum() == 0
+
+
+def front_end(**changes) -> SpeechEmbedding:
+    arguments = {
+        "frontend": Fbank(),
+        "normalisation": UtteranceNorm(),
+        "augmentation": SpecAugment(),
+        "subsampler": Conv1dSubsampler(channels=16, width=8),
+        "positions": SinusoidalPositions(width=8),
+    }
+    torch.manual_seed(0)
+    return SpeechEmbedding(**arguments | changes)
+
+
+def test_speech_rows_do_not_depend_on_their_batch() -> None:
+    embedding = front_end().eval()
+    generator = torch.Generator().manual_seed(0)
+    rows = [torch.randn(length, generator=generator) * 0.1 for length in (12000, 5321, 300)]
+    together = embedding(Padded.from_sequences(rows, padding=0.9))
+    assert together.lengths.tolist() == [19, 8, 1]
+    for row, ours in zip(rows, together.rows(), strict=True):
+        torch.testing.assert_close(embedding(Padded.from_sequences([row])).values[0], ours, atol=1e-4, rtol=1e-4)
+
+
+def test_speech_embedding_is_scaled_features_plus_positions_and_trains_the_subsampler() -> None:
+    embedding = front_end().eval()
+    speech = Padded.from_sequences([torch.randn(9000) * 0.1])
+    subsampled = embedding.subsampler(embedding.features(speech)).values
+    positions = torch.zeros(subsampled.shape[1], 8)
+    for t in range(len(positions)):
+        for i in range(4):
+            angle = (t + 2) * 10000 ** (-i / 3)
+            positions[t, i], positions[t, i + 4] = np.sin(angle), np.cos(angle)
+    result = embedding(speech)
+    torch.testing.assert_close(result.values[0], subsampled[0] * 8**0.5 + positions, atol=1e-5, rtol=1e-5)
+    result.values.sum().backward()
+    assert all(p.grad.abs().sum() > 0 for p in embedding.parameters())
+
+
+def test_augmentation_happens_in_training_only() -> None:
+    embedding = front_end(augmentation=SpecAugment(frequency_width=80), dropout=0.0)
+    speech = Padded.from_sequences([torch.randn(9000) * 0.1])
+    torch.manual_seed(1)
+    assert isinstance(embedding.augmentation, nn.Module)
+    training = embedding(speech).values
+    assert not torch.equal(training, embedding.eval()(speech).values)
