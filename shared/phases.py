@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.corpus.prepare import Corpus, prepare, render
 from shared.corpus.stream import Budget
@@ -21,6 +23,31 @@ from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
 from shared.training.distributed import barrier, join
 from shared.workspace import Phase, Stopwatch, Workspace
+
+
+class Write(Phase):
+    """Make a corpus that is generated, not read; what is complete stays.
+
+    Args:
+        corpus: has ``root``, and ``write(progress=...)``.
+
+    """
+
+    def __init__(self, *, corpus: Any) -> None:
+        self.corpus = corpus
+
+    def outputs(self) -> list[Path]:
+        """Name the corpus' folder."""
+        return [Path(self.corpus.root)]
+
+    def run(self, workspace: Workspace) -> None:
+        """Write the corpus."""
+        join(workspace)
+        if workspace.main:
+            with progress_bar(enabled=workspace.show_progress) as bar:
+                task = bar.add_task("corpus", total=None, status="")
+                self.corpus.write(progress=lambda done, total: bar.update(task, completed=done, total=total))
+        barrier(workspace)
 
 
 class Prepare(Phase):
@@ -59,7 +86,7 @@ class TrainTokenizer(Phase):
     """Train a SentencePiece model on text columns of manifests; writes ``tokenizer.model``.
 
     Args:
-        manifests: where the text comes from.
+        manifests: where the text comes from, as paths or patterns.
         columns: the columns to read: "source_text", "target_text".
         kind: "unigram", "bpe" or "char".
         size: how many pieces; fewer if the text does not have so many.
@@ -101,7 +128,7 @@ class TrainTokenizer(Phase):
         barrier(workspace)
 
     def _texts(self) -> Iterator[tuple[str, str]]:
-        for path in self.manifests:
+        for path in find_manifests(self.manifests):
             manifest = Manifest.open(path)
             for column in self.columns:
                 languages = manifest.column(column.replace("_text", "_language"))
@@ -167,7 +194,7 @@ class Evaluate(Phase):
 
     Args:
         model: a model folder.
-        manifests: the tests.
+        manifests: the tests, as paths or patterns.
         search: how to translate.
         budget: how large a batch may be.
         metrics: "bleu", "chrf", "ter", "wer", "cer".
@@ -177,7 +204,7 @@ class Evaluate(Phase):
     def __init__(
         self, *, model: str, manifests: list[str], search: Search, budget: Budget, metrics: list[str]
     ) -> None:
-        self.model, self.manifests = Path(model), [Path(path) for path in manifests]
+        self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget, self.metrics = search, budget, list(metrics)
 
     def run(self, workspace: Workspace) -> None:
@@ -185,7 +212,7 @@ class Evaluate(Phase):
         join(workspace)
         if workspace.main:
             system = System.load(self.model, workspace.device)
-            for path in self.manifests:
+            for path in find_manifests(self.manifests):
                 self._run(system, path, workspace)
         barrier(workspace)
 

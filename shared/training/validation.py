@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from shared.corpus.find import find_manifests
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
@@ -35,7 +36,7 @@ class Validation:
     """Validate on a manifest.
 
     Args:
-        manifest: the held-out data.
+        manifests: the held-out data, as paths or patterns; scores of several are averaged.
         budget: how large a batch may be.
         search: how to translate, or None to compute the loss only.
         metrics: scores of the translations: "bleu", "chrf", "ter", "wer", "cer".
@@ -50,7 +51,7 @@ class Validation:
     def __init__(
         self,
         *,
-        manifest: str,
+        manifests: list[str],
         budget: Budget,
         search: Search | None = None,
         metrics: list[str] | None = None,
@@ -67,7 +68,7 @@ class Validation:
             raise UsageError(f"metric must be loss or one of metrics {metrics}, not {metric!r}")
         if every < 1 or patience < 0 or limit < 0:
             raise UsageError(f"need every >= 1, patience >= 0, limit >= 0, not {every}, {patience}, {limit}")
-        self.manifest, self.budget, self.search = manifest, budget, search
+        self.manifests, self.budget, self.search = list(manifests), budget, search
         self.metrics, self.metric = metrics, metric
         self.every, self.first, self.patience, self.limit = every, first, patience, limit
 
@@ -83,13 +84,12 @@ class Validation:
 
     def run(self, objective: Objective, stream: Stream, workspace: Workspace) -> Validated:
         """Compute the loss with the stream's fields, translate, score."""
-        manifest = Manifest.open(self.manifest)
         limit = 2 if workspace.debug else self.limit
-        if limit:
-            manifest = manifest.select(range(min(limit, len(manifest))))
+        manifests = [Manifest.open(path) for path in find_manifests(self.manifests)]
+        manifests = [m.select(range(min(limit, len(m)))) if limit else m for m in manifests]
         objective.eval()
-        values = {"loss": self._loss(objective, stream, manifest, workspace)}
-        if self.search is not None:
+        values = {"loss": self._loss(objective, stream, manifests, workspace)}
+        for manifest in manifests if self.search is not None else []:
             evaluation = evaluate_system(
                 objective.system,
                 manifest,
@@ -98,24 +98,28 @@ class Validation:
                 metrics=self.metrics,
                 workspace=workspace,
             )
-            values |= {score.name: score.value for score in evaluation.scores}
+            for score in evaluation.scores:
+                values[score.name] = values.get(score.name, 0.0) + score.value / len(manifests)
             for alarm in evaluation.alarms:
-                workspace.log.warning("%s: %s", workspace.phase, alarm)
+                workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
         objective.train()
         score = values[self.metric]
         return Validated(values, -score if self.metric in LOWER_IS_BETTER else score)
 
-    def _loss(self, objective: Objective, stream: Stream, manifest: Manifest, workspace: Workspace) -> float:
+    def _loss(
+        self, objective: Objective, stream: Stream, manifests: list[Manifest], workspace: Workspace
+    ) -> float:
         fields = {name: field.evaluating() for name, field in stream.fields.items()}
         sums: dict[str, torch.Tensor] = {}
         counts: dict[str, torch.Tensor] = {}
         weights: dict[str, float] = {}
         with torch.inference_mode():
-            for batch, _ in Loader.evaluation(manifest, fields, self.budget, workspace.workers):
-                with workspace.autocast():
-                    loss = objective(objective.prepare(batch.to(workspace.device)))
-                for name, term in loss.parts.items():
-                    sums[name] = sums.get(name, 0.0) + term.sum.double()
-                    counts[name] = counts.get(name, 0) + term.count
-                    weights[name] = term.weight
+            for manifest in manifests:
+                for batch, _ in Loader.evaluation(manifest, fields, self.budget, workspace.workers):
+                    with workspace.autocast():
+                        loss = objective(objective.prepare(batch.to(workspace.device)))
+                    for name, term in loss.parts.items():
+                        sums[name] = sums.get(name, 0.0) + term.sum.double()
+                        counts[name] = counts.get(name, 0) + term.count
+                        weights[name] = term.weight
         return sum(weights[name] * float(sums[name]) / max(1.0, float(counts[name])) for name in sums)

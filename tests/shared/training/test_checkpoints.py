@@ -1,0 +1,75 @@
+"""Checkpoints: complete or absent, the right ones kept, damaged and hostile ones refused."""
+
+import os
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from shared.errors import DataError
+from shared.phases import average
+from shared.training.checkpoints import Checkpoints, best, list_checkpoints, load_objective
+
+
+def save(checkpoints, folder, update, score=None, value=0.0):
+    model = nn.ModuleDict({"system": nn.Linear(2, 1)})
+    nn.init.constant_(model["system"].weight, value)
+    checkpoints.save(folder, model, {"progress": {"update": update}}, {"update": update, "epoch": 0, "score": score})
+    return model
+
+
+def test_the_newest_and_the_best_are_kept(tmp_path):
+    checkpoints = Checkpoints(keep_last=2, keep_best=2, every=1)
+    for update, score in enumerate([0.5, 0.9, 0.1, 0.9, None, 0.2, None], start=1):
+        save(checkpoints, tmp_path, update, score)
+    assert [c.update for c in list_checkpoints(tmp_path)] == [2, 4, 6, 7]
+    assert [c.update for c in best(list_checkpoints(tmp_path))] == [4, 2, 6]
+
+
+def test_average_is_the_mean_of_the_system(tmp_path):
+    checkpoints = Checkpoints(keep_last=3)
+    for update, value in enumerate([1.0, 2.0, 6.0], start=1):
+        save(checkpoints, tmp_path, update, value=value)
+    assert average(list_checkpoints(tmp_path))["weight"].tolist() == [[3.0, 3.0]]
+
+
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    checkpoints = Checkpoints(keep_last=1)
+    save(checkpoints, tmp_path, 1)
+
+    def full(*_arguments, **_keywords):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(DataError, match="No space left"):
+        save(checkpoints, tmp_path, 2)
+    assert [c.update for c in list_checkpoints(tmp_path)] == [1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["00000001"]
+
+
+def test_a_checkpoint_cut_in_half_is_named(tmp_path):
+    model = save(Checkpoints(), tmp_path, 1)
+    file = tmp_path / "00000001" / "objective.safetensors"
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(DataError, match=r"objective\.safetensors"):
+        load_objective(model, list_checkpoints(tmp_path)[0])
+
+
+def test_code_in_a_training_state_never_runs(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    save(Checkpoints(), tmp_path, 1)
+    (tmp_path / "00000001" / "training.pt").write_bytes(pickle.dumps({"progress": Evil()}))
+    with pytest.raises(DataError, match=r"training\.pt"):
+        list_checkpoints(tmp_path)[0].training()
+    assert not (tmp_path / "executed").exists()
+
+
+def test_another_model_is_refused_with_names_and_shapes(tmp_path):
+    save(Checkpoints(), tmp_path, 1)
+    other = nn.ModuleDict({"system": nn.Linear(3, 1), "extra": nn.Linear(1, 1, bias=False)})
+    with pytest.raises(DataError, match=r"missing extra\.weight.*system\.weight is \(1, 2\) instead of \(1, 3\)"):
+        load_objective(other, list_checkpoints(tmp_path)[0])
