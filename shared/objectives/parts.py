@@ -75,14 +75,19 @@ class EncoderDecoderObjective(Objective):
         self.parts = nn.ModuleList(parts)
         self.source_field = source_field
 
+    @property
+    def model(self) -> Any:
+        """The model that is trained."""
+        return self.system.model
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the counts of all parts."""
         return _merged([part.counts(batch) for part in self._parts()])
 
     def forward(self, batch: Batch) -> Loss:
         """Return the loss of one batch."""
-        encoding = self.system.model.encode(batch, self.source_field)
-        return Loss(_merged([part.terms(self.system.model, batch, encoding) for part in self._parts()]))
+        encoding = self.model.encode(batch, self.source_field)
+        return Loss(_merged([part.terms(self.model, batch, encoding) for part in self._parts()]))
 
     def _parts(self) -> list[Part]:
         return cast(list[Part], list(self.parts))
