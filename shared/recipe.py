@@ -1,0 +1,340 @@
+"""Recipes: HyperPyYAML files that say what is run, read and checked before anything is built.
+
+A recipe is a mapping of keys. ``phases:`` maps names to ``!new:`` phases, which are built when their turn comes;
+``base: base.yaml`` includes another recipe of the same folder, which this one is laid over; ``output_folder`` is where
+the run happens and ``seed`` what its randomness comes from. The run options (``OPTIONS``) may always be given. Values
+are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref <a> * <b[c]>``, ``!copy <key>``,
+``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from shared.errors import DataError, UsageError
+from shared.recipe_check import check_tree, locate, mismatch
+from shared.recipe_resolve import Resolver, merge, override
+from shared.recipe_tree import COMMAND_LINE, Node, nearest, parse_value, plain, read, to_yaml
+
+#: Keys that every recipe knows: their type, default, and meaning.
+OPTIONS: dict[str, tuple[type, Any, str]] = {
+    "device": (str, "auto", "auto, cpu, cuda, cuda:1, mps"),
+    "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16"),
+    "compile": (bool, False, "compile the layers"),
+    "grad_accumulation_factor": (int, 1, "batches per update and process"),
+    "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
+    "debug": (bool, False, "two updates and two batches of everything"),
+    "noprogressbar": (bool, False, "log lines instead of a progress bar"),
+    "workers": (int, 1, "processes that read data beside the training process"),
+}
+#: Keys that the run itself reads.
+RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
+
+Names = list[str]
+Listing = list[tuple[str, str]]
+
+
+class Recipe:
+    """A recipe with its base and its overrides; see :meth:`load`.
+
+    Attributes:
+        name: "almanac/st".
+        source: how messages name the file.
+
+    """
+
+    def __init__(self, root: Node, *, name: str, source: str, header: str) -> None:
+        self.name, self.source, self._header = name, source, header
+        self._root = root
+        self._resolver = Resolver(root)
+
+    @staticmethod
+    def load(source: str | Path, overrides: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
+        """Read a recipe, its base and its overrides; nothing is imported or built.
+
+        Args:
+            source: a file, or the name of an installed recipe ("almanac/st").
+            overrides: by dotted key ("model.encoder.layers"), or as on the command line ("--key", "value", ...).
+                Texts are read as YAML; the last one wins.
+
+        Raises:
+            UsageError: naming file, line, key and value.
+
+        """
+        path, shown, name = _find(source)
+        root = _read_with_bases(path, shown, [])
+        for option, (_, default, _) in OPTIONS.items():
+            root.value.setdefault(option, Node(default, place="default", key=option, own=False))
+        root.value.setdefault("seed", Node(1, place="default", key="seed", own=False))
+        for key, value in _pairs(overrides):
+            new = parse_value(value, key) if isinstance(value, str) else _node(value, key)
+            override(root, key, new)
+        return Recipe(root, name=name, source=shown, header=_header(path))
+
+    @staticmethod
+    def list() -> Listing:
+        """Return the installed recipes: name and first line of the header. Bases are not recipes."""
+        return [
+            (name, _header(path).partition("\n")[0]) for name, path in _installed() if not path.stem.startswith("base")
+        ]
+
+    # -- what it says -----------------------------------------------------------------------------------------------
+
+    @property
+    def header(self) -> str:
+        """The comment lines at the top of the file."""
+        return self._header
+
+    @property
+    def phases(self) -> Names:
+        """The names of the phases, in order; a phase that is set to null is left out."""
+        return [*self._phases()]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The run options, given or default."""
+        return {name: self._typed(name, kind) for name, (kind, _, _) in OPTIONS.items()}
+
+    @property
+    def placeholders(self) -> Names:
+        """The dotted keys that still need a value, whether a phase uses them or not."""
+        return sorted({node.key for node in self._root.walk() if node.tag == "!PLACEHOLDER"})
+
+    def value(self, key: str) -> Any:
+        """Return the plain value of a top-level key, references followed.
+
+        Raises:
+            UsageError: if there is no such key, or it has no value yet.
+
+        """
+        if key not in self._root.value:
+            raise UsageError(f"{self.source}: no key {key!r}{nearest(key, self._root.value)}")
+        if key in RUN_KEYS:
+            return self._typed(key, RUN_KEYS[key])
+        return plain(self._resolver.resolve(self._root.value[key]))
+
+    def plain(self, phase: str) -> Any:
+        """Return all that a phase is built from as plain data; objects are ``{"!new:path": {arguments}}``."""
+        return plain(self._resolver.resolve(self._phase(phase)))
+
+    def text(self) -> str:
+        """Return the whole recipe, base and overrides included, as a recipe that can be run."""
+        comments = "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
+        return comments + to_yaml(self._root)
+
+    # -- checking ---------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check all phases: every path, argument, type and reference, and that every key is used.
+
+        Imports what the recipe names; builds nothing. Keys of a base that this recipe does not use are let be.
+
+        Raises:
+            UsageError: naming file, line, key and value.
+
+        """
+        resolver, seen = Resolver(self._root), set[int]()
+        for key, kind in RUN_KEYS.items():
+            if key not in self._root.value:
+                raise UsageError(f"{self.source}: needs the key {key!r}")
+            self._typed(key, kind)
+            resolver.resolve(self._root.value[key])
+        self.options  # noqa: B018  (their types)
+        for node in self._phases().values():
+            self._check_phase(resolver.resolve(node), node, seen)
+        known = {"phases", "base", *RUN_KEYS, *OPTIONS, *resolver.used}
+        for key, node in self._root.value.items():
+            if key not in known and node.own:
+                node.refuse(
+                    f"nothing uses this key{nearest(key, known) if nearest(key, known)[:6] == ' (did ' else ''}"
+                )
+
+    @staticmethod
+    def _check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
+        if not resolved.tag.startswith("!new:"):
+            written.refuse("a phase is an object: !new:path")
+        check_tree(resolved, seen)
+        if not hasattr(locate(resolved), "run"):
+            written.refuse(f"{resolved.path} is not a phase: it has no run()")
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def build(self, phase: str) -> Any:
+        """Build one phase with all that it refers to, and nothing else.
+
+        What one reference names is one object, wherever in the phase it stands. Nothing is shared between phases.
+
+        Raises:
+            UsageError: as :meth:`check`, and where a constructor refuses a value.
+            DataError: from constructors that read files.
+
+        """
+        written = self._phase(phase)
+        resolved = self._resolver.resolve(written)
+        self._check_phase(resolved, written, set())
+        text = to_yaml(Node({"phase": resolved}))
+        try:
+            return _construct(text)["phase"]
+        except _Refused as refusal:
+            at = [node for node in resolved.walk() if node.tag == refusal.tag]
+            where = at[0] if len(at) == 1 else written
+            where.refuse(f"{refusal.tag}: {' '.join(str(refusal.error).split())}", refusal.error)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _phases(self) -> dict[str, Node]:
+        node = self._root.value.get("phases")
+        if node is None:
+            raise UsageError(f"{self.source}: has no phases")
+        if not isinstance(node.value, dict) or node.tag:
+            node.refuse("phases are a mapping of names to !new: objects")
+        for name, child in node.value.items():
+            if not name.replace("_", "").replace("-", "").isalnum():
+                child.refuse(f"{name!r} cannot be a phase's name, which becomes a folder: use letters, digits, _ and -")
+        phases = {name: child for name, child in node.value.items() if child.tag or child.value is not None}
+        if not phases:
+            node.refuse("has no phases")
+        return phases
+
+    def _phase(self, name: str) -> Node:
+        phases = self._phases()
+        if name not in phases:
+            raise UsageError(f"{self.source}: no phase {name!r}{nearest(name, phases)}")
+        return phases[name]
+
+    def _typed(self, key: str, kind: type) -> Any:
+        node = self._root.value[key]
+        resolved = self._resolver.resolve(node)
+        problem = mismatch(resolved, kind)
+        if problem:
+            node.refuse(problem)
+        return resolved.value
+
+
+# -- finding files --------------------------------------------------------------------------------------------------
+
+
+def _installed() -> list[tuple[str, Path]]:
+    """Return name and file of every YAML file of the installed recipes."""
+    folder = Path(str(files("recipes")))
+    return [(path.relative_to(folder).with_suffix("").as_posix(), path) for path in sorted(folder.rglob("*.yaml"))]
+
+
+def _find(source: str | Path) -> tuple[Path, str, str]:
+    """Return a recipe's file, how to show it, and its name."""
+    path = Path(source)
+    installed = dict(_installed())
+    if path.is_file():
+        names = {file.resolve(): name for name, file in installed.items()}
+        return path, str(source), names.get(path.resolve(), path.stem)
+    name = str(source).removeprefix("recipes/").removesuffix(".yaml")
+    if name not in installed:
+        recipes = [name for name, file in installed.items() if not file.stem.startswith("base")]
+        raise UsageError(f"no recipe {str(source)!r}: neither a file nor an installed recipe{nearest(name, recipes)}")
+    return installed[name], f"recipes/{name}.yaml", name
+
+
+def _read_with_bases(path: Path, shown: str, above: Sequence[Path]) -> Node:
+    if path.resolve() in above:
+        raise UsageError(f"{shown}: base recipes include each other in a circle")
+    root = read(path, shown, own=not above)
+    base = root.value.pop("base", None)
+    if base is None:
+        return root
+    if base.tag or not isinstance(base.value, str):
+        base.refuse("base is the name of a file in the folder of the recipe")
+    file = path.parent / base.value
+    if not file.is_file():
+        base.refuse(f"no file {base.value!r} beside the recipe{nearest(base.value, (p.name for p in _beside(path)))}")
+    below = _read_with_bases(file, str(Path(shown).parent / base.value), [*above, path.resolve()])
+    return merge(below, root)
+
+
+def _beside(path: Path) -> Sequence[Path]:
+    return [other for other in path.parent.glob("*.yaml") if other.resolve() != path.resolve()]
+
+
+def _header(path: Path) -> str:
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line[1:].strip())
+    return "\n".join(lines)
+
+
+# -- overrides ------------------------------------------------------------------------------------------------------
+
+
+def _pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, Any]]:
+    """Read ``--key value``, ``--key=value`` and ``--switch``, in order."""
+    if isinstance(overrides, Mapping):
+        return list(overrides.items())
+    pairs = []
+    rest = list(overrides)
+    while rest:
+        word = rest.pop(0)
+        key, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or not key:
+            raise UsageError(f"{COMMAND_LINE}: {word!r} stands where a --key was expected")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        pairs.append((key, value))
+    return pairs
+
+
+def _node(value: Any, key: str) -> Node:
+    """Turn a Python value of an override into nodes."""
+    node = Node(value, place=COMMAND_LINE, key=key)
+    if isinstance(value, Mapping):
+        node.value = {str(name): _node(child, f"{key}.{name}") for name, child in value.items()}
+    elif isinstance(value, list | tuple):
+        node.value = [_node(child, f"{key}.{i}") for i, child in enumerate(value)]
+    elif isinstance(value, Path):
+        node.value = str(value)
+    elif not (value is None or isinstance(value, bool | int | float | str)):
+        node.refuse(f"a {type(value).__name__} cannot be a value of a recipe")
+    return node
+
+
+# -- constructing ---------------------------------------------------------------------------------------------------
+
+
+class _Refused(Exception):
+    """A constructor raised a ValueError."""
+
+    def __init__(self, tag: str, error: ValueError) -> None:
+        super().__init__(tag)
+        self.tag, self.error = tag, error
+
+
+def _construct(text: str) -> Any:
+    import ruamel.yaml
+    import yaml
+    from hyperpyyaml import load_hyperpyyaml
+
+    class Loader(ruamel.yaml.loader.Loader):
+        @classmethod
+        def add_implicit_resolver(cls, *_: object, **__: object) -> None:
+            """Leave text in parentheses alone: tuples have been read before, and bear their tag."""
+
+        @classmethod
+        def add_multi_constructor(cls, tag_prefix: str, multi_constructor: Callable[..., Any]) -> None:
+            def construct(loader: Any, path: str, node: Any) -> Any:
+                try:
+                    return multi_constructor(loader, path, node)
+                except DataError:
+                    raise
+                except ValueError as error:
+                    raise _Refused(tag_prefix + path, error) from error
+
+            super().add_multi_constructor(tag_prefix, construct)
+
+    try:
+        return load_hyperpyyaml(text, loader=Loader)
+    finally:  # HyperPyYAML changes these while it loads, and leaves them changed if loading fails
+        yaml.constructor.BaseConstructor.construct_object.__defaults__ = (False,)
+        ruamel.yaml.constructor.BaseConstructor.construct_object.__defaults__ = (False,)

@@ -1,0 +1,176 @@
+"""Recipes over base recipes, overrides over recipes, and what references in them refer to."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+from shared.recipe_tree import Node, nearest
+
+_REFERENCE = re.compile(r"<([^<>]+)>")
+
+
+# -- base recipes and overrides -------------------------------------------------------------------------------------
+
+
+def merge(base: Node, new: Node) -> Node:
+    """Lay a recipe over its base: mappings are merged, everything else is replaced.
+
+    A mapping is merged into a mapping with the same tag, and one without a tag into any. A name that the base does
+    not have is put behind the one that it follows in the recipe.
+    """
+    if not (isinstance(base.value, dict) and isinstance(new.value, dict) and new.tag in ("", base.tag)):
+        return new
+    common = [name for name in new.value if name in base.value]
+    if new.key == "phases" and common != [name for name in base.value if name in new.value]:
+        new.refuse(f"these phases have another order in {base.place}: {', '.join(common)}")
+    names = list(base.value)
+    previous: str | None = None
+    for name in new.value:
+        if name not in base.value:
+            following = common[0] if common else None
+            if previous is not None:
+                names.insert(names.index(previous) + 1, name)
+            else:
+                names.insert(names.index(following) if following else len(names), name)
+        previous = name
+    merged = {
+        name: merge(base.value[name], new.value[name])
+        if name in base.value and name in new.value
+        else new.value.get(name, base.value.get(name))
+        for name in names
+    }
+    return Node(merged, base.tag, base.place, base.key, own=base.own or new.own)
+
+
+def override(root: Node, key: str, new: Node) -> None:
+    """Replace the value at a dotted key.
+
+    Raises:
+        UsageError: for a key that the recipe does not have. An argument that a ``!new:`` object is not given in the
+            recipe may be given here; whether its class knows it is checked with everything else.
+
+    """
+    node = root
+    parts = key.split(".")
+    for depth, part in enumerate(parts):
+        last = depth == len(parts) - 1
+        here = ".".join(parts[:depth])
+        if node.tag in ("!ref", "!copy"):
+            new.refuse(f"{here} is a reference, {node.tag} {node.value}: override what it refers to")
+        if not isinstance(node.value, dict | list) or node.tag == "!tuple":
+            new.refuse(f"{here} has no keys inside, so {part!r} names nothing in it")
+        names = node.value if isinstance(node.value, dict) else [str(i) for i in range(len(node.value))]
+        if part not in names and part.replace("-", "_") in names:
+            part = part.replace("-", "_")
+        index: Any = part if isinstance(node.value, dict) else int(part) if part in names else None
+        if part not in names:
+            if not (last and node.tag.startswith(("!new:", "!name:")) and isinstance(node.value, dict)):
+                new.refuse(f"no such key{' in ' + here if here else ''}{nearest(part, names)}")
+            part = part.replace("-", "_")
+            index = part
+        new_key = f"{here}.{part}" if here else part
+        if last:
+            new.key = new_key
+            old = node.value.get(part) if isinstance(node.value, dict) else node.value[index]
+            node.value[index] = merge(old, new) if old is not None else new
+        else:
+            node = node.value[index]
+
+
+# -- references -----------------------------------------------------------------------------------------------------
+
+
+class Resolver:
+    """Follows references: what one reference reaches is the same node wherever it is reached from.
+
+    Attributes:
+        used: the top-level keys that references have reached.
+
+    """
+
+    def __init__(self, root: Node) -> None:
+        self.root = root
+        self.used: set[str] = set()
+        self._done: dict[int, Node] = {}
+        self._open: list[Node] = []
+
+    def resolve(self, node: Node) -> Node:
+        """Return the node with all references in it followed.
+
+        Raises:
+            UsageError: for a reference to nothing or in a circle, and for a placeholder that has no value.
+
+        """
+        if id(node) in self._done:
+            return self._done[id(node)]
+        if any(node is other for other in self._open):
+            start = next(i for i, other in enumerate(self._open) if other is node)
+            node.refuse("refers to itself: " + " -> ".join(n.key for n in [*self._open[start:], node]))
+        self._open.append(node)
+        try:
+            result = self._resolve(node)
+        finally:
+            self._open.pop()
+        self._done[id(node)] = result
+        return result
+
+    def _resolve(self, node: Node) -> Node:
+        if node.tag == "!PLACEHOLDER":
+            wanted = f" ({node.value})" if node.value else ""
+            node.refuse(f"has no value yet: give it with --{node.key} VALUE{wanted}")
+        if node.tag in ("!ref", "!copy"):
+            return self._follow(node)
+        value = node.value
+        if isinstance(value, dict):
+            value = {name: self.resolve(child) for name, child in value.items()}
+        elif isinstance(value, list):
+            value = [self.resolve(child) for child in value]
+        return Node(value, node.tag, node.place, node.key, node.own, node)
+
+    def _follow(self, node: Node) -> Node:
+        text = node.value.strip()
+        if not _REFERENCE.search(text):
+            node.refuse(f"{node.tag} {text}: write the key in angle brackets, {node.tag} <key>")
+        whole = _REFERENCE.fullmatch(text)
+        if whole:
+            found = self._find(whole[1], node)
+            return copy.deepcopy(found) if node.tag == "!copy" else found
+
+        def insert(match: re.Match[str]) -> str:
+            found = self._find(match[1], node)
+            if found.tag or isinstance(found.value, dict | list):
+                node.refuse(f"{node.tag} {text}: <{match[1]}> stands inside text, but is not a plain value")
+            return str(found.value)
+
+        from hyperpyyaml.core import parse_arithmetic
+
+        filled = _REFERENCE.sub(insert, text)
+        try:
+            value = parse_arithmetic(filled)
+        except ArithmeticError as error:
+            node.refuse(f"{node.tag} {text}: {filled} cannot be calculated ({error})", error)
+        except ValueError:  # text that Python's parser takes no interest in
+            value = filled
+        return Node(value, "", node.place, node.key, node.own, node)
+
+    def _find(self, reference: str, node: Node) -> Node:
+        keys, _, attribute = reference.partition(".")
+        found = self.root
+        for depth, part in enumerate(part.strip().removesuffix("]") for part in keys.split("[")):
+            while found.tag in ("!ref", "!copy") and (whole := _REFERENCE.fullmatch(found.value.strip())):
+                found = self._find(whole[1], found)
+            inside = {str(name): child for name, child in found.items()}
+            if part not in inside:
+                node.refuse(f"{node.tag} <{reference}>: no key {part!r}{nearest(part, inside)}")
+            if depth == 0:
+                self.used.add(part)
+            found = inside[part]
+        if attribute and isinstance(found.value, dict) and attribute in found.value and not found.tag:
+            node.refuse(f"{node.tag} <{reference}>: write <{keys}[{attribute}]>")
+        found = self.resolve(found)
+        if attribute:
+            name = Node(attribute, "", node.place, node.key, node.own)
+            return Node([found, name], "!apply:getattr", node.place, node.key, node.own)
+        return found
