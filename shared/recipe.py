@@ -121,9 +121,10 @@ class Recipe:
         return plain(self._resolver.resolve(self._phase(phase)))
 
     def text(self) -> str:
-        """Return the whole recipe, base and overrides included, as a recipe that can be run."""
+        """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""
         comments = "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
-        return comments + to_yaml(self._root)
+        used = self._used(Resolver(self._root))
+        return comments + to_yaml(Node({key: node for key, node in self._root.value.items() if key in used}))
 
     # -- checking ---------------------------------------------------------------------------------------------------
 
@@ -141,16 +142,20 @@ class Recipe:
             if key not in self._root.value:
                 raise UsageError(f"{self.source}: needs the key {key!r}")
             self._typed(key, kind)
-            resolver.resolve(self._root.value[key])
         self.options  # noqa: B018  (their types)
         for node in self._phases().values():
             self._check_phase(resolver.resolve(node), node, seen)
-        known = {"phases", "base", *RUN_KEYS, *OPTIONS, *resolver.used}
+        used = self._used(resolver)
         for key, node in self._root.value.items():
-            if key not in known and node.own:
-                node.refuse(
-                    f"nothing uses this key{nearest(key, known) if nearest(key, known)[:6] == ' (did ' else ''}"
-                )
+            if key not in used and node.own:
+                node.refuse(f"nothing uses this key{nearest(key, used, few=0)}")
+
+    def _used(self, resolver: Resolver) -> set[str]:
+        """Return the top-level keys that the run reads or phases refer to."""
+        read_by_run = {*RUN_KEYS, *OPTIONS} & {*self._root.value}
+        for node in [*self._phases().values(), *(self._root.value[key] for key in sorted(read_by_run))]:
+            resolver.resolve(node)
+        return {"phases", *read_by_run, *resolver.used}
 
     @staticmethod
     def _check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
