@@ -29,27 +29,28 @@ FLOOR = torch.finfo(torch.float32).eps
 
 def mel(frequency: Tensor) -> Tensor:
     """Return the place of frequencies in Hz on the mel scale."""
-    return 1127.0 * torch.log1p(frequency / 700.0)
+    return 1127.0 * torch.log(1.0 + frequency / 700.0)
 
 
-# Kept here and not in the module, so that neither .to(bfloat16) nor a move to the meta device can spoil them.
+# Both are kept here and not in the module, so that neither .to(bfloat16) nor a move to the meta device can spoil them.
+# They are computed in float32, in torchaudio's order: where a sound is 120 dB above another (speech and what MP3 leaves
+# of its pauses), float32's roundings decide the first digits of a logarithm, and only equal ones give equal features.
 @lru_cache(maxsize=8)
 def povey_window(size: int, device: torch.device) -> Tensor:
     """Return a window (W,) float32: Hann's to the power of 0.85."""
-    angles = torch.arange(size, dtype=torch.float64) * (2 * math.pi / (size - 1))
-    return (0.5 - 0.5 * angles.cos()).pow(0.85).float().to(device)
+    return torch.hann_window(size, periodic=False, dtype=torch.float32, device="cpu").pow(0.85).to(device)
 
 
 @lru_cache(maxsize=8)
 def mel_filters(bins: int, fourier: int, rate: int, device: torch.device) -> Tensor:
     """Return triangular filters (fourier / 2 + 1, F) float32; the highest frequency belongs to none, as in Kaldi."""
-    lowest, highest = mel(torch.tensor([LOWEST_FREQUENCY, rate / 2], dtype=torch.float64)).tolist()
-    edges = torch.linspace(lowest, highest, bins + 2, dtype=torch.float64)
-    left, centre, right = edges[:-2], edges[1:-1], edges[2:]
-    places = mel(torch.arange(fourier // 2, dtype=torch.float64) * (rate / fourier))[:, None]
+    lowest, highest = (1127.0 * math.log(1.0 + edge / 700.0) for edge in (LOWEST_FREQUENCY, rate / 2))
+    step = (highest - lowest) / (bins + 1)
+    numbers = torch.arange(bins, dtype=torch.float32, device="cpu")[:, None]
+    left, centre, right = (lowest + (numbers + i) * step for i in (0.0, 1.0, 2.0))
+    places = mel(torch.arange(fourier // 2, dtype=torch.float32, device="cpu") * (rate / fourier))[None]
     rising, falling = (places - left) / (centre - left), (right - places) / (right - centre)
-    filters = torch.minimum(rising, falling).clamp(min=0)
-    return F.pad(filters, (0, 0, 0, 1)).float().to(device)
+    return F.pad(torch.minimum(rising, falling).clamp(min=0), (0, 1)).T.to(device)
 
 
 class Fbank(Described, nn.Module):
@@ -100,13 +101,11 @@ class Fbank(Described, nn.Module):
 
     def _features(self, waveforms: Tensor) -> Tensor:
         frames = waveforms.unfold(1, self.window, self.hop)
-        frames = (frames - frames.mean(-1, keepdim=True)) * SCALE
-        emphasised = torch.empty_like(frames)
-        torch.sub(frames[..., 1:], frames[..., :-1], alpha=PREEMPHASIS, out=emphasised[..., 1:])
-        torch.mul(frames[..., :1], 1 - PREEMPHASIS, out=emphasised[..., :1])
-        emphasised *= povey_window(self.window, frames.device)
-        spectrum = torch.view_as_real(torch.fft.rfft(emphasised, n=self.fourier))
-        power = spectrum.square_().sum(-1)
+        frames = (frames - frames.mean(-1, keepdim=True)).mul_(SCALE)
+        earlier = F.pad(frames, (1, 0), mode="replicate")[..., :-1]  # of the first sample, the sample itself
+        frames -= earlier.mul_(PREEMPHASIS)
+        frames *= povey_window(self.window, frames.device)
+        power = torch.fft.rfft(frames, n=self.fourier).abs().square_()
         filters = mel_filters(self.bins, self.fourier, self.rate, frames.device)
         return _exact_product(power, filters).clamp_(min=FLOOR).log_()
 
