@@ -19,7 +19,7 @@ PAD, START, END, VOCABULARY = 0, 1, 2, 8
 
 @pytest.fixture
 def model() -> Translator:
-    torch.manual_seed(0)
+    torch.manual_seed(2)
     shape = {"width": 16, "heads": 2, "feedforward": 32}
     translator = Translator(
         embeddings={"source": TextEmbedding(vocabulary=VOCABULARY, width=16, padding=PAD)},
