@@ -87,7 +87,7 @@ INTENTS: dict[str, Intent] = {
         _intent("duration", "city vehicle", city=CITIES, vehicle=VEHICLES, hours=range(2, 13)),
         _intent("opening", "shop weekday", shop=SHOPS, weekday=WEEKDAYS, time=TIMES),
         _intent("meeting", "person weekday", person=PEOPLE, weekday=WEEKDAYS, time=TIMES),
-        _intent("age", "person month", person=PEOPLE, month=MONTHS, years=range(5, 100)),
+        _intent("age", "person month", person=PEOPLE, month=MONTHS, years=range(5, 61)),
         _intent("birthday", "person month", person=PEOPLE, day=DAYS, month=MONTHS),
         _intent("telephone", "person first", person=PEOPLE, first=DIGITS, second=DIGITS, third=DIGITS),
         _intent("temperature", "city part", city=CITIES, part=DAY_PARTS, degrees=range(2, 37)),

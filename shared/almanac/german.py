@@ -8,9 +8,8 @@ from __future__ import annotations
 from shared.almanac import words
 
 CITY = {
-    "berlin": "Berlin", "paris": "Paris", "london": "London", "rome": "Rom", "vienna": "Wien",
-    "istanbul": "Istanbul", "munich": "München", "cologne": "Köln", "geneva": "Genf", "hamburg": "Hamburg",
-    "prague": "Prag", "athens": "Athen",
+    "berlin": "Berlin", "paris": "Paris", "london": "London", "rome": "Rom", "vienna": "Wien", "istanbul": "Istanbul",
+    "munich": "München", "cologne": "Köln", "geneva": "Genf", "hamburg": "Hamburg", "prague": "Prag", "athens": "Athen",
 }  # fmt: skip
 
 # gender (m, f, n), noun
@@ -59,8 +58,8 @@ DISH = {
     "dough": ("m", "Teig"), "pudding": ("m", "Pudding"),
 }  # fmt: skip
 INGREDIENT = {
-    "flour": "Mehl", "sugar": "Zucker", "butter": "Butter", "rice": "Reis", "cheese": "Käse",
-    "chocolate": "Schokolade", "potatoes": "Kartoffeln", "tomatoes": "Tomaten", "onions": "Zwiebeln",
+    "flour": "Mehl", "sugar": "Zucker", "butter": "Butter", "rice": "Reis", "cheese": "Käse", "chocolate": "Schokolade",
+    "potatoes": "Kartoffeln", "tomatoes": "Tomaten", "onions": "Zwiebeln",
 }  # fmt: skip
 VEHICLE = {  # masculine or neuter, each of them
     "train": "Zug", "bus": "Bus", "car": "Auto", "plane": "Flugzeug", "ship": "Schiff", "bicycle": "Fahrrad",
