@@ -161,9 +161,9 @@ class Recipe:
     def _check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
         if not resolved.tag.startswith("!new:"):
             written.refuse("a phase is an object: !new:path")
-        check_tree(resolved, seen)
         if not hasattr(locate(resolved), "run"):
             written.refuse(f"{resolved.path} is not a phase: it has no run()")
+        check_tree(resolved, seen)
 
     # -- building ---------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,7 @@ class Recipe:
         written = self._phase(phase)
         resolved = self._resolver.resolve(written)
         self._check_phase(resolved, written, set())
-        text = to_yaml(Node({"phase": resolved}))
+        text = to_yaml(Node({"phase": resolved}), exact=True)
         try:
             return _construct(text)["phase"]
         except _Refused as refusal:
@@ -338,6 +338,7 @@ def _construct(text: str) -> Any:
 
             super().add_multi_constructor(tag_prefix, construct)
 
+    Loader.add_constructor("!float", lambda loader, node: float(node.value))
     try:
         return load_hyperpyyaml(text, loader=Loader)
     finally:  # HyperPyYAML changes these while it loads, and leaves them changed if loading fails

@@ -253,7 +253,7 @@ def _list(node: Node, hint: Any, base: Any, arguments: tuple[Any, ...]) -> str:
         return "" if fits else f"{_show(node)} is not {_name(hint)}"
     if base is tuple and arguments and arguments[-1] is not Ellipsis:
         if len(arguments) != len(node.value):
-            return f"{_show(node)} has {len(node.value)} items, not the {len(arguments)} of {_name(hint)}"
+            return f"{_show(node)} is not {_name(hint)}"
         pairs = list(zip(node.value, arguments, strict=True))
     else:
         pairs = [(item, arguments[0]) for item in node.value] if arguments else []
@@ -306,6 +306,8 @@ def _number(text: str) -> float | None:
 
 
 def _show(node: Node) -> str:
+    if node.tag == "!tuple":
+        return f"a tuple of {len(node.value)}"
     if node.tag:
         return node.tag
     if isinstance(node.value, list):

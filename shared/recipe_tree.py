@@ -133,8 +133,8 @@ def parse_value(text: str, key: str) -> Node:
     quoted = text.lstrip()[0] in "\"'"
     if isinstance(node.value, str) and not node.tag and not quoted:
         return plain  # YAML would cut "a #3" short
-    if isinstance(node.value, dict) and not node.tag and not text.lstrip().startswith("{"):
-        return plain
+    if isinstance(node.value, dict | list) and not node.tag and text.lstrip()[0] not in "[{":
+        return plain  # "a: b" and "- a"
     return node
 
 
@@ -221,30 +221,40 @@ class _Reader:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def to_yaml(root: Node) -> str:
-    """Write a tree as YAML; a node that stands in several places is written once, with an anchor."""
+def to_yaml(root: Node, *, exact: bool = False) -> str:
+    """Write a tree as YAML; a node that stands in several places is written once, with an anchor.
+
+    Args:
+        root: the tree.
+        exact: write floats as ``!float 1e-4``, because HyperPyYAML reads a file twice and writes it in between, which
+            changes the last digit of some.
+
+    """
     stream = io.StringIO()
     yaml = ruamel.yaml.YAML()
     yaml.width = 120
-    yaml.dump(_commented(root, {}), stream)
+    yaml.dump(_commented(root, exact, {}), stream)
     text: str = stream.getvalue()
     return text
 
 
-def _commented(node: Node, done: dict[int, Any]) -> Any:
+def _commented(node: Node, exact: bool, done: dict[int, Any]) -> Any:
     if id(node) in done:
         return done[id(node)]
     result: Any
     if node.tag == "!tuple":
         result = TaggedScalar(value=f"({', '.join(_tuple_item(item) for item in node.value)})", style=None)
     elif isinstance(node.value, dict):
-        result = CommentedMap((name, _commented(child, done)) for name, child in node.value.items())
+        result = CommentedMap((name, _commented(child, exact, done)) for name, child in node.value.items())
     elif isinstance(node.value, list):
-        result = CommentedSeq(_commented(child, done) for child in node.value)
+        result = CommentedSeq(_commented(child, exact, done) for child in node.value)
     elif node.tag:
         result = TaggedScalar(value="" if node.tag == "!PLACEHOLDER" else node.value, style=None)
     elif isinstance(node.value, str) and _TUPLE.fullmatch(node.value):
         result = DoubleQuotedScalarString(node.value)
+    elif isinstance(node.value, float) and exact:
+        result = TaggedScalar(value=repr(node.value), style=None)
+        result.yaml_set_ctag(Tag(suffix="!float"))
     else:
         return node.value
     if node.tag:
