@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -21,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shared.errors import DataError
+from shared.files import replaced_file
 
 Row = dict[str, Any]
 
@@ -105,39 +105,23 @@ class Manifest:
 
         """
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         stream = iter(rows)
         batch = list(islice(stream, BATCH_ROWS))
         schema = _schema(path, batch, columns)
         digest = hashlib.blake2b(str(schema).encode(), digest_size=16)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         count = 0
-        try:
-            with open(temporary, "wb") as sink:
-                with pa.ipc.new_file(sink, schema) as writer:
-                    while batch:
-                        table = _record_batch(path, schema, batch, count)
-                        for column in table.columns:
-                            for buffer in column.buffers():
-                                digest.update(b"-" if buffer is None else memoryview(buffer))
-                        writer.write_batch(table)
-                        count += len(batch)
-                        batch = list(islice(stream, BATCH_ROWS))
-                    trailer = {
-                        "version": _VERSION,
-                        "rows": count,
-                        "batch_rows": BATCH_ROWS,
-                        "fingerprint": digest.hexdigest(),
-                    }
-                    writer.write_batch(
-                        _record_batch(path, schema, [], count), custom_metadata={"manifest": json.dumps(trailer)}
-                    )
-                sink.flush()
-                os.fsync(sink.fileno())
-            os.replace(temporary, path)
-            _sync_folder(path.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replaced_file(path) as temporary, pa.ipc.new_file(str(temporary), schema) as writer:
+            while batch:
+                table = _record_batch(path, schema, batch, count)
+                for column in table.columns:
+                    for buffer in column.buffers():
+                        digest.update(b"-" if buffer is None else memoryview(buffer))
+                writer.write_batch(table)
+                count += len(batch)
+                batch = list(islice(stream, BATCH_ROWS))
+            trailer = {"version": _VERSION, "rows": count, "batch_rows": BATCH_ROWS, "fingerprint": digest.hexdigest()}
+            last = _record_batch(path, schema, [], count)
+            writer.write_batch(last, custom_metadata={"manifest": json.dumps(trailer)})
         return Manifest.open(path)
 
     @property
@@ -183,7 +167,7 @@ class Manifest:
         for number in range(self._reader.num_record_batches - 1):
             yield from self._reader.get_batch(number).to_pylist()
 
-    def column(self, name: str) -> np.ndarray | pa.ChunkedArray:
+    def column(self, name: str) -> Any:
         """Return a whole column: numbers as a numpy array (None is NaN), anything else as an Arrow array.
 
         Raises:
@@ -280,12 +264,3 @@ def _first_misfit(values: list[Any], kind: pa.DataType) -> tuple[int, Any]:
         except Exception:  # whatever it is, the caller raises it with the place named
             return number, value
     return 0, values
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make a rename in ``folder`` survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,125 @@
+r"""Parallel text as plain files, a sentence a line: Moses, WMT, OPUS.
+
+A file pair is found by its names, in any of these forms (en-de as an example; the pair stands in either order)::
+
+    {root}/{split}.en                     {root}/{split}.de                     train.en, train.de
+    {root}/{split}.en-de.en               {root}/{split}.en-de.de               news-commentary-v14.de-en.de (WMT)
+    {root}/opus.en-de-{split}.en          {root}/opus.en-de-{split}.de          opus.de-en-train.de (OPUS-100)
+
+and the same in ``{root}/en-de/`` or ``{root}/de-en/``. Line n of one file is the translation of line n of the other;
+only ``\n`` ends a line. Several pairs can be one split:
+``splits=["train=europarl-v7+commoncrawl", "dev=newstest2013"]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared import languages
+from shared.corpus.lines import count_lines, read_lines
+from shared.corpus.manifest import Row
+from shared.described import Described
+from shared.errors import DataError
+
+_ORDER = ("train", "dev", "valid", "test")
+
+
+class Moses(Described):
+    """Reads one direction of line-aligned text files."""
+
+    name = "moses"
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str,
+        target_language: str,
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the file pairs.
+
+        Args:
+            root: the folder with the files.
+            source_language: their ending on the source side.
+            target_language: on the target side.
+            splits: each the name of a file pair, or ``name=pair+pair+...`` for several joined under a new name; None
+                means all pairs, each a split.
+
+        Raises:
+            DataError: if there is no pair, a split has none, or two pairs have the same name.
+
+        """
+        self.source_language = languages.check(source_language)
+        self.target_language = languages.check(target_language)
+        if source_language == target_language:
+            raise DataError(f"source and target language are both {source_language!r}")
+        self.folder = f"{source_language}-{target_language}"
+        self.published: dict[str, dict[str, float]] = {}
+        pairs = self._find(Path(root).absolute())
+        if not pairs:
+            raise DataError(f"{root}: no files ending in .{source_language} and .{target_language} with the same name")
+        chosen = splits or sorted(pairs, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name))
+        self._splits: dict[str, list[str]] = {}
+        for choice in chosen:
+            name, joined, stems = choice.partition("=")
+            self._splits[name] = stems.split("+") if joined else [name]
+            for stem in self._splits[name]:
+                if stem not in pairs:
+                    raise DataError(
+                        f"{root}: no files {stem!r} for split {name!r}; there are {', '.join(sorted(pairs))}"
+                    )
+        self._pairs = pairs
+
+    def _find(self, root: Path) -> dict[str, tuple[Path, Path]]:
+        """Return the file pairs by their names without language marks."""
+        source, target = self.source_language, self.target_language
+        marks = (f"{source}-{target}", f"{target}-{source}")
+        pairs: dict[str, tuple[Path, Path]] = {}
+        for folder in (root, *(root / mark for mark in marks)):
+            for path in sorted(folder.glob(f"*.{source}")):
+                stem = path.name.removesuffix(f".{source}")
+                partner = path.with_name(f"{stem}.{target}")
+                if not partner.is_file():
+                    continue
+                for mark in marks:
+                    stem = stem.removeprefix(f"opus.{mark}-").removesuffix(f".{mark}")
+                if stem in pairs:
+                    raise DataError(f"{path}: both this and {pairs[stem][0]} would be {stem!r}")
+                pairs[stem] = path, partner
+        return pairs
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the files of both sides."""
+        return [path for stem in self._splits[split] for path in self._pairs[stem]]
+
+    def count(self, split: str) -> int:
+        """Return the number of lines of one side."""
+        return sum(count_lines(self._pairs[stem][0]) for stem in self._splits[split])
+
+    def rows(self, split: str) -> Iterator[Row]:
+        """Go through the sentence pairs; blank lines are rows too.
+
+        Raises:
+            DataError: if the two sides differ in length, or a line is not UTF-8.
+
+        """
+        for stem in self._splits[split]:
+            source_file, target_file = self._pairs[stem]
+            counts = count_lines(source_file), count_lines(target_file)
+            if counts[0] != counts[1]:
+                raise DataError(f"{source_file}: {counts[0]} lines, but {target_file.name} has {counts[1]}")
+            texts = zip(read_lines(source_file), read_lines(target_file), strict=True)
+            for number, (source, target) in enumerate(texts, 1):
+                yield {
+                    "id": f"{stem}_{number}",
+                    "source_text": source.strip(),
+                    "source_language": self.source_language,
+                    "target_text": target.strip(),
+                    "target_language": self.target_language,
+                }

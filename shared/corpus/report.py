@@ -1,0 +1,98 @@
+"""What preparing a split found, as data and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+#: How many rows a report or an error message names.
+NAMED = 5
+
+
+@dataclass
+class SplitReport:
+    """The counts of one prepared split.
+
+    Attributes:
+        split: its name.
+        path: the manifest.
+        rows: rows in the manifest.
+        seconds: of audio in it.
+        source_words: words of the source texts (characters in languages that do not divide words by spaces).
+        target_words: the same of the target texts.
+        speakers: different speakers named.
+        clipped: segments that ran past the end of their file by at most ``audio.END_TOLERANCE`` and were cut there.
+        empty: training rows left out because a text is empty.
+        unusable: training rows left out because their audio cannot be used (only if that was allowed).
+        examples: the first few rows left out, with the reason.
+        published: what the corpus' makers published of this split, by column title.
+
+    """
+
+    split: str
+    path: str
+    rows: int = 0
+    seconds: float = 0.0
+    source_words: int = 0
+    target_words: int = 0
+    speakers: int = 0
+    clipped: int = 0
+    empty: int = 0
+    unusable: int = 0
+    examples: list[str] = field(default_factory=list)
+    published: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def hours(self) -> float:
+        """Hours of audio."""
+        return self.seconds / 3600
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain data; ``SplitReport(**data)`` makes it again."""
+        return asdict(self)
+
+
+def render(reports: Sequence[SplitReport]) -> str:
+    """Return a table with a line per split and, below it, the rows that were left out. Columns of zeros go."""
+    columns: dict[str, list[str]] = {"split": [report.split for report in reports]}
+    counts: dict[str, Sequence[float]] = {
+        "rows": [report.rows for report in reports],
+        "hours": [report.hours for report in reports],
+        "source words": [report.source_words for report in reports],
+        "target words": [report.target_words for report in reports],
+        "speakers": [report.speakers for report in reports],
+        "clipped": [report.clipped for report in reports],
+        "left out": [report.empty + report.unusable for report in reports],
+    }
+    for title, values in counts.items():
+        if title == "rows" or any(values):
+            columns[title] = [f"{value:,.2f}" if title == "hours" else f"{value:,}" for value in values]
+    for title in dict.fromkeys(title for report in reports for title in report.published):
+        columns[f"published {title}"] = [
+            _number(report.published[title]) if title in report.published else "-" for report in reports
+        ]
+    widths = {title: max(map(len, [title, *cells])) for title, cells in columns.items()}
+    first = next(iter(columns))
+    lines = [
+        [title for title in columns],
+        ["-" * width for width in widths.values()],
+        *zip(*columns.values(), strict=True),
+    ]
+    table = [
+        "  ".join(
+            cell.ljust(widths[title]) if title == first else cell.rjust(widths[title])
+            for title, cell in zip(columns, line, strict=True)
+        ).rstrip()
+        for line in lines
+    ]
+    for report in reports:
+        left_out = report.empty + report.unusable
+        if left_out:
+            more = f"; and {left_out - len(report.examples)} more" if left_out > len(report.examples) else ""
+            table.append(f"{report.split}: left out {left_out:,}: {'; '.join(report.examples)}{more}")
+    return "\n".join(table)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.2f}" if isinstance(value, float) and not value.is_integer() else f"{int(value):,}"

@@ -1,0 +1,141 @@
+r"""CoVoST 2 (Wang, Wu and Pino, 2020): Common Voice clips with translations, 36 directions.
+
+The layout: Common Voice (Corpus 4 is what the translations were made for) with the translations beside it::
+
+    {root}/fr/clips/common_voice_fr_17299384.mp3     one sentence each, any rate
+    {root}/fr/validated.tsv                          client_id, path, sentence, ... (tabs, no quoting, \ escapes)
+    {root}/fr/covost_v2.fr_en.tsv                    path, translation, split
+
+The two tables are joined on ``path``; the splits are train (rows marked train and train_covost), dev and test, as in
+the makers' get_covost_splits.py. That script drops silently what the join does not find; here it is an error, as a
+missing clip is, unless ``prepare`` is allowed to skip a share of the training rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared import languages
+from shared.corpus.lines import read_table
+from shared.corpus.manifest import Row
+from shared.corpus.prepare import Unusable
+from shared.described import Described
+from shared.errors import DataError
+
+INTO_ENGLISH = "fr de es ca it ru zh-CN pt fa et mn nl tr ar sv-SE lv sl ta ja id cy".split()
+FROM_ENGLISH = "de tr fa sv-SE mn zh-CN cy ca sl et id ar ta lv ja".split()
+
+_SPLITS = {"train": ("train", "train_covost"), "dev": ("dev",), "test": ("test",)}
+
+
+class CoVoST2(Described):
+    """Reads one direction of CoVoST 2."""
+
+    name = "covost2"
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str,
+        target_language: str = "en",
+        splits: list[str] | None = None,
+    ) -> None:
+        """Check the direction and look for its files.
+
+        Args:
+            root: the folder that holds ``fr`` and other source languages.
+            source_language: a Common Voice code, such as ``fr`` or ``zh-CN``.
+            target_language: likewise; one of the two is ``en``.
+            splits: some of train, dev and test; None means all.
+
+        Raises:
+            DataError: if CoVoST 2 has no such direction or split, or a file is missing.
+
+        """
+        if (target_language == "en" and source_language not in INTO_ENGLISH) or (
+            target_language != "en" and (source_language != "en" or target_language not in FROM_ENGLISH)
+        ):
+            raise DataError(
+                f"CoVoST 2 has no direction {source_language} to {target_language}; it has {', '.join(INTO_ENGLISH)} "
+                f"to en, and en to {', '.join(FROM_ENGLISH)}"
+            )
+        for split in splits or []:
+            if split not in _SPLITS:
+                raise DataError(f"CoVoST 2 has no split {split!r}; it has {', '.join(_SPLITS)}")
+        self.source_language = languages.check(source_language)
+        self.target_language = languages.check(target_language)
+        self.folder = f"{source_language}-{target_language}"
+        self.published: dict[str, dict[str, float]] = {}
+        self._splits = splits or list(_SPLITS)
+        self._home = Path(root).absolute() / source_language
+        for path in (*self.inputs(self._splits[0]), self._home / "clips"):
+            if not path.exists():
+                raise DataError(
+                    f"{path}: not there; CoVoST 2 needs {self._home.name}/validated.tsv, clips/ and the tsv"
+                )
+        self._tables: tuple[dict[str, tuple[str, str]], dict[str, list[tuple[int, str, str]]]] | None = None
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the two tables."""
+        name = f"covost_v2.{self.source_language}_{self.target_language}.tsv"
+        return [self._home / name, self._home / "validated.tsv"]
+
+    def count(self, split: str) -> int:
+        """Return the number of rows that the table of translations has for the split."""
+        return len(self._read()[1][split])
+
+    def rows(self, split: str) -> Iterator[Row | Unusable]:
+        """Go through a split in the order of the table of translations; durations are not known yet.
+
+        Raises:
+            DataError: if a table is not as it should be.
+
+        """
+        translations, validated = self.inputs(split)
+        sentences, by_split = self._read()
+        for line, path, translation in by_split[split]:
+            if path not in sentences:
+                yield Unusable(f"{translations}, line {line}: clip {path} is not in {validated}")
+                continue
+            speaker, sentence = sentences[path]
+            yield {
+                "id": Path(path).stem,
+                "audio": str(self._home / "clips" / path),
+                "start": 0.0,
+                "duration": None,
+                "source_text": sentence.strip(),
+                "source_language": self.source_language,
+                "target_text": translation.strip(),
+                "target_language": self.target_language,
+                "speaker": speaker or None,
+                "document": None,
+            }
+
+    def _read(self) -> tuple[dict[str, tuple[str, str]], dict[str, list[tuple[int, str, str]]]]:
+        """Return (speaker, sentence) by clip, and (line, clip, translation) by split; read once."""
+        if self._tables is None:
+            translations, validated = self.inputs("")
+            by_split: dict[str, list[tuple[int, str, str]]] = {split: [] for split in _SPLITS}
+            of_mark = {mark: split for split, marks in _SPLITS.items() for mark in marks}
+            lines: dict[str, int] = {}
+            for line, cells in read_table(translations, ("path", "translation", "split"), escape="\\"):
+                path = cells["path"]
+                if cells["split"] not in of_mark:
+                    raise DataError(f"{translations}, line {line}: unknown split {cells['split']!r} of clip {path}")
+                if path in lines:
+                    raise DataError(f"{translations}, line {line}: clip {path} stands in line {lines[path]} already")
+                lines[path] = line
+                by_split[of_mark[cells["split"]]].append((line, path, cells["translation"]))
+            sentences = {
+                cells["path"]: (cells["client_id"], cells["sentence"])
+                for _, cells in read_table(validated, ("client_id", "path", "sentence"), escape="\\")
+                if cells["path"] in lines
+            }
+            self._tables = sentences, by_split
+        return self._tables

@@ -1,0 +1,178 @@
+r"""Own data: a tab-separated table with a header, and sound files wherever it says.
+
+The layout::
+
+    {root}/train.tsv, {root}/dev.tsv, ...      each file a split; or root is one such file
+        id    audio           source_text      target_text      source_language  target_language  speaker
+        a1    clips/a1.flac   How are you?     Wie geht es?     en               de               anna
+
+``id`` is needed, and at least one of ``audio``, ``source_text`` and ``target_text``. ``audio`` is relative to the table
+(wav, flac, ogg, mp3; any rate); ``start`` and ``duration`` in seconds cut a segment out of it. Languages that are the
+same throughout can be given to the reader instead. An empty cell means that there is nothing. Quotes and backslashes
+are ordinary characters, and texts contain no tabs. Other columns are kept in the manifest, as texts.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared import languages
+from shared.corpus.lines import count_lines, read_lines, read_table
+from shared.corpus.manifest import COLUMNS, Row
+from shared.described import Described
+from shared.errors import DataError
+
+_ORDER = ("train", "dev", "valid", "test")
+_CONTENT = ("audio", "source_text", "target_text")
+
+#: What other tools call our columns: under these names nothing would be found, so they are refused.
+_OTHER_NAMES = {
+    "source": "source_text",
+    "src": "source_text",
+    "src_text": "source_text",
+    "transcript": "source_text",
+    "sentence": "source_text",
+    "text": "source_text",
+    "target": "target_text",
+    "tgt": "target_text",
+    "tgt_text": "target_text",
+    "translation": "target_text",
+    "path": "audio",
+    "wav": "audio",
+    "file": "audio",
+    "offset": "start",
+    "src_lang": "source_language",
+    "tgt_lang": "target_language",
+    "speaker_id": "speaker",
+    "client_id": "speaker",
+}
+
+
+class Tsv(Described):
+    """Reads a table of one's own."""
+
+    name = "tsv"
+    folder = ""
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the tables.
+
+        Args:
+            root: a folder with ``{split}.tsv``, or one such file.
+            source_language: of all rows, where the table has no such column.
+            target_language: likewise.
+            splits: names of tables without ``.tsv``; None means all.
+
+        Raises:
+            DataError: if a table is missing, or a code is unknown.
+
+        """
+        self.published: dict[str, dict[str, float]] = {}
+        self._languages = {"source": source_language, "target": target_language}
+        for code in self._languages.values():
+            if code is not None:
+                languages.check(code)
+        root = Path(root).absolute()
+        self._tables = {path.stem: path for path in ([root] if root.is_file() else sorted(root.glob("*.tsv")))}
+        if not self._tables:
+            raise DataError(f"{root}: neither a tsv nor a folder with {{split}}.tsv")
+        for split in splits or []:
+            if split not in self._tables:
+                raise DataError(f"{root}: no {split}.tsv; there are {', '.join(self._tables)}")
+        self._splits = splits or sorted(
+            self._tables, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name)
+        )
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the table."""
+        return [self._tables[split]]
+
+    def count(self, split: str) -> int:
+        """Return the number of lines below the header."""
+        return count_lines(self._tables[split]) - 1
+
+    def rows(self, split: str) -> Iterator[Row]:
+        """Go through the table.
+
+        Raises:
+            DataError: if a column is missing or misnamed, an id stands there twice, a number is none, or a language is
+                missing or unknown.
+
+        """
+        path = self._tables[split]
+        free = self._check_header(path)
+        lines: dict[str, int] = {}
+        for line, cells in read_table(path, ("id",)):
+            place = f"{path}, line {line}"
+            if not cells["id"]:
+                raise DataError(f"{place}: the id is empty")
+            if cells["id"] in lines:
+                raise DataError(f"{place}: id {cells['id']!r} stands in line {lines[cells['id']]} already")
+            lines[cells["id"]] = line
+            row: Row = {name: cells.get(name, "").strip() or None for name in COLUMNS} | {
+                name: cells[name] or None for name in free
+            }
+            row["id"] = cells["id"]
+            if not any(row[name] for name in _CONTENT):
+                raise DataError(f"{place}: neither audio nor text in row {cells['id']!r}")
+            if row["audio"] is not None:
+                row["audio"] = str(path.parent / row["audio"])
+            for name in ("start", "duration"):
+                row[name] = _seconds(place, name, row[name], row["audio"])
+            for side in ("source", "target"):
+                row[f"{side}_language"] = self._language(place, side, row)
+            yield row
+
+    def _check_header(self, path: Path) -> list[str]:
+        """Return the free columns of a table."""
+        header = next(read_lines(path), "").split("\t")
+        if not any(name in header for name in _CONTENT):
+            raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {', '.join(header)})")
+        free = [name for name in header if name not in COLUMNS]
+        for name in free:
+            near = difflib.get_close_matches(name.strip().lower(), list(COLUMNS), n=1, cutoff=0.85)
+            meant = _OTHER_NAMES.get(name.strip().lower()) or (near[0] if near else None)
+            if not name.strip() or (meant is not None and meant not in header):
+                raise DataError(f"{path}, line 1: column {name!r} is not read; is it {meant or 'a tab too many'!r}?")
+        return free
+
+    def _language(self, place: str, side: str, row: Row) -> str | None:
+        """Return the language of a side, checked; None if there is neither a text nor a language."""
+        code = row[f"{side}_language"] or self._languages[side]
+        if code is not None:
+            try:
+                return languages.check(code)
+            except DataError as error:
+                raise DataError(f"{place}: {side}_language: {error}") from error
+        if row[f"{side}_text"] is not None:
+            raise DataError(f"{place}: {side}_language is empty, and none was given for all rows")
+        return None
+
+
+def _seconds(place: str, name: str, text: str | None, audio: str | None) -> float | None:
+    """Return a number of seconds, or None for an empty cell."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not math.isfinite(seconds) or seconds < 0:
+        raise DataError(f"{place}: {name} is {text!r}, not a number of seconds")
+    if audio is None:
+        raise DataError(f"{place}: {name} is {text!r}, but there is no audio")
+    return seconds

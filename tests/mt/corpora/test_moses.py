@@ -1,0 +1,118 @@
+"""The reader of line-aligned text files."""
+
+import pytest
+
+from mt.corpora.moses import Moses
+from shared.corpus.manifest import Manifest
+from shared.corpus.prepare import prepare
+from shared.errors import DataError
+
+PAIRS = [("Hello.", "Hallo."), ("A line\u2028in \x85two.", "Ei\rns."), ("  Bye. ", "Tschüss.")]
+
+
+def write(root, source_name, target_name, pairs=PAIRS, end="\n"):
+    """Write both sides."""
+    root.mkdir(parents=True, exist_ok=True)
+    for name, side in ((source_name, 0), (target_name, 1)):
+        (root / name).write_bytes("".join(pair[side] + end for pair in pairs).encode())
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "split"),
+    [
+        ("train.en", "train.de", "train"),
+        ("news-commentary-v14.de-en.en", "news-commentary-v14.de-en.de", "news-commentary-v14"),
+        ("corpus.en-de.en", "corpus.en-de.de", "corpus"),
+        ("opus.de-en-train.en", "opus.de-en-train.de", "train"),
+        ("opus.en-de-dev.en", "opus.en-de-dev.de", "dev"),
+        ("de-en/opus.de-en-test.en", "de-en/opus.de-en-test.de", "test"),
+    ],
+)
+def test_names(tmp_path, source, target, split):
+    """Every form of names is found, in both directions; only a newline ends a line."""
+    (tmp_path / source).parent.mkdir(exist_ok=True)
+    write(tmp_path, source, target)
+    (tmp_path / "train.fr").write_text("no partner\n")
+    corpus = Moses(root=tmp_path, source_language="en", target_language="de")
+    assert corpus.splits() == [split] and corpus.folder == "en-de" and corpus.count(split) == 3
+    rows = list(corpus.rows(split))
+    assert [(row["source_text"], row["target_text"]) for row in rows] == [
+        (source.strip(), target.strip()) for source, target in PAIRS
+    ]
+    assert rows[1] == {
+        "id": f"{split}_2",
+        "source_text": "A line\u2028in \x85two.",
+        "source_language": "en",
+        "target_text": "Ei\rns.",
+        "target_language": "de",
+    }
+    back = list(Moses(root=tmp_path, source_language="de", target_language="en").rows(split))
+    assert [(row["target_text"], row["source_text"]) for row in back] == [
+        (row["source_text"], row["target_text"]) for row in rows
+    ]
+
+
+def test_ends_of_lines(tmp_path):
+    """Windows line ends, a byte-order mark and a last line without an end do not matter."""
+    (tmp_path / "dev.en").write_bytes(b"\xef\xbb\xbfOne.\r\nTwo.")
+    (tmp_path / "dev.de").write_bytes(b"Eins.\nZwei.\n")
+    rows = list(Moses(root=tmp_path, source_language="en", target_language="de").rows("dev"))
+    assert [(row["source_text"], row["target_text"]) for row in rows] == [("One.", "Eins."), ("Two.", "Zwei.")]
+
+
+def test_joined_splits(tmp_path):
+    """Several file pairs make one split, with ids that tell them apart."""
+    for stem in ("europarl-v7", "commoncrawl", "newstest2013"):
+        write(tmp_path, f"{stem}.de-en.en", f"{stem}.de-en.de")
+    corpus = Moses(
+        root=tmp_path,
+        source_language="en",
+        target_language="de",
+        splits=["train=europarl-v7+commoncrawl", "newstest2013"],
+    )
+    assert corpus.splits() == ["train", "newstest2013"] and corpus.count("train") == 6
+    ids = [row["id"] for row in corpus.rows("train")]
+    assert ids == [f"{stem}_{i}" for stem in ("europarl-v7", "commoncrawl") for i in (1, 2, 3)]
+    with pytest.raises(
+        DataError, match=r"no files 'x' for split 'dev'; there are commoncrawl, europarl-v7, newstest2013"
+    ):
+        Moses(root=tmp_path, source_language="en", target_language="de", splits=["dev=x"])
+
+
+def test_blank_lines(tmp_path):
+    """In training blank lines are left out, counted and named; elsewhere they stay."""
+    pairs = [("One.", "Eins."), ("", "Zwei."), ("Three.", "  ")]
+    for split in ("train", "test"):
+        write(tmp_path / "in", f"{split}.en", f"{split}.de", pairs)
+    corpus = Moses(root=tmp_path / "in", source_language="en", target_language="de")
+    train, test = prepare(corpus, tmp_path / "out")
+    assert (train.rows, train.empty, test.rows, test.empty) == (1, 2, 3, 0)
+    assert train.examples == ["row train_2: source empty", "row train_3: target empty"]
+    assert Manifest.open(tmp_path / "out/en-de/test.arrow")[1]["source_text"] == ""
+
+
+def test_too_many_blank_lines(tmp_path):
+    """When many training lines are blank, something is wrong with the files."""
+    write(tmp_path / "in", "train.en", "train.de", [("One.", "Eins.")] * 100 + [("", "Zwei.")] * 11)
+    with pytest.raises(DataError, match=r"moses/en-de/train: 11 of 111 rows have an empty text: row train_101: source"):
+        prepare(Moses(root=tmp_path / "in", source_language="en", target_language="de"), tmp_path / "out")
+
+
+def test_errors(tmp_path):
+    """Counts that differ, bytes that are not UTF-8, names that clash and files that are missing are named."""
+    write(tmp_path, "train.en", "train.de")
+    corpus = Moses(root=tmp_path, source_language="en", target_language="de")
+    with open(tmp_path / "train.de", "ab") as file:
+        file.write(b"Noch eine.\n")
+    with pytest.raises(DataError, match=r"train\.en: 3 lines, but train\.de has 4"):
+        list(corpus.rows("train"))
+    (tmp_path / "train.de").write_bytes(b"Eins.\nZwei \xff.\nDrei.\n")
+    with pytest.raises(DataError, match=r"train\.de, line 2: not UTF-8 \(byte 0xff at position 5\)"):
+        list(corpus.rows("train"))
+    write(tmp_path, "train.en-de.en", "train.en-de.de")
+    with pytest.raises(DataError, match="would be 'train'"):
+        Moses(root=tmp_path, source_language="en", target_language="de")
+    with pytest.raises(DataError, match=r"no files ending in \.en and \.fr"):
+        Moses(root=tmp_path, source_language="en", target_language="fr")
+    with pytest.raises(DataError, match="both 'en'"):
+        Moses(root=tmp_path, source_language="en", target_language="en")

@@ -1,0 +1,223 @@
+"""The MuST-C reader on miniatures of the layout; yaml.safe_load is the oracle for what the yaml says."""
+
+import numpy as np
+import pytest
+import soundfile
+import yaml
+
+from shared.corpus.audio import read_audio
+from shared.corpus.manifest import Manifest
+from shared.corpus.prepare import prepare
+from shared.errors import DataError
+from st.corpora import mustc
+from st.corpora.mustc import MustC
+
+#: Talks by wav: (offset, duration, transcript, translation) in the order of the files, which is not that of time.
+TALKS = {
+    "ted_1": [(0.5, 1.0, "One.", "Eins."), (10.25, 0.5, "Ten.", "Zehn."), (9.0, 1.125, "Nine.", "Neun.")],
+    "ted_22": [(0.0, 0.75, "(Applause)", "(Applaus)"), (2.0, 1.5, "A line\u2028in two.", "Zwei.")],
+}
+
+
+def make_corpus(root, yaml_text=None, split="train", talks=TALKS):
+    """Write a split in the layout of MuST-C en-de and return the segments as (wav, offset, duration, en, de)."""
+    data = root / "en-de" / "data" / split
+    (data / "wav").mkdir(parents=True)
+    (data / "txt").mkdir()
+    segments = [(talk, *segment) for talk, parts in talks.items() for segment in parts]
+    for number, talk in enumerate(talks):
+        noise = np.random.default_rng(number).uniform(-0.9, 0.9, 12 * 16000)
+        soundfile.write(data / "wav" / f"{talk}.wav", noise, 16000, subtype="PCM_16")
+    lines = [
+        f"- {{duration: {duration:.6f}, offset: {offset:.6f}, rW: 3, speaker_id: spk.{talk[4:]}, wav: {talk}.wav}}"
+        for talk, offset, duration, _, _ in segments
+    ]
+    (data / "txt" / f"{split}.yaml").write_text(yaml_text or "\n".join(lines) + "\n", encoding="utf-8")
+    (data / "txt" / f"{split}.en").write_text("".join(f"{s[3]}\n" for s in segments), encoding="utf-8")
+    (data / "txt" / f"{split}.de").write_text("".join(f"{s[4]}\n" for s in segments), encoding="utf-8")
+    return segments
+
+
+def test_rows(tmp_path):
+    """Rows are the lines in order; ids count in time within the talk; both texts, speaker and talk are there."""
+    segments = make_corpus(tmp_path)
+    rows = list(MustC(root=tmp_path).rows("train"))
+    assert [(row["source_text"], row["target_text"]) for row in rows] == [segment[3:] for segment in segments]
+    assert [row["id"] for row in rows] == ["ted_1_0", "ted_1_2", "ted_1_1", "ted_22_0", "ted_22_1"]
+    assert [(row["start"], row["duration"]) for row in rows] == [segment[1:3] for segment in segments]
+    assert rows[3] == {
+        "id": "ted_22_0",
+        "audio": str(tmp_path / "en-de/data/train/wav/ted_22.wav"),
+        "start": 0.0,
+        "duration": 0.75,
+        "source_text": "(Applause)",
+        "source_language": "en",
+        "target_text": "(Applaus)",
+        "target_language": "de",
+        "speaker": "spk.22",
+        "document": "ted_22",
+    }
+
+
+def test_prepared(tmp_path):
+    """From disk to manifest to the very samples."""
+    for split in ("train", "tst-COMMON"):
+        make_corpus(tmp_path / "in", split=split)
+    corpus = MustC(root=tmp_path / "in")
+    assert corpus.splits() == ["train", "tst-COMMON"] and corpus.folder == "en-de"
+    reports = prepare(corpus, tmp_path / "out", workers=2)
+    assert [report.rows for report in reports] == [5, 5]
+    assert reports[0].seconds == pytest.approx(1.0 + 0.5 + 1.125 + 0.75 + 1.5)
+    assert (reports[0].source_words, reports[0].target_words, reports[0].speakers) == (8, 5, 2)
+    row = Manifest.open(tmp_path / "out" / "en-de" / "train.arrow")[2]
+    whole, _ = soundfile.read(row["audio"], dtype="float32")
+    np.testing.assert_array_equal(
+        read_audio(row["audio"], row["start"], row["duration"]), whole[9 * 16000 : 9 * 16000 + 18000]
+    )
+
+
+STYLES = {
+    "other order, quotes, integers": """\
+---
+# a comment
+- {wav: 'ted_1.wav', "speaker_id": 0123, offset: "0.5", duration: 1}
+- {wav: "ted_1.wav", speaker_id: no, offset: 10.25, duration: .5, rW: 4}
+
+- { duration: 1.125 , wav: ted_1.wav, offset: 9, speaker_id: "a: b" }
+- {duration: 7.5e-1, offset: 0, wav: ted_22.wav, speaker_id: null_1}
+- {duration: 1.5, offset: 2.0, wav: ted_22.wav, speaker_id: 'it''s'}
+""",
+    "block maps": """\
+- duration: 1.0
+  offset: 0.5
+  speaker_id: '0123'
+  wav: ted_1.wav
+- duration: 0.5
+  offset: 10.25
+  speaker_id: "no"
+  wav: ted_1.wav
+- {duration: 1.125,
+   offset: 9.0, speaker_id: "a: b", wav: ted_1.wav}
+- speaker_id: null_1
+  wav: ted_22.wav
+  offset: 0.0
+  duration: 0.75
+- duration: 1.5
+  offset: 2.0
+  speaker_id: it's
+  wav: ted_22.wav
+""",
+    "indented": """\
+  - {duration: 1.0, offset: 0.5, speaker_id: "0123", wav: ted_1.wav}
+  - {duration: 0.5, offset: 10.25, speaker_id: "no", wav: ted_1.wav}
+  - {duration: 1.125, offset: 9.0, speaker_id: "a: b", wav: ted_1.wav}
+  - {duration: 0.75, offset: 0.0, speaker_id: null_1, wav: ted_22.wav}
+  - {duration: 1.5, offset: 2.0, speaker_id: "it's", wav: ted_22.wav}
+""",
+    "one line": """\
+[{duration: 1.0, offset: 0.5, speaker_id: "0123", wav: ted_1.wav}, {duration: 0.5, offset: 10.25, speaker_id: "no", \
+wav: ted_1.wav}, {duration: 1.125, offset: 9.0, speaker_id: "a: b", wav: ted_1.wav}, {duration: 0.75, offset: 0.0, \
+speaker_id: null_1, wav: ted_22.wav}, {duration: 1.5, offset: 2.0, speaker_id: "it's", wav: ted_22.wav}]
+""",
+    "aliases": """\
+- {duration: 1.0, offset: 0.5, speaker_id: "0123", wav: &talk ted_1.wav}
+- {duration: 0.5, offset: 10.25, speaker_id: "no", wav: *talk}
+- {duration: 1.125, offset: 9.0, speaker_id: "a: b", wav: *talk}
+- {duration: 0.75, offset: 0.0, speaker_id: null_1, wav: &other ted_22.wav}
+- {duration: 1.5, offset: 2.0, speaker_id: "it's", wav: *other}
+""",
+}
+
+
+@pytest.mark.parametrize("part", [1, 2, 2000])
+@pytest.mark.parametrize("style", STYLES)
+def test_any_yaml(tmp_path, monkeypatch, style, part):
+    """Any order, quoting and style gives the same rows, however the file is parted; speakers stay strings."""
+    monkeypatch.setattr(mustc, "_PART", part)
+    segments = make_corpus(tmp_path, STYLES[style])
+    rows = list(MustC(root=tmp_path).rows("train"))
+    assert [(row["document"], row["start"], row["duration"]) for row in rows] == [segment[:3] for segment in segments]
+    assert [row["speaker"] for row in rows] == ["0123", "no", "a: b", "null_1", "it's"]
+
+
+@pytest.mark.parametrize("part", [3, 7, 10, 2000])
+def test_parts_are_the_whole(tmp_path, monkeypatch, part):
+    """A longer file, parted, says what yaml.safe_load says of the whole."""
+    rng = np.random.default_rng(0)
+    talks = {
+        f"ted_{talk}": [
+            (float(rng.integers(0, 8000)) / 1000, 0.5 + i / 8, f"en {talk} {i}", f"de {i}") for i in range(4)
+        ]
+        for talk in range(5)
+    }
+    make_corpus(tmp_path, talks=talks)
+    monkeypatch.setattr(mustc, "_PART", part)
+    text = (tmp_path / "en-de/data/train/txt/train.yaml").read_text()
+    rows = list(MustC(root=tmp_path).rows("train"))
+    assert [(f"{row['document']}.wav", row["start"], row["duration"], row["speaker"]) for row in rows] == [
+        (item["wav"], item["offset"], item["duration"], item["speaker_id"]) for item in yaml.safe_load(text)
+    ]
+    for talk in talks:
+        mine = sorted((row for row in rows if row["document"] == talk), key=lambda row: row["start"])
+        assert [row["id"] for row in mine] == [f"{talk}_{i}" for i in range(4)]
+
+
+ITEM = "- {duration: 1.0, offset: 0.5, speaker_id: a, wav: ted_1.wav}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ITEM * 6, r"train\.yaml: 6 segments, but train\.en has 5 lines"),
+        (ITEM * 4, r"train\.yaml: 4 segments, but train\.en has 5 lines"),
+        (ITEM * 4 + "- {duration: 1.0, speaker_id: a, wav: b.wav}\n", r"train\.yaml, item 5: offset is None"),
+        (ITEM * 4 + ITEM.replace("0.5", "half"), r"train\.yaml, item 5: offset is 'half', not a number"),
+        (ITEM * 4 + ITEM.replace("1.0", "nan"), r"train\.yaml, item 5: duration is 'nan', not a number"),
+        (ITEM * 4 + ITEM.replace(" wav: ted_1.wav", ""), r"train\.yaml, item 5: wav is None"),
+        (ITEM * 4 + "- ted_1.wav\n", r"train\.yaml, item 5: a map is expected, not 'ted_1\.wav'"),
+        (ITEM * 4 + ITEM.replace("}", ""), r"train\.yaml, line \d+: not yaml"),
+        ("duration: 1.0\n", r"train\.yaml: a list of segments is expected"),
+        ("- {a: b, c}: {\n", r"train\.yaml, line \d+: not yaml"),
+    ],
+)
+def test_bad_yaml(tmp_path, text, message):
+    """What is wrong in the yaml is named with item or line."""
+    make_corpus(tmp_path, text)
+    with pytest.raises(DataError, match=message) as caught:
+        list(MustC(root=tmp_path).rows("train"))
+    assert "\n" not in str(caught.value)
+
+
+def test_line_counts(tmp_path):
+    """A translation with a line too many is an error with both counts."""
+    make_corpus(tmp_path)
+    with open(tmp_path / "en-de/data/train/txt/train.de", "a", encoding="utf-8") as file:
+        file.write("Noch eine.")
+    with pytest.raises(DataError, match=r"train\.yaml: 5 segments, but train\.de has 6 lines"):
+        list(MustC(root=tmp_path).rows("train"))
+
+
+def test_segment_outside_the_talk(tmp_path):
+    """A segment past the end of its talk stops, with the numbers; one that is 30 ms too long is cut."""
+    talks = {"ted_1": [(11.0, 1.03, "One.", "Eins."), (11.5, 2.0, "Two.", "Zwei.")]}
+    make_corpus(tmp_path / "a", talks=talks)
+    with pytest.raises(DataError, match=r"1 of 2 rows cannot be used: row ted_1_1: .*ted_1\.wav.*11\.500 to 13\.500"):
+        prepare(MustC(root=tmp_path / "a"), tmp_path / "out", workers=1)
+    make_corpus(tmp_path / "b", talks={"ted_1": talks["ted_1"][:1]})
+    (report,) = prepare(MustC(root=tmp_path / "b"), tmp_path / "out", workers=1)
+    assert report.clipped == 1 and report.seconds == pytest.approx(1.0)
+    assert Manifest.open(tmp_path / "out/en-de/train.arrow")[0]["duration"] == pytest.approx(1.0)
+
+
+def test_missing_folders(tmp_path):
+    """A wrong root, pair or split is named with what is there."""
+    make_corpus(tmp_path)
+    with pytest.raises(DataError, match=r"en-fr/data: no such folder; .* holds en-de"):
+        MustC(root=tmp_path, target_language="fr")
+    with pytest.raises(DataError, match=r"no split 'tst-HE'; there are train"):
+        MustC(root=tmp_path, splits=["train", "tst-HE"])
+    with pytest.raises(DataError, match="unknown language code 'xx'"):
+        MustC(root=tmp_path, target_language="xx")
+    (tmp_path / "en-de/data/train/txt/train.de").unlink()
+    with pytest.raises(DataError, match=r"train\.de"):
+        prepare(MustC(root=tmp_path), tmp_path / "out")

@@ -1,0 +1,117 @@
+"""The reader of one's own tables."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from shared.corpus.manifest import COLUMNS, Manifest
+from shared.corpus.prepare import prepare
+from shared.errors import DataError
+from st.corpora.tsv import Tsv
+
+HEADER = "id\taudio\tsource_text\ttarget_text\tsource_language\ttarget_language\tstart\tduration\tspeaker\tmood"
+
+
+def make_table(folder, *lines, header=HEADER, name="train"):
+    """Write a table and two sound files of 2 s; return the folder."""
+    (folder / "clips").mkdir(parents=True, exist_ok=True)
+    tone = np.sin(np.arange(44100 * 2) / 10)
+    soundfile.write(folder / "clips" / "a.flac", np.stack([tone, tone], 1), 44100)
+    soundfile.write(folder / "clips" / "b.ogg", tone, 44100, format="OGG", subtype="VORBIS")
+    (folder / f"{name}.tsv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+    return folder
+
+
+def test_rows_and_manifest(tmp_path):
+    """Audio, a segment of it, and text alone; quotes are text; other columns are kept; empty is None."""
+    make_table(
+        tmp_path,
+        'a\tclips/a.flac\t"Hi," he\\she said.\tHallo.\ten\tde\t\t\tanna\tglad',
+        "b\tclips/b.ogg\t\tBon.\t\tfr\t0.5\t1.25\t\t",
+        "c\t\tOnly text.\tNur Text.\ten\tde\t\t\t\tsad\r",
+    )
+    rows = list(Tsv(root=tmp_path).rows("train"))
+    assert rows[0] == dict.fromkeys(COLUMNS) | {
+        "id": "a",
+        "audio": str(tmp_path / "clips/a.flac"),
+        "source_text": '"Hi," he\\she said.',
+        "source_language": "en",
+        "target_text": "Hallo.",
+        "target_language": "de",
+        "speaker": "anna",
+        "mood": "glad",
+    }
+    assert (rows[1]["start"], rows[1]["duration"], rows[1]["source_text"]) == (0.5, 1.25, None)
+    assert rows[2]["audio"] is None and rows[2]["mood"] == "sad"
+    (report,) = prepare(Tsv(root=tmp_path), tmp_path / "out", workers=1)
+    assert report.rows == 3 and report.seconds == pytest.approx(2.0 + 1.25)
+    manifest = Manifest.open(tmp_path / "out" / "train.arrow")
+    np.testing.assert_allclose(manifest.column("duration"), [2.0, 1.25, np.nan])
+    assert manifest.column("mood").to_pylist() == ["glad", None, "sad"]
+
+
+def test_one_file_and_given_languages(tmp_path):
+    """Root may be one table, and languages that are the same throughout may be given."""
+    make_table(tmp_path, "a\tHi.\tHallo.", header="id\tsource_text\ttarget_text", name="mine")
+    corpus = Tsv(root=tmp_path / "mine.tsv", source_language="en", target_language="de")
+    assert corpus.splits() == ["mine"] and corpus.count("mine") == 1
+    (row,) = corpus.rows("mine")
+    assert (row["source_language"], row["target_language"], row["audio"]) == ("en", "de", None)
+
+
+def test_splits(tmp_path):
+    """Tables are splits, training first; some can be chosen."""
+    for name in ("test", "train", "dev", "extra"):
+        make_table(tmp_path, "a\tHi.", header="id\tsource_text", name=name)
+    assert Tsv(root=tmp_path, source_language="en").splits() == ["train", "dev", "test", "extra"]
+    assert Tsv(root=tmp_path, splits=["dev"]).splits() == ["dev"]
+    with pytest.raises(DataError, match=r"no valid\.tsv; there are dev, extra, test, train"):
+        Tsv(root=tmp_path, splits=["valid"])
+    with pytest.raises(DataError, match="neither a tsv nor a folder"):
+        Tsv(root=tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("\tclips/a.flac\tHi.\tHallo.\ten\tde\t\t\t\t", "line 3: the id is empty"),
+        ("x\tclips/a.flac\tHi.\tHallo.\ten\tde\t\t\t\t", "line 3: id 'x' stands in line 2 already"),
+        ("y\t\t\t\ten\tde\t\t\t\t", "line 3: neither audio nor text in row 'y'"),
+        ("y\tclips/a.flac\tHi.\t\ten\tde\t1,5\t\t\t", "line 3: start is '1,5', not a number of seconds"),
+        ("y\tclips/a.flac\tHi.\t\ten\tde\t\t-1\t\t", "line 3: duration is '-1', not a number of seconds"),
+        ("y\t\tHi.\t\ten\tde\t1.5\t\t\t", "line 3: start is '1.5', but there is no audio"),
+        ("y\t\tHi.\t\tenglish\tde\t\t\t\t", "line 3: source_language: unknown language code 'english'"),
+        ("y\t\tHi.\tHallo.\ten\t\t\t\t\t", "line 3: target_language is empty, and none was given"),
+        ("y\t\tHi.\tHallo.\ten", "line 3: 5 cells where the header has 10"),
+    ],
+)
+def test_bad_lines(tmp_path, line, message):
+    """A bad line is named with file, line and value."""
+    make_table(tmp_path, "x\t\tHi.\tHallo.\ten\tde\t\t\t\t", line)
+    with pytest.raises(DataError, match=rf"train\.tsv, {message}"):
+        list(Tsv(root=tmp_path).rows("train"))
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        ("audio\tsource_text", "column 'id' is missing"),
+        ("id\tspeaker", "none of the columns audio, source_text, target_text"),
+        ("id\tsource\ttarget_text", "column 'source' is not read; is it 'source_text'?"),
+        ("id\tsource_text\ttarget_txt", "column 'target_txt' is not read; is it 'target_text'?"),
+        ("id\tsource_text\tsource_text", "column 'source_text' stands there twice"),
+        ("id,source_text", "none of the columns"),
+    ],
+)
+def test_bad_headers(tmp_path, header, message):
+    """A header that would lead to silence later is refused now."""
+    make_table(tmp_path, "\t".join("x" for _ in header.split("\t")), header=header)
+    with pytest.raises(DataError, match=rf"train\.tsv, line 1: {message}".replace("?", r"\?")):
+        list(Tsv(root=tmp_path, source_language="en", target_language="de").rows("train"))
+
+
+def test_free_column_beside_ours(tmp_path):
+    """A column with another tool's name is free when ours is there as well."""
+    make_table(tmp_path, "a\tHi.\tx/y", header="id\tsource_text\tsource")
+    (row,) = Tsv(root=tmp_path, source_language="en").rows("train")
+    assert row["source"] == "x/y"
