@@ -100,8 +100,10 @@ class Recipe:
 
     @property
     def placeholders(self) -> Names:
-        """The dotted keys that still need a value, whether a phase uses them or not."""
-        return sorted({node.key for node in self._root.walk() if node.tag == "!PLACEHOLDER"})
+        """The dotted keys that are used and still need a value."""
+        resolver = Resolver(self._root, lenient=True)
+        self._used(resolver)
+        return [node.key for node in resolver.missing]
 
     def value(self, key: str) -> Any:
         """Return the plain value of a top-level key, references followed.

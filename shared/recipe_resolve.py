@@ -85,13 +85,19 @@ def override(root: Node, key: str, new: Node) -> None:
 class Resolver:
     """Follows references: what one reference reaches is the same node wherever it is reached from.
 
+    Args:
+        root: the whole recipe.
+        lenient: let placeholders be empty text.
+
     Attributes:
         used: the top-level keys that references have reached.
+        missing: the placeholders that have been reached.
 
     """
 
-    def __init__(self, root: Node) -> None:
-        self.root = root
+    def __init__(self, root: Node, *, lenient: bool = False) -> None:
+        self.root, self.lenient = root, lenient
+        self.missing: list[Node] = []
         self.used: set[str] = set()
         self._done: dict[int, Node] = {}
         self._open: list[Node] = []
@@ -118,6 +124,9 @@ class Resolver:
 
     def _resolve(self, node: Node) -> Node:
         if node.tag == "!PLACEHOLDER":
+            self.missing.append(node)
+            if self.lenient:
+                return Node("", "", node.place, node.key, node.own, node)
             wanted = f" ({node.value})" if node.value else ""
             node.refuse(f"has no value yet: give it with --{node.key} VALUE{wanted}")
         if node.tag in ("!ref", "!copy"):

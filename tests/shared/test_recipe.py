@@ -288,9 +288,7 @@ def test_bases_in_a_circle_and_missing(write):
 def test_phases_in_another_order_than_the_base(write):
     write(GOOD, "base.yaml")
     path = write("base: base.yaml\nphases:\n  open: {file: x}\n  fit: {updates: 2}\n", "top.yaml")
-    with pytest.raises(
-        UsageError, match=r"top\.yaml:2: phases: .* another order in .*base\.yaml:18: open, fit"
-    ):
+    with pytest.raises(UsageError, match=r"top\.yaml:2: phases: .* another order in .*base\.yaml:18: open, fit"):
         Recipe.load(path)
 
 
@@ -427,6 +425,12 @@ def test_refused_overrides(load, arguments, message):
 def test_placeholder_without_value(write):
     recipe = Recipe.load(write(GOOD))
     assert recipe.placeholders == ["output_folder"]
+    more = (
+        GOOD.replace("rate: 1e-4", "rate: !PLACEHOLDER")
+        .replace("  open:", "  # open:")
+        .replace("    file:", "    # file:")
+    )
+    assert Recipe.load(write("unused: !PLACEHOLDER\n" + more)).placeholders == ["rate", "output_folder"]
     for use in (recipe.check, lambda: recipe.value("output_folder"), lambda: recipe.plain("open")):
         with pytest.raises(
             UsageError, match=r":4: output_folder: has no value yet.*--output_folder.*\(where the run hap"

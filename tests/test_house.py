@@ -1,0 +1,233 @@
+"""The rules of the house that a machine can hold: arrows between rooms, names, sizes, packaging, recipes."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from shared.recipe import Recipe
+
+ROOT = Path(__file__).parent.parent
+ROOMS = ("shared", "mt", "st")
+
+# What a room, or a part of one, may not import. "recipes -> st, mt -> shared"
+FORBIDDEN = {
+    "shared": ("mt", "st", "recipes", "tests"),
+    "mt": ("st", "recipes", "tests"),
+    "st": ("mt", "recipes", "tests"),
+    "shared/nn": ("shared.corpus", "shared.system", "shared.training", "shared.almanac", "shared.recipe"),
+    "shared/corpus": (
+        *("shared.nn", "shared.system", "shared.training", "shared.objectives"),
+        *("shared.search", "shared.evaluation", "shared.generator"),
+    ),
+}
+#: All of shared that searches may know.
+SEARCH = {"shared.generator", "shared.batch", "shared.padded", "shared.errors", "shared.described", "shared.search"}
+
+#: Published methods and models. Their files are in mt/ and st/; shared/checkpoints reads files that others made.
+NAMES = set(
+    """
+    albert almt bart bert chimera comsl costt cress csanmt ctnmt data2vec deltalm espnet fatmlm graformer hubert
+    julst m2m mbart mrasp mrasp2 mslam mt5 nllb roberta seamless sga simcse speecht5 ssw stemm unist veco waco
+    wav2vec wav2vec2 wavlm whisper xlm xlmr xlmt xlsr xstnet
+    """.split()
+)
+
+
+def modules(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def name_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, nodes: Iterator[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Yield line and absolute name of what is imported: "a.b" for ``import a.b``, "a.b.c" for ``from a.b import c``."""
+    package = name_of(path) if path.name == "__init__.py" else name_of(path).rpartition(".")[0]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([base] if base else [])])
+            yield from ((node.lineno, f"{base}.{alias.name}") for alias in node.names)
+
+
+def is_in(name: str, room: str) -> bool:
+    return name == room or name.startswith(room + ".")
+
+
+# -- arrows ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", FORBIDDEN)
+def test_arrows_run_one_way(folder):
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in modules(folder)
+        for line, name in imports(path, ast.walk(tree(path)))
+        if any(is_in(name, room) for room in FORBIDDEN[folder])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_search_knows_the_generator_only():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in modules("shared/search")
+        for line, name in imports(path, ast.walk(tree(path)))
+        if is_in(name, "shared") and not any(is_in(name, known) for known in SEARCH)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_recipes_name_rooms_only():
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in (ROOT / "recipes").rglob("*.yaml")
+        for name in re.findall(r"!(?:new|name|apply|module):(\S+)", path.read_text(encoding="utf-8"))
+        if name.split(".")[0] not in (*ROOMS, "torch", "torchaudio", "speechbrain")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def at_import(body: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield the statements that run when a module is imported; not those for type checkers."""
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from at_import(node.orelse)
+            continue
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers"):
+            yield from at_import(getattr(node, part, []))
+
+
+def test_no_circular_imports():
+    known = {name_of(path): path for path in modules(*ROOMS)}
+
+    def module(name: str) -> str:
+        return name if name in known else name.rpartition(".")[0]
+
+    edges = {
+        name: {module(target) for _, target in imports(path, at_import(tree(path).body))} & {*known} - {name}
+        for name, path in known.items()
+    }
+    done: set[str] = set()
+
+    def visit(name: str, above: list[str]) -> None:
+        assert name not in above, " -> ".join([*above[above.index(name) :], name])
+        if name not in done:
+            for target in sorted(edges[name]):
+                visit(target, [*above, name])
+            done.add(name)
+
+    for name in sorted(known):
+        visit(name, [])
+
+
+# -- names, sizes, packaging ----------------------------------------------------------------------------------------
+
+
+def words(text: str) -> set[str]:
+    """Split ``XlmEncoder``, ``wav2vec_layers`` and sentences into lower-case words."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
+    return {word.lower() for word in re.findall(r"[A-Za-z0-9]+", apart)} | set(re.findall(r"[a-z0-9]+", text.lower()))
+
+
+def code_words(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield lines and words of identifiers and strings; not of comments and docstrings."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree(path)):
+        for field in ("id", "attr", "arg", "name", "asname", "module", "value"):
+            text = getattr(node, field, None)
+            if isinstance(text, str) and id(node) not in docstrings:
+                yield from ((getattr(node, "lineno", 0), word) for word in words(text))
+
+
+def test_no_method_is_named_in_shared():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} {word}"
+        for path in modules("shared")
+        if "checkpoints" not in path.relative_to(ROOT / "shared").parts[:1]
+        for line, word in code_words(path)
+        if word in NAMES
+    ] + [str(path) for path in modules("shared") if words(path.stem) & NAMES]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_have_one_subject():
+    sizes = {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(*ROOMS)
+    }
+    assert {name: lines for name, lines in sizes.items() if lines >= 450} == {}
+
+
+def test_tests_are_not_packaged():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert sorted(packages) == ["mt", "recipes", "shared", "st"]
+    assert not [path for folder in packages for path in (ROOT / folder).rglob("test_*.py")]
+
+
+def test_what_pyproject_names_exists():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for target in [*project["scripts"].values(), *project["entry-points"]["dragoman.corpora"].values()]:
+        module, _, name = target.partition(":")
+        path = ROOT / (module.replace(".", "/") + ".py")
+        assert path.is_file(), target
+        assert name in {node.name for node in tree(path).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}, (
+            target
+        )
+
+
+def test_pins_cover_the_dependencies():
+    def normal(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", re.split(r"[<>=!~ \[;]", name, maxsplit=1)[0]).lower()
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = {normal(line): line.partition("==")[2] for line in lines if line and not line.startswith("#")}
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(name for extra in ("demo", "test", "hf", "dev") for name in extras[extra])]
+    assert {normal(name) for name in wanted} - {*pins} == set()
+    assert pins["torch"] == pins["torchaudio"]
+
+
+# -- recipes --------------------------------------------------------------------------------------------------------
+
+RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if not path.stem.startswith("base"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(ROOT / "recipes").as_posix())
+def test_every_recipe_passes_its_check(path):
+    recipe = Recipe.load(path)
+    fill = {
+        key: "[de]" if "languages" in key else "de" if "language" in key else "there" for key in recipe.placeholders
+    }
+    filled = Recipe.load(path, fill)
+    filled.check()
+    assert filled.placeholders == []
+    assert recipe.header, f"{path} does not begin with comment lines that say what it is"
