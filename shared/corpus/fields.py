@@ -1,0 +1,307 @@
+"""Fields turn a row of a manifest into a tensor: text into ids, a segment of a recording into a waveform.
+
+Legend: L tokens, N samples.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from shared.corpus.audio import read_audio, samples
+from shared.corpus.lengths import kept_counts
+from shared.corpus.manifest import Manifest, Row
+from shared.corpus.normalise import Normalizer
+from shared.described import Described, describe
+from shared.errors import DataError, UsageError
+from shared.tokenizer import Tokenizer
+
+#: What batching and evaluation read from: a manifest, or rows made on the spot.
+Rows = Manifest | Sequence[Row]
+
+
+class Field(Protocol):
+    """Turns rows into tensors, and says beforehand how long they can become.
+
+    Attributes:
+        unit: what its lengths count and which budget they fall under: "tokens" or "samples".
+        padding: the value behind the end of shorter rows.
+        overhead: the length of a row without content (the symbols around a text).
+
+    """
+
+    unit: str
+    padding: float
+    overhead: int
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
+        """Return the row's tensor (length, ...); all randomness comes from ``rng``."""
+        ...
+
+    def length(self, row: Row) -> int:
+        """Return the greatest length that the row's tensor can have."""
+        ...
+
+    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
+        """Return the lengths of all rows, int64, -1 where the row lacks what the field needs.
+
+        Args:
+            rows: a manifest or a list of rows.
+            folder: where counts may be kept if the manifest's own folder is read-only.
+
+        """
+        ...
+
+    def evaluating(self) -> Field:
+        """Return the field without noise."""
+        ...
+
+
+class TextField(Described):
+    """A text column as ids: prefix symbols, pieces, suffix symbols.
+
+    A decoder's field is ``[<de>, w1 .. wn, </s>]``: its input is all but the last, its labels all but the first.
+
+    Args:
+        column: "source_text", "target_text", or a free column that ends in ``_text``.
+        tokenizer: see shared/tokenizer.py.
+        prefix: symbols before the pieces; ``{language}`` stands for the code of the column's own language,
+            ``{source_language}`` and ``{target_language}`` for those of the row. Default: ``["<{language}>"]``.
+        suffix: symbols behind the pieces, likewise. Default: ``["</s>"]``.
+        normalizers: changes to the text before it is tokenised, in this order (see shared/corpus/normalise.py).
+        language_column: the column with the text's language. Default: ``source_language`` for ``source_text``, ...
+
+    Raises:
+        DataError: if a symbol is unknown to the tokenizer.
+        UsageError: if the language column does not follow from the column, or a symbol has another placeholder.
+
+    """
+
+    unit = "tokens"
+
+    def __init__(
+        self,
+        *,
+        column: str = "target_text",
+        tokenizer: Tokenizer,
+        prefix: list[str] | None = None,
+        suffix: list[str] | None = None,
+        normalizers: list[Normalizer] | None = None,
+        language_column: str | None = None,
+    ) -> None:
+        if language_column is None:
+            if not column.endswith("_text"):
+                raise UsageError(f"column {column!r} does not end in '_text': give its language_column")
+            language_column = column.removesuffix("_text") + "_language"
+        self.column = column
+        self.tokenizer = tokenizer
+        self.language_column = language_column
+        self.normalizers = list(normalizers or [])
+        self._prefix = ["<{language}>"] if prefix is None else list(prefix)
+        self._suffix = ["</s>"] if suffix is None else list(suffix)
+        for symbol in (*self._prefix, *self._suffix):
+            if "{" not in symbol:
+                tokenizer.id(symbol)
+            elif symbol.count("{") != 1 or not any(f"{{{name}}}" in symbol for name in _PLACEHOLDERS):
+                raise UsageError(f"symbol {symbol!r}: known placeholders are {{{'}, {'.join(_PLACEHOLDERS)}}}")
+        self.padding = float(tokenizer.pad)
+        self.overhead = len(self._prefix) + len(self._suffix)
+
+    @property
+    def side(self) -> str:
+        """Which language of a batch the text is in: "source" or "target"."""
+        return self.language_column.removesuffix("_language")
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that decides how many pieces a text has."""
+        if not self.normalizers:
+            return self.tokenizer.fingerprint
+        parts = json.dumps([self.tokenizer.fingerprint, describe(self.normalizers)])
+        return hashlib.sha256(parts.encode()).hexdigest()[:16]
+
+    def prefix_ids(self, language: str) -> list[int]:
+        """Return the ids before the text, for output in ``language``; search is started with them."""
+        return self._symbols(self._prefix, {"language": language, self.language_column: language})
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
+        """Return (L,) int64.
+
+        Raises:
+            DataError: if the row has no text, or no language where a symbol needs it.
+
+        """
+        names = {"language": row.get(self.language_column)}
+        names |= {name: row.get(name) for name in ("source_language", "target_language")}
+        pieces = self.tokenizer.encode(self.text(row))
+        ids = self._symbols(self._prefix, names) + pieces + self._symbols(self._suffix, names)
+        return torch.tensor(ids, dtype=torch.int64)
+
+    def text(self, row: Row) -> str:
+        """Return the row's text as it is tokenised.
+
+        Raises:
+            DataError: if the row has none.
+
+        """
+        text = row.get(self.column)
+        if text is None:
+            raise DataError(f"row {row.get('id')!r} has no {self.column}")
+        return self._normalise(text, row.get(self.language_column))
+
+    def length(self, row: Row) -> int:
+        """Return the number of ids, L."""
+        return self.overhead + len(self.tokenizer.encode(self.text(row)))
+
+    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
+        """Return the numbers of ids, -1 where there is no text; those of large manifests are kept in a sidecar.
+
+        Raises:
+            DataError: naming the manifest, if a text cannot be tokenised.
+
+        """
+        if not isinstance(rows, Manifest):
+            counts = self._count([row.get(self.column) for row in rows], [r.get(self.language_column) for r in rows])
+            return np.where(counts < 0, -1, counts + self.overhead)
+
+        def count() -> np.ndarray:
+            languages = _strings(rows, self.language_column) if self.normalizers else [None] * len(rows)
+            try:
+                return self._count(_strings(rows, self.column), languages)
+            except DataError as error:
+                raise DataError(f"{rows.path}: column {self.column!r}: {error}") from error
+
+        counts = kept_counts(rows, key=self.fingerprint, column=self.column, count=count, folder=folder)
+        return np.where(counts < 0, -1, counts + self.overhead)
+
+    def evaluating(self) -> TextField:
+        """Return the field itself: it has no noise."""
+        return self
+
+    def _normalise(self, text: str, language: str | None) -> str:
+        for normalizer in self.normalizers:
+            text = normalizer(text, language)
+        return text
+
+    def _count(self, texts: Sequence[str | None], languages: Sequence[str | None]) -> np.ndarray:
+        if self.normalizers:
+            pairs = zip(texts, languages, strict=True)
+            texts = [None if text is None else self._normalise(text, language) for text, language in pairs]
+        counts = self.tokenizer.lengths(["" if text is None else text for text in texts])
+        counts[np.array([text is None for text in texts], dtype=bool)] = -1
+        return counts
+
+    def _symbols(self, symbols: list[str], names: dict[str, str | None]) -> list[int]:
+        ids = []
+        for symbol in symbols:
+            for name, code in names.items():
+                if f"{{{name}}}" in symbol and code:
+                    symbol = symbol.replace(f"{{{name}}}", code)
+            if "{" in symbol:
+                raise DataError(f"symbol {symbol!r} needs a language, which the row lacks")
+            ids.append(self.tokenizer.id(symbol))
+        return ids
+
+
+_PLACEHOLDERS = ("language", "source_language", "target_language")
+
+
+def _strings(manifest: Manifest, column: str) -> list[str | None]:
+    values = manifest.column(column)
+    if not isinstance(values, pa.ChunkedArray):
+        raise DataError(f"{manifest.path}: column {column!r} holds numbers, not text")
+    return values.to_pylist()
+
+
+class SpeechField(Described):
+    """A segment of a recording as a waveform at 16 kHz in [-1, 1].
+
+    Args:
+        speeds: one of these is drawn for each row and epoch, and the waveform is resampled so that it lasts 1 / speed
+            times as long, pitch changing with it (Ko et al. 2015, section 2). Default: ``[1.0]``, no perturbation.
+
+    Raises:
+        UsageError: if a speed is outside [0.5, 2] or has more than two decimals (the filters would become long).
+
+    """
+
+    unit = "samples"
+    padding = 0.0
+    overhead = 0
+
+    def __init__(self, *, speeds: list[float] | None = None) -> None:
+        self.speeds = [1.0] if speeds is None else [float(speed) for speed in speeds]
+        for speed in self.speeds:
+            if not 0.5 <= speed <= 2 or abs(100 * speed - round(100 * speed)) > 1e-6:
+                raise UsageError(f"a speed must be between 0.5 and 2 with at most two decimals, not {speed}")
+        if not self.speeds:
+            raise UsageError("speeds must hold at least one speed, not []")
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
+        """Return (N,) float32.
+
+        Raises:
+            DataError: if the row has no audio, or it cannot be read.
+
+        """
+        if not row.get("audio"):
+            raise DataError(f"row {row.get('id')!r} has no audio")
+        waveform = torch.from_numpy(read_audio(row["audio"], row.get("start") or 0.0, row.get("duration")))
+        speed = self.speeds[int(rng.integers(len(self.speeds)))] if len(self.speeds) > 1 else self.speeds[0]
+        return waveform if speed == 1 else _resampler(speed)(waveform)
+
+    def length(self, row: Row) -> int:
+        """Return the number of samples, N, at the slowest speed.
+
+        Raises:
+            DataError: if the row has no duration.
+
+        """
+        duration = row.get("duration")
+        if duration is None:
+            raise DataError(f"row {row.get('id')!r} has no duration")
+        return self._slowest(samples(duration))
+
+    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
+        """Return the numbers of samples at the slowest speed, -1 where there is no audio.
+
+        Raises:
+            DataError: if a row has audio, but no duration.
+
+        """
+        if not isinstance(rows, Manifest):
+            return np.array([self.length(row) if row.get("audio") else -1 for row in rows], dtype=np.int64)
+        durations = rows.column("duration")
+        there = np.asarray(rows.column("audio").is_valid())
+        lost = np.flatnonzero(there & np.isnan(durations))
+        if len(lost):
+            raise DataError(f"{rows.path}: row {rows[int(lost[0])]['id']!r} has audio, but no duration")
+        lengths = np.full(len(rows), -1, dtype=np.int64)
+        lengths[there] = [self._slowest(samples(duration)) for duration in durations[there].tolist()]
+        return lengths
+
+    def evaluating(self) -> SpeechField:
+        """Return the field at normal speed."""
+        return SpeechField()
+
+    def _slowest(self, count: int) -> int:
+        # Speeds have two decimals: in hundredths, the division is exact. It is the length that _resampler gives.
+        return math.ceil(count * 100 / round(100 * min(self.speeds)))
+
+
+@lru_cache(maxsize=64)
+def _resampler(speed: float) -> Any:
+    """Return torchaudio's windowed sinc filter for a speed (in its module form, which keeps the coefficients)."""
+    from torchaudio.transforms import Resample
+
+    return Resample(round(100 * speed), 100)

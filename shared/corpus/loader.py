@@ -1,0 +1,328 @@
+"""The loader: steps of a plan become batches, in worker processes or in this one.
+
+What stands in a batch depends on the seed, the epoch and the rows alone: not on the number of workers, not on where an
+interrupted epoch is taken up again.
+
+Legend: B batch, L length.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+
+from shared.batch import Batch
+from shared.corpus.fields import Field, Rows
+from shared.corpus.manifest import Manifest, Row
+from shared.corpus.plan import Plan, Step, cut, sorting_keys
+from shared.corpus.randomness import generator
+from shared.corpus.stream import Budget, Stream, field_lengths
+from shared.errors import DataError, UsageError
+from shared.padded import Padded
+
+#: Batches that each worker keeps ready.
+AHEAD = 4
+
+
+class Loader:
+    """Batches of several streams, epoch after epoch.
+
+    Args:
+        streams: the first is the main one: an epoch is one pass through it (see shared/corpus/plan.py).
+        seed: of all random choices.
+        workers: processes that read and tokenise; 0 does it in this one.
+        rank: number of this process among those that train together.
+        world: how many those are.
+        pin_memory: put batches where a GPU copies from without waiting.
+
+    Raises:
+        UsageError: if there is no stream, two have the same name, or a number is out of its range.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        streams: list[Stream],
+        seed: int,
+        workers: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        pin_memory: bool = False,
+    ) -> None:
+        names = [stream.name for stream in streams]
+        if not streams or len(set(names)) < len(names):
+            raise UsageError(f"a loader needs streams with different names, not {names}")
+        if workers < 0:
+            raise UsageError(f"workers must not be negative, not {workers}")
+        if not 0 <= rank < world:
+            raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
+        self.streams = list(streams)
+        self.seed, self.workers, self.rank, self.world = seed, workers, rank, world
+        self._plan: tuple[int, Plan] | None = None
+        self._feed = _Feed()
+        self._dataset = _Steps(self.streams, seed)
+        self._batches = _data_loader(self._dataset, self._feed, workers, keep=True, pin_memory=pin_memory)
+
+    def plan(self, epoch: int) -> Plan:
+        """Return the plan of an epoch; the last one asked for is kept."""
+        if self._plan is None or self._plan[0] != epoch:
+            self._plan = (
+                epoch,
+                Plan(self.streams, seed=self.seed, epoch=epoch, rank=self.rank, world=self.world),
+            )
+        return self._plan[1]
+
+    def length(self, epoch: int) -> int:
+        """Return the number of batches of an epoch, which is the same on all ranks."""
+        return len(self.plan(epoch))
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of an epoch, on the CPU.
+
+        Args:
+            number: of the epoch.
+            start: how many batches to leave out, because they were had before an interruption.
+
+        Raises:
+            DataError: naming manifest, row and file, if something cannot be read.
+
+        """
+        plan = self.plan(number)
+        self._feed.items = ((number, plan[index]) for index in range(start, len(plan)))
+        yield from _checked(self._batches)
+
+    def largest(self) -> Iterator[Batch]:
+        """Yield, for each field of each stream, the batch of epoch 0 that has the most of it, padding included.
+
+        What does not fit into memory is found before training starts.
+        """
+        plan = self.plan(0)
+        sizes: dict[tuple[int, int], tuple[int, int]] = {}
+        for index in range(len(plan)):
+            step = plan[index]
+            longest = self.streams[step.stream].table.lengths[:, step.rows].max(1) * len(step.rows)
+            for field, size in enumerate(longest.tolist()):
+                sizes[step.stream, field] = max(sizes.get((step.stream, field), (0, 0)), (size, index))
+        for index in sorted({index for _, index in sizes.values()}):
+            yield _unwrapped(self._dataset[0, plan[index]])
+
+    def report(self, epoch: int = 0) -> list[str]:
+        """Return one line per stream: rows, dropped ones, batches, and the share of padding by field."""
+        lines = []
+        for stream, passes in zip(self.streams, self.plan(epoch).passes, strict=True):
+            shares = zip(stream.fields, passes[0].padding(stream.table.lengths), strict=True)
+            padding = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+            lines.append(f"{stream.report()}; {len(passes[0]):,} batches, padding: {padding}")
+        return lines
+
+    @staticmethod
+    def evaluation(
+        rows: Rows, fields: dict[str, Field], budget: Budget, workers: int = 0
+    ) -> Iterator[tuple[Batch, np.ndarray]]:
+        """Yield all rows once, without noise, the longest first; nothing is left out.
+
+        Args:
+            rows: a manifest or a list of rows.
+            fields: by name in the batch; noise is switched off.
+            budget: the size of a batch; a row that is larger has a batch of its own.
+            workers: processes that read and tokenise; 0 does it in this one.
+
+        Yields:
+            A batch and the (B,) int64 numbers of its rows.
+
+        Raises:
+            DataError: naming the row, if it lacks a field or cannot be read.
+
+        """
+        quiet = {name: field.evaluating() for name, field in fields.items()}
+        numbers = evaluation_batches(rows, quiet, budget)
+        batches = _data_loader(_Selections(rows, quiet), _Feed(numbers), workers, keep=False, pin_memory=False)
+        yield from zip(_checked(batches), numbers, strict=True)
+
+
+def evaluation_batches(rows: Rows, fields: dict[str, Field], budget: Budget) -> list[np.ndarray]:
+    """Return the row numbers (B,) int64 of each batch of an evaluation, the longest rows first.
+
+    Raises:
+        DataError: naming a row that lacks a field.
+
+    """
+    if not len(rows):
+        return []
+    lengths = field_lengths(fields, rows)
+    for name, length in zip(fields, lengths, strict=True):
+        lost = np.flatnonzero(length < 0)
+        if len(lost):
+            raise DataError(f"{_place(rows, int(lost[0]))}: there is nothing for field {name!r}")
+    share, _, total = sorting_keys(budget, fields, lengths)
+    order = np.lexsort((-total, -share))
+    capacities = np.maximum(budget.capacities(fields, lengths), 1)[order]
+    bounds = cut(capacities, np.zeros(len(order), dtype=np.int64))
+    return np.split(order, bounds[1:-1])
+
+
+def collate(rows: Sequence[Row], fields: dict[str, Field], rng: np.random.Generator) -> Batch:
+    """Make a batch of rows; all their noise comes from one generator.
+
+    Raises:
+        DataError: if a row lacks a field or cannot be read.
+
+    """
+    return _assemble(rows, fields, lambda number, field: rng, place=lambda number: _place(rows, number))
+
+
+def _assemble(
+    rows: Sequence[Row],
+    fields: dict[str, Field],
+    rng: Callable[[int, str], np.random.Generator],
+    *,
+    place: Callable[[int], str],
+    stream: str = "",
+    group: str | None = None,
+) -> Batch:
+    """Make a batch; ``rng`` is asked with the position in the batch and the field's name."""
+    padded = {}
+    for name, field in fields.items():
+        tensors = []
+        with _one_thread():
+            for number, row in enumerate(rows):
+                try:
+                    tensors.append(field(row, rng(number, name)))
+                except (DataError, OSError) as error:
+                    raise DataError(f"{place(number)}: field {name!r}: {error}") from error
+        padded[name] = Padded.from_sequences(tensors, padding=field.padding)
+    languages = {}
+    for side in ("source", "target"):
+        codes = [row[f"{side}_language"] for row in rows if row.get(f"{side}_language")]
+        if len(codes) == len(rows):
+            languages[side] = codes
+    return Batch(padded, languages, [str(row.get("id", "")) for row in rows], stream, group)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute as workers do: the last bit of a resampled waveform depends on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A message on its way out of a worker, which torch would wrap into a traceback."""
+
+    message: str
+
+
+class _Steps(Dataset):
+    """Makes the batch of a step."""
+
+    def __init__(self, streams: Sequence[Stream], seed: int) -> None:
+        self._streams, self._seed = streams, seed
+
+    def __getitem__(self, item: tuple[int, Step]) -> Batch | _Failure:
+        epoch, step = item
+        stream = self._streams[step.stream]
+        copies = step.copies.tolist()
+        try:
+            located = [stream.locate(row) for row in step.rows.tolist()]
+            rows = [manifest[index] for manifest, index in located]
+
+            def rng(number: int, field: str) -> np.random.Generator:
+                return generator(self._seed, epoch, step.number, copies[number], str(rows[number]["id"]), field)
+
+            group = "-".join(str(rows[0][name]) for name in stream.group_by) if stream.group_by else None
+            return _assemble(
+                rows,
+                stream.fields,
+                rng,
+                place=lambda number: _place(*located[number]),
+                stream=stream.name,
+                group=group,
+            )
+        except DataError as error:
+            return _Failure(str(error))
+
+
+class _Selections(Dataset):
+    """Makes the batch of some rows, without noise."""
+
+    def __init__(self, rows: Rows, fields: dict[str, Field]) -> None:
+        self._rows, self._fields = rows, fields
+
+    def __getitem__(self, numbers: np.ndarray) -> Batch | _Failure:
+        chosen = [self._rows[index] for index in numbers.tolist()]
+        try:
+            return _assemble(
+                chosen,
+                self._fields,
+                lambda number, field: generator(str(chosen[number].get("id")), field),
+                place=lambda number: _place(self._rows, int(numbers[number])),
+            )
+        except DataError as error:
+            return _Failure(str(error))
+
+
+class _Feed(Sampler):
+    """What the workers are asked for; replaced for each epoch, while the workers live on."""
+
+    def __init__(self, items: Iterable[object] = ()) -> None:
+        self.items = items
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self.items)
+
+
+def _data_loader(dataset: Dataset, feed: _Feed, workers: int, *, keep: bool, pin_memory: bool) -> DataLoader:
+    # Forked workers start at once and need no importable main module. They touch neither the accelerator nor, with one
+    # thread each, OpenMP's pool, which are what a fork breaks; elsewhere than on Linux the system libraries break too.
+    context = ("fork" if sys.platform == "linux" else "spawn") if workers else None
+    return DataLoader(
+        dataset,
+        batch_size=None,
+        sampler=feed,
+        num_workers=workers,
+        collate_fn=_as_it_is,
+        worker_init_fn=_start_worker,
+        persistent_workers=keep and workers > 0,
+        prefetch_factor=AHEAD if workers else None,
+        multiprocessing_context=context,
+        pin_memory=pin_memory,
+        generator=torch.Generator(),  # or it would draw from the global one, and shift the model's random numbers
+    )
+
+
+def _start_worker(number: int) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the main process ends its workers
+    torch.set_num_threads(1)
+
+
+def _as_it_is(batch: object) -> object:
+    return batch
+
+
+def _checked(batches: DataLoader) -> Iterator[Batch]:
+    for batch in batches:
+        yield _unwrapped(batch)
+
+
+def _unwrapped(batch: Batch | _Failure) -> Batch:
+    if isinstance(batch, _Failure):
+        raise DataError(batch.message)
+    return batch
+
+
+def _place(rows: Rows, index: int) -> str:
+    name = f"row {rows[index].get('id')!r}"
+    return f"{rows.path}: {name}" if isinstance(rows, Manifest) else name

@@ -1,0 +1,98 @@
+"""Changes to text before it is tokenised: case, punctuation, noted events."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Protocol
+
+from shared.described import Described
+from shared.errors import UsageError
+
+
+class Normalizer(Protocol):
+    """Text to text; a described object, so that a model folder can say which ones its tokenizer needs."""
+
+    def __call__(self, text: str, language: str | None) -> str:
+        """Return the changed text.
+
+        Args:
+            text: of one row.
+            language: its code, or None if the row does not say.
+
+        """
+        ...
+
+
+class Lowercase(Described):
+    """Lower case, with the dotted and dotless i of Turkish and Azerbaijani."""
+
+    def __call__(self, text: str, language: str | None) -> str:
+        """Return the text in lower case."""
+        if language in ("tr", "az"):
+            text = text.replace("İ", "i").replace("I", "ı")
+        return text.lower()
+
+
+class RemovePunctuation(Described):
+    """Put a space for each punctuation mark (Unicode category P), and one space for several.
+
+    Args:
+        keep: marks that stay between two letters or digits, and only there: "it's" keeps its apostrophe, "'tis" does
+            not. The typographic apostrophe ’ becomes a plain one if that is kept.
+
+    Raises:
+        UsageError: if ``keep`` holds something that is not punctuation.
+
+    """
+
+    def __init__(self, *, keep: str = "'") -> None:
+        wrong = [mark for mark in keep if not unicodedata.category(mark).startswith("P")]
+        if wrong:
+            raise UsageError(f"keep must hold punctuation marks only, not {''.join(wrong)!r}")
+        self.keep = keep
+
+    def __call__(self, text: str, language: str | None) -> str:
+        """Return the text without punctuation."""
+        if "'" in self.keep:
+            text = text.replace("’", "'")
+        padded = f" {text} "
+        kept = [
+            character
+            if not unicodedata.category(character).startswith("P")
+            or (character in self.keep and before.isalnum() and after.isalnum())
+            else " "
+            for before, character, after in zip(padded, padded[1:], padded[2:], strict=False)
+        ]
+        return " ".join("".join(kept).split())
+
+
+class RemoveEvents(Described):
+    """Remove what a transcriber noted and nobody said: "(Applause)", "(Laughter)", "[Music]".
+
+    An event is something in round or square brackets of at most ``words`` words that does not begin with a small
+    letter or a digit; other brackets are text. Spaces around it become one.
+
+    Args:
+        words: the most words that an event has.
+
+    Raises:
+        UsageError: if ``words`` is not positive.
+
+    """
+
+    _BRACKETS = re.compile(r"\s*(?:\(([^()]*)\)|\[([^\[\]]*)\])\s*")
+
+    def __init__(self, *, words: int = 3) -> None:
+        if words < 1:
+            raise UsageError(f"words must be positive, not {words}")
+        self.words = words
+
+    def __call__(self, text: str, language: str | None) -> str:
+        """Return the text without events."""
+        return self._BRACKETS.sub(self._replace, text).strip()
+
+    def _replace(self, match: re.Match[str]) -> str:
+        inside = (match[1] or match[2] or "").strip()
+        event = inside and not (inside[0].islower() or inside[0].isdigit()) and len(inside.split()) <= self.words
+        return " " if event else match[0]
