@@ -10,6 +10,7 @@ half the sample rate on the scale 1127 ln(1 + f / 700), natural logarithm.
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
 import torch
@@ -94,8 +95,10 @@ class Fbank(Described, nn.Module):
         values = values * waveforms.mask
         if values.shape[1] < self.window:
             values = F.pad(values, (0, self.window - values.shape[1]))
-        with torch.autocast(values.device.type, enabled=False):
-            features = self._features(values)
+        # A row's frames stay in a CPU's cache, a batch's do not.
+        at_once = 1 if values.device.type == "cpu" else max(1, len(values))
+        with _without_autocast(values.device.type):
+            features = torch.cat([self._features(rows) for rows in values.split(at_once)])
         result = Padded(features, self.lengths(waveforms.lengths))
         return result.map(lambda x: x * result.mask[..., None])
 
@@ -105,9 +108,15 @@ class Fbank(Described, nn.Module):
         earlier = F.pad(frames, (1, 0), mode="replicate")[..., :-1]  # of the first sample, the sample itself
         frames -= earlier.mul_(PREEMPHASIS)
         frames *= povey_window(self.window, frames.device)
-        power = torch.fft.rfft(frames, n=self.fourier).abs().square_()
+        spectrum = torch.fft.rfft(frames, n=self.fourier)
+        power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         filters = mel_filters(self.bins, self.fourier, self.rate, frames.device)
         return _exact_product(power, filters).clamp_(min=FLOOR).log_()
+
+
+def _without_autocast(device: str) -> AbstractContextManager[object]:
+    """Return what switches autocast off, on devices that have it (the meta device has not)."""
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 def _exact_product(left: Tensor, right: Tensor) -> Tensor:

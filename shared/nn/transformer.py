@@ -206,7 +206,10 @@ class Stack(Described, nn.Module):
         """
         if memories and set(memories) != set(self.memories):
             raise ValueError(f"the layers attend to {self.memories}, but the memories are {list(memories)}")
-        return {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
+        checked = {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
+        for memory in checked.values():
+            _ = memory.mask  # made here once for all layers; torch.compile cannot make it inside one
+        return checked
 
 
 class Encoder(Stack):

@@ -1,0 +1,132 @@
+"""Attention against loops, and its parts (prompts, past, memories) against one plain formula."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from shared.nn.attention import MemoryAttention, Past, SelfAttention
+from shared.padded import Padded
+
+
+def by_hand(queries: Tensor, keys: Tensor, values: Tensor, heads: int, seen) -> Tensor:
+    """Attend by loops over heads and positions; ``seen(i, j)`` tells whether query i may see key j."""
+    length, width = queries.shape
+    size = width // heads
+    out = torch.zeros(length, width, dtype=queries.dtype)
+    for h in range(heads):
+        part = slice(h * size, (h + 1) * size)
+        for i in range(length):
+            visible = [j for j in range(len(keys)) if seen(i, j)]
+            scores = [math.exp((queries[i, part] @ keys[j, part]).item() / math.sqrt(size)) for j in visible]
+            for score, j in zip(scores, visible, strict=True):
+                out[i, part] += score / sum(scores) * values[j, part]
+    return out
+
+
+def self_attention(width: int = 8, heads: int = 2) -> SelfAttention:
+    torch.manual_seed(0)
+    return SelfAttention(width=width, heads=heads).double().eval()
+
+
+def projected(attention: SelfAttention, x: Tensor) -> list[Tensor]:
+    return [x @ w.T + b for w, b in zip(*(p.chunk(3) for p in attention.queries_keys_values.parameters()), strict=True)]
+
+
+def finish(attention: SelfAttention | MemoryAttention, attended: Tensor) -> Tensor:
+    return attended @ attention.output.weight.T + attention.output.bias
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("prompted", [False, True])
+def test_self_attention_equals_a_loop(causal: bool, prompted: bool) -> None:
+    attention = self_attention()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    lengths = torch.tensor([5, 3])
+    prompts = (torch.randn(2, 2, 8, dtype=torch.float64), torch.randn(2, 2, 8, dtype=torch.float64))
+    extra = 2 if prompted else 0
+    result = attention(
+        x, mask=None if causal else Padded(x, lengths).mask, causal=causal, prompts=prompts if prompted else None
+    )
+    for row, length in enumerate(lengths.tolist()):
+        queries, keys, values = projected(attention, x[row, :length])
+        if prompted:
+            keys, values = torch.cat([prompts[0][row], keys]), torch.cat([prompts[1][row], values])
+        attended = by_hand(queries, keys, values, 2, lambda i, j: not causal or j - extra <= i)
+        torch.testing.assert_close(result[row, :length], finish(attention, attended))
+
+
+@pytest.mark.parametrize("prompted", [False, True])
+def test_pieces_with_a_past_equal_the_whole(prompted: bool) -> None:
+    attention = self_attention()
+    x = torch.randn(3, 40, 8, dtype=torch.float64)
+    prompts = (torch.randn(1, 2, 8, dtype=torch.float64), torch.randn(1, 2, 8, dtype=torch.float64))
+    more = {"prompts": prompts if prompted else None, "causal": True}
+    past = Past()
+    with torch.no_grad():
+        pieces = [attention(piece, past=past, **more) for piece in x.split([4, 1, 1, 17, 1, 16], dim=1)]
+    torch.testing.assert_close(torch.cat(pieces, dim=1), attention(x, **more))
+
+
+def test_a_past_follows_its_rows() -> None:
+    past, shadow = Past(), [[], [], [], []]
+    generator = torch.Generator().manual_seed(0)
+    for step in range(40):
+        keys = torch.rand(len(shadow), 1, 1, 1, generator=generator)
+        shadow = [row + [key.item()] for row, key in zip(shadow, keys, strict=True)]
+        stored = past.append(keys, -keys)
+        torch.testing.assert_close(stored[0][:, 0, :, 0], torch.tensor(shadow))
+        torch.testing.assert_close(stored[1][:, 0, :, 0], -torch.tensor(shadow))
+        size = {10: 2, 20: 6}.get(step, len(shadow))
+        index = torch.randint(len(shadow), (size,), generator=generator)
+        past.reorder(index)
+        shadow = [shadow[i] for i in index.tolist()]
+
+
+def test_memory_attention_equals_a_loop_for_every_beam() -> None:
+    torch.manual_seed(0)
+    attention = MemoryAttention(width=8, heads=2, memory_width=6).double().eval()
+    memory = Padded(torch.randn(2, 4, 6, dtype=torch.float64), torch.tensor([4, 2]))
+    x = torch.randn(6, 3, 8, dtype=torch.float64)  # three beams a sentence
+    remembered = attention.remember(memory)
+    result = attention(x, remembered)
+    key_weight, value_weight = attention.keys_values.weight.chunk(2)
+    key_bias, value_bias = attention.keys_values.bias.chunk(2)
+    for row in range(6):
+        states = memory.rows()[row // 3]
+        queries = x[row] @ attention.queries.weight.T + attention.queries.bias
+        keys, values = states @ key_weight.T + key_bias, states @ value_weight.T + value_bias
+        attended = by_hand(queries, keys, values, 2, lambda i, j: True)
+        torch.testing.assert_close(result[row], finish(attention, attended))
+    one = attention(x[3:], remembered.select(torch.tensor([1])))
+    torch.testing.assert_close(one, result[3:])
+
+
+def test_attention_dropout_happens_in_training_only() -> None:
+    attention = SelfAttention(width=8, heads=2, dropout=0.5)
+    x = torch.randn(1, 6, 8)
+    assert not torch.equal(attention(x), attention(x))
+    attention.eval()
+    assert torch.equal(attention(x), attention(x))
+
+
+def test_projections_start_as_fairseqs_do() -> None:
+    """Xavier's bound for one (D, D) matrix, times the gain 1 / sqrt(2), although three stand in one tensor."""
+    torch.manual_seed(0)
+    attention = SelfAttention(width=128, heads=2)
+    bound = math.sqrt(6 / 256)
+    for part in attention.queries_keys_values.weight.chunk(3):
+        assert part.abs().max() <= bound / math.sqrt(2)
+        assert part.std().item() == pytest.approx(bound / math.sqrt(2) / math.sqrt(3), rel=0.03)
+    assert attention.output.weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.03)
+    assert not attention.output.bias.any()
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ValueError, match="width 10 cannot be divided among 4 heads"):
+        SelfAttention(width=10, heads=4)
+    with pytest.raises(ValueError, match="1.0"):
+        SelfAttention(width=8, heads=4, dropout=1.0)
+    with pytest.raises(ValueError, match="causal"):
+        self_attention()(torch.zeros(1, 1, 8, dtype=torch.float64), past=Past())

@@ -1,0 +1,158 @@
+"""Positions, token embeddings, projections and heads; the size of a known model."""
+
+import math
+
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.nn.embeddings import TextEmbedding, TypeVector
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from shared.nn.positions import LearnedPositions, SinusoidalPositions
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.padded import Padded
+
+
+def test_sinusoidal_positions_by_hand() -> None:
+    like = torch.zeros(1, dtype=torch.float32)
+    vectors = SinusoidalPositions(width=6, offset=2)(4, 3, like=like)
+    for row, position in enumerate((5, 6, 7, 8)):
+        for i, wavelength in enumerate((1, 100, 10000)):
+            assert vectors[row, i].item() == pytest.approx(math.sin(position / wavelength), abs=1e-5)
+            assert vectors[row, i + 3].item() == pytest.approx(math.cos(position / wavelength), abs=1e-5)
+    half = SinusoidalPositions(width=6)(2, 4000, like=like.bfloat16())
+    assert half.dtype == torch.bfloat16
+    assert not torch.equal(half[0], half[1])  # computed in float32, rounded at the end
+
+
+def test_learned_positions() -> None:
+    positions = LearnedPositions(width=4, length=5, offset=2)
+    like = torch.zeros(1)
+    assert positions.weight.shape == (7, 4)
+    torch.testing.assert_close(positions(3, 2, like=like), positions.weight[4:7])
+    with pytest.raises(ValueError, match="6 elements are more than the 5 positions"):
+        positions(1, 5, like=like)
+
+
+def test_text_embedding_is_scaled_tokens_plus_positions_and_type_normalised() -> None:
+    torch.manual_seed(0)
+    embedding = TextEmbedding(
+        vocabulary=9,
+        width=4,
+        padding=3,
+        positions=LearnedPositions(width=4, length=8),
+        type_vector=TypeVector(width=4),
+        norm=True,
+    ).eval()
+    tokens = Padded(torch.tensor([[5, 2, 8], [7, 3, 3]]), torch.tensor([3, 1]))
+    result = embedding(tokens, start=2)
+    for b, t in ((0, 0), (0, 2), (1, 0)):
+        x = 2 * embedding.weight[tokens.values[b, t]] + embedding.positions.weight[2 + t] + embedding.type_vector.vector
+        expected = (x - x.mean()) / (x.var(unbiased=False) + 1e-5).sqrt()
+        torch.testing.assert_close(result.values[b, t], expected)
+    assert torch.equal(embedding.embed(tokens.values, 2), result.values)
+
+
+def test_the_padding_symbol_has_no_vector_and_no_gradient() -> None:
+    embedding = TextEmbedding(vocabulary=9, width=4, padding=3, dropout=0.0)
+    assert not embedding.weight[3].any()
+    embedding(Padded(torch.tensor([[5, 3]]), torch.tensor([1]))).values.sum().backward()
+    assert not embedding.weight.grad[3].any()
+    assert embedding.weight.grad[5].any()
+
+
+def test_embeddings_start_with_deviation_one_over_the_root_of_the_width() -> None:
+    torch.manual_seed(0)
+    for module in (
+        TextEmbedding(vocabulary=2000, width=64, padding=0),
+        OutputProjection(width=64, vocabulary=2000),
+        LearnedPositions(width=64, length=2000),
+    ):
+        assert module.weight.std().item() == pytest.approx(1 / 8, rel=0.02)
+
+
+def test_projections() -> None:
+    embedding = TextEmbedding(vocabulary=9, width=4, padding=3)
+    tied = TiedProjection(embedding=embedding)
+    states = torch.randn(2, 3, 4)
+    torch.testing.assert_close(tied(states), states @ embedding.weight.T)
+    assert not list(tied.parameters())
+    own = OutputProjection(width=4, vocabulary=9)
+    torch.testing.assert_close(own(states), states @ own.weight.T)
+
+
+def test_ctc_head() -> None:
+    head = CtcHead(tap=2, width=4, vocabulary=9, blank=8).eval()
+    states = Padded(torch.randn(2, 3, 4), torch.tensor([3, 2]))
+    log_probabilities = head.log_probabilities(states)
+    logits = states.values @ head.projection.weight.T + head.projection.bias
+    torch.testing.assert_close(head(states.values), logits)
+    torch.testing.assert_close(log_probabilities.values.exp(), logits.exp() / logits.exp().sum(-1, keepdim=True))
+    assert torch.equal(log_probabilities.lengths, states.lengths)
+    with pytest.raises(ValueError, match="blank symbol 9 is outside the vocabulary of 9"):
+        CtcHead(tap=2, width=4, vocabulary=9, blank=9)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: TextEmbedding(vocabulary=5, width=4, padding=5),
+        lambda: SinusoidalPositions(width=5),
+        lambda: LearnedPositions(width=4, length=0),
+        lambda: OutputProjection(width=0, vocabulary=5),
+        lambda: Conv1dSubsampler(width=5, kernels=[4]),
+        lambda: Fbank(bins=400),
+        lambda: Fbank(hop=0.0),
+    ],
+)
+def test_impossible_sizes_are_refused_with_the_value(build) -> None:
+    with pytest.raises(ValueError, match=r"[0-9]"):
+        build()
+
+
+def s2t_small(vocabulary: int) -> Translator:
+    """Build fairseq's s2t_transformer_s; its "31M" count the tied matrix twice."""
+    layer = {"width": 256, "heads": 4, "feedforward": 2048}
+    target = TextEmbedding(vocabulary=vocabulary, width=256, padding=1, positions=SinusoidalPositions(width=256))
+    return Translator(
+        embeddings={
+            "speech": SpeechEmbedding(
+                frontend=Fbank(),
+                normalisation=UtteranceNorm(),
+                subsampler=Conv1dSubsampler(width=256),
+                positions=SinusoidalPositions(width=256),
+            )
+        },
+        encoder=Encoder(layer=Layer(**layer), layers=12),
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=6),
+        projection=TiedProjection(embedding=target),
+    )
+
+
+def test_fairseqs_small_speech_model_has_its_parameters_and_runs_on_the_meta_device() -> None:
+    with torch.device("meta"):
+        model = s2t_small(8000)
+    d, f = 256, 2048
+    attention, norm = 4 * (d * d + d), 2 * d
+    feedforward = 2 * d * f + f + d
+    convolutions = 80 * 5 * 1024 + 1024 + 512 * 5 * 512 + 512
+    expected = (
+        convolutions
+        + 12 * (attention + feedforward + 2 * norm)
+        + 6 * (2 * attention + feedforward + 3 * norm)
+        + 2 * norm
+        + 8000 * d
+    )
+    assert sum(p.numel() for p in model.parameters()) == expected == 29_024_256
+    assert all(p.is_meta for p in model.parameters())
+    speech = Padded(torch.empty(2, 32000, device="meta"), torch.empty(2, dtype=torch.int64, device="meta"))
+    target = Padded(torch.empty(2, 7, dtype=torch.int64, device="meta"), speech.lengths)
+    encoding = model.encode(Batch({"speech": speech}))
+    assert encoding.memories["source"].values.shape == (2, 50, 256)
+    logits = model.project(model.decode(target, encoding))
+    assert logits.shape == (2, 7, 8000)

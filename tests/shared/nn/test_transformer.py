@@ -1,0 +1,180 @@
+"""The layer against torch's own with the same weights, and what stacks of it promise."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.padded import Padded
+
+
+def copy_attention(theirs: nn.MultiheadAttention, ours: nn.Module, prefix: tuple[str, ...]) -> None:
+    for kind in ("weight", "bias"):
+        ours_in = torch.cat([getattr(getattr(ours, name), kind) for name in prefix])
+        getattr(theirs, f"in_proj_{kind}").data.copy_(ours_in)
+        getattr(theirs.out_proj, kind).data.copy_(getattr(ours.output, kind))
+
+
+def copy_layer(theirs: nn.Module, ours: Layer) -> nn.Module:
+    copy_attention(theirs.self_attn, ours.self_attention, ("queries_keys_values",))
+    pairs = [(theirs.linear1, ours.inner), (theirs.linear2, ours.outer), (theirs.norm1, ours.self_attention_norm)]
+    if ours.memory_attention:
+        copy_attention(theirs.multihead_attn, ours.memory_attention["source"], ("queries", "keys_values"))
+        pairs += [(theirs.norm2, ours.memory_attention_norm), (theirs.norm3, ours.feedforward_norm)]
+    else:
+        pairs += [(theirs.norm2, ours.feedforward_norm)]
+    for target, source in pairs:
+        target.load_state_dict(source.state_dict())
+    return theirs.double().eval()
+
+
+def shake(module: nn.Module) -> nn.Module:
+    """Give every parameter a value of its own: a bias of 0 or a norm of 1 hides mistakes."""
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return module
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_a_layer_equals_torchs_encoder_layer(pre_norm: bool, activation: str) -> None:
+    torch.manual_seed(0)
+    ours = shake(Layer(width=12, heads=3, feedforward=20, activation=activation, pre_norm=pre_norm))
+    theirs = nn.TransformerEncoderLayer(
+        12, 3, 20, activation=activation, batch_first=True, norm_first=pre_norm, dtype=torch.float64
+    )
+    copy_layer(theirs, ours)
+    ours = ours.double().eval()
+    x, mask = torch.randn(2, 7, 12, dtype=torch.float64), torch.arange(7) < torch.tensor([[7], [4]])
+    expected = theirs(x, src_key_padding_mask=~mask)
+    torch.testing.assert_close(ours(x, mask=mask)[mask], expected[mask])
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_a_layer_equals_torchs_decoder_layer(pre_norm: bool) -> None:
+    torch.manual_seed(0)
+    ours = shake(Layer(width=12, heads=3, feedforward=20, memories=["source"], pre_norm=pre_norm))
+    theirs = nn.TransformerDecoderLayer(12, 3, 20, batch_first=True, norm_first=pre_norm, dtype=torch.float64)
+    copy_layer(theirs, ours)
+    ours = ours.double().eval()
+    x = torch.randn(2, 7, 12, dtype=torch.float64)
+    memory = Padded(torch.randn(2, 5, 12, dtype=torch.float64), torch.tensor([5, 2]))
+    expected = theirs(
+        x, memory.values, tgt_mask=nn.Transformer.generate_square_subsequent_mask(7, dtype=torch.float64),
+        memory_key_padding_mask=torch.zeros(2, 5, dtype=torch.float64).masked_fill(~memory.mask, float("-inf")),
+    )  # fmt: skip
+    torch.testing.assert_close(ours(x, memories={"source": memory}, causal=True), expected)
+
+
+def test_dropouts_are_where_they_should_be() -> None:
+    """With activations or sub-layers dropped almost surely, what is left is the bias or the input."""
+    torch.manual_seed(0)
+    x = torch.randn(1, 4, 8)
+    layer = shake(Layer(width=8, heads=2, feedforward=16, dropout=0.999999))
+    torch.testing.assert_close(layer(x), x)
+    layer = shake(Layer(width=8, heads=2, feedforward=16, dropout=0.0, activation_dropout=0.999999))
+    h = layer.self_attention(layer.self_attention_norm(x))
+    torch.testing.assert_close(layer(x), x + h + layer.outer.bias)
+
+
+def test_memories_under_one_norm_are_added() -> None:
+    torch.manual_seed(0)
+    layer = shake(Layer(width=8, heads=2, feedforward=16, memories={"source": 8, "words": 5})).eval()
+    memories = {
+        "source": Padded(torch.randn(2, 3, 8), torch.tensor([3, 1])),
+        "words": Padded(torch.randn(2, 4, 5), torch.tensor([2, 4])),
+    }
+    x = torch.randn(2, 6, 8)
+
+    def manually(names: list[str]) -> Tensor:
+        y = x + layer.self_attention(layer.self_attention_norm(x), causal=True)
+        h = layer.memory_attention_norm(y)
+        for name in names:
+            attention = layer.memory_attention[name]
+            y = y + attention(h, attention.remember(memories[name]))
+        return y + layer.outer(layer.inner(layer.feedforward_norm(y)).relu())
+
+    torch.testing.assert_close(layer(x, memories=memories, causal=True), manually(["source", "words"]))
+    only = {"words": memories["words"]}
+    torch.testing.assert_close(layer(x, memories=only, causal=True), manually(["words"]))
+    torch.testing.assert_close(layer(x, causal=True), manually([]))  # attention to memories off, for this call
+    with pytest.raises(KeyError, match="not to 'picture'"):
+        layer(x, memories={"picture": memories["words"]})
+
+
+class Average(Layer):
+    """A made-up layer that combines its memories in another way."""
+
+    def combine(self, attended: dict[str, Tensor]) -> Tensor:
+        return torch.stack(list(attended.values())).mean(0)
+
+
+def test_a_layer_of_a_derived_class_is_what_a_stack_is_made_of() -> None:
+    decoder = Decoder(layer=Average(width=8, heads=2, feedforward=16, memories=["a", "b"]), layers=3)
+    assert [type(layer) for layer in decoder.layers] == [Average] * 3
+    assert decoder.memories == ["a", "b"]
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_an_encoder_is_its_layers_and_a_norm(pre_norm: bool) -> None:
+    torch.manual_seed(0)
+    layer = Layer(width=8, heads=2, feedforward=16, pre_norm=pre_norm)
+    encoder = shake(Encoder(layer=layer, layers=3, taps=[0, 1, 3])).eval()
+    x = Padded(torch.randn(2, 5, 8), torch.tensor([5, 3]))
+    encoded, tapped = encoder(x)
+    first = encoder.layers[0](x.values, mask=x.mask)
+    expected = encoder.layers[2](encoder.layers[1](first, mask=x.mask), mask=x.mask)
+    if pre_norm:
+        expected = nn.functional.layer_norm(expected, (8,), encoder.norm.weight, encoder.norm.bias)
+    torch.testing.assert_close(encoded.values, expected)
+    assert sorted(tapped) == [0, 1, 3]
+    torch.testing.assert_close(tapped[0].values, x.values)
+    torch.testing.assert_close(tapped[1].values, first)
+    torch.testing.assert_close(tapped[3].values, expected)
+
+
+def test_prompts_reach_their_layers() -> None:
+    torch.manual_seed(0)
+    encoder = shake(Encoder(layer=Layer(width=8, heads=2, feedforward=16), layers=2)).eval()
+    x = Padded(torch.randn(2, 5, 8), torch.tensor([5, 3]))
+    prompts = [(torch.randn(1, 3, 8), torch.randn(1, 3, 8)) for _ in range(2)]
+    states = x.values
+    for layer, prompt in zip(encoder.layers, prompts, strict=True):
+        states = layer(states, mask=x.mask, prompts=prompt)
+    torch.testing.assert_close(encoder(x, prompts=prompts)[0].values, encoder.norm(states))
+
+
+@pytest.mark.parametrize("lengths", [[5, 5], [5, 2]])
+def test_layers_are_captured_whole_for_compilation(lengths: list[int]) -> None:
+    """No graph break, no waiting for the device, in the layers of an encoder and of a decoder."""
+    encoder = Encoder(layer=Layer(width=8, heads=2, feedforward=16, dropout=0.0), layers=1)
+    decoder = Decoder(layer=Layer(width=8, heads=2, feedforward=16, dropout=0.0, memories=["source"]), layers=1)
+    x, y = (Padded(torch.randn(2, 5, 8), torch.tensor(lengths)) for _ in range(2))
+    expected = decoder(y, {"source": encoder(x)[0]})
+    for stack in (encoder, decoder):
+        for layer in stack.layers:
+            layer.compile(backend="eager", fullgraph=True)
+    torch.testing.assert_close(decoder(y, {"source": encoder(x)[0]}).values, expected.values)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"feedforward": 0}, "feedforward must be at least 1, not 0"),
+        ({"activation": "tanh"}, "not 'tanh'"),
+        ({"dropout": 1.0}, "dropout must be at least 0 and below 1, not 1.0"),
+        ({"heads": 3}, "8 cannot be divided among 3"),
+    ],
+)
+def test_what_a_layer_refuses(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Layer(**{"width": 8, "heads": 2, "feedforward": 16} | arguments)
+
+
+def test_what_a_stack_refuses() -> None:
+    layer = Layer(width=8, heads=2, feedforward=16)
+    with pytest.raises(ValueError, match="at least 1, not 0"):
+        Decoder(layer=layer, layers=0)
+    with pytest.raises(ValueError, match="cannot be tapped after layer 3"):
+        Encoder(layer=layer, layers=2, taps=[3])
