@@ -430,7 +430,7 @@ def test_placeholder_without_value(write):
         .replace("  open:", "  # open:")
         .replace("    file:", "    # file:")
     )
-    assert Recipe.load(write("unused: !PLACEHOLDER\n" + more)).placeholders == ["rate", "output_folder"]
+    assert Recipe.load(write("unused: !PLACEHOLDER\n" + more)).placeholders == ["output_folder", "rate"]
     for use in (recipe.check, lambda: recipe.value("output_folder"), lambda: recipe.plain("open")):
         with pytest.raises(
             UsageError, match=r":4: output_folder: has no value yet.*--output_folder.*\(where the run hap"
