@@ -1,0 +1,1 @@
+"""Evaluation: scores, alarms, the table of results, and the training curve."""

@@ -1,0 +1,122 @@
+"""Results: nothing is lost, nothing is invented, and the table is what the rows say."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import subprocess
+
+import pytest
+
+from shared.errors import DataError
+from shared.evaluation.results import collect, commit, hardware, read, record, render
+
+ROW = {
+    "recipe": "almanac/st",
+    "phase": "test",
+    "split": "en-de/tst-HE",
+    "metric": "bleu",
+    "value": 61.234,
+    "signature": "nrefs:1|tok:13a",
+    "lines": 300,
+    "beam": 5,
+    "search": {"class": "BeamSearch", "arguments": {}},
+    "seed": 1,
+    "minutes": 14.26,
+    "command": "dragoman run almanac/st",
+    "commit": "0123456789abcdef0123456789abcdef01234567+",
+}
+
+
+def write_many(path, number):
+    for i in range(50):
+        record(path, ROW | {"seed": number, "value": float(i)})
+
+
+def test_processes_append_at_once_without_loss(tmp_path):
+    path = tmp_path / "folder" / "results.jsonl"
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=write_many, args=(path, number)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    rows = read(path)
+    assert len(rows) == 200
+    for number in range(4):
+        assert [row["value"] for row in rows if row["seed"] == number] == [float(i) for i in range(50)]
+
+
+def test_refuses_what_is_not_a_result(tmp_path):
+    path = tmp_path / "results.jsonl"
+    with pytest.raises(DataError, match="lacks split, lines"):
+        record(path, {k: v for k, v in ROW.items() if k not in ("split", "lines")})
+    for value in (float("nan"), "61", None, True):
+        with pytest.raises(DataError, match="not a finite number"):
+            record(path, ROW | {"value": value})
+    assert not path.exists()
+    record(path, ROW)
+    path.write_text(path.read_text() + "{broken\n")
+    with pytest.raises(DataError, match=r"results.jsonl, line 2: not JSON .*'\{broken'"):
+        read(path)
+    path.write_text(json.dumps(ROW))
+    with pytest.raises(DataError, match="the last line is cut off"):
+        record(path, ROW)
+
+
+def test_the_table_shows_the_last_measurement_of_each_kind(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for change in (
+        {},
+        {"value": 62.5, "commit": "f" * 40},
+        {"metric": "chrf", "value": 70.0, "signature": "nc:6", "note": "a\u2028b"},
+        {"seed": 2, "value": 1.0},
+        {"search": {"class": "BeamSearch", "arguments": {"length_penalty": 2.0}}, "value": 50.0},
+        {"recipe": "own/mt", "value": 3.0, "minutes": None},
+    ):
+        record(path, ROW | change)
+    text = render(path)
+    almanac, own = text.split("## own")
+    assert "## almanac" in almanac
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in almanac.splitlines() if line.startswith("| ")]
+    header, *rows = rows
+    assert header == "recipe,phase,split,metric,value,lines,beam,seed,minutes,commit".split(",")
+    assert ["bleu", "62.50", "300", "5", "1", "14.3", "ffffffffff"] in [row[3:] for row in rows]
+    assert ["bleu", "1.00", "300", "5", "2", "14.3", "0123456789+"] in [row[3:] for row in rows]
+    assert ["chrf", "70.00", "300", "5", "1", "14.3", "0123456789+"] in [row[3:] for row in rows]
+    assert len(rows) == 4 and "61.23" not in text
+    assert almanac.count("- bleu: `nrefs:1|tok:13a`") == 1 and "- chrf: `nc:6`" in almanac
+    assert almanac.count("- almanac/st: `dragoman run almanac/st`") == 1
+    assert "3.00" in own and "minutes" not in own
+
+
+def test_collecting_twice_changes_nothing(tmp_path):
+    for run, change in (("a", {}), ("b", {"seed": 2})):
+        record(tmp_path / run / "results.jsonl", ROW | change)
+    into = tmp_path / "recipes" / "almanac"
+    table = collect([tmp_path / "a", tmp_path / "b"], into)
+    before = (into / "results.jsonl").read_bytes(), table.read_bytes()
+    assert len(read(into / "results.jsonl")) == 2 and table.read_text() == render(into / "results.jsonl")
+    collect([tmp_path / "b"], into)
+    assert ((into / "results.jsonl").read_bytes(), table.read_bytes()) == before
+    with pytest.raises(DataError, match="no results there"):
+        collect([tmp_path / "c"], into)
+
+
+def test_commit_is_of_the_code_and_says_if_it_was_changed(tmp_path):
+    file = tmp_path / "code.py"
+    file.write_text("1\n")
+    assert commit(file) == "none"
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@example.com"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    assert commit(file) == "none"  # in somebody's repository, which does not know it
+    subprocess.run([*git, "add", "code.py"], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "x"], check=True)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert commit(file) == head
+    file.write_text("2\n")
+    assert commit(file) == head + "+"
+
+
+def test_hardware_counts_cores():
+    assert hardware("cpu").split(" x ")[0].isdigit() and hardware("cpu").split(" x ")[1]

@@ -1,0 +1,112 @@
+"""Scores against hand counts, an edit distance of our own, and what sacreBLEU says on its own."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import sacrebleu
+
+from shared.errors import DataError
+from shared.evaluation.scores import score
+
+
+def distance(a, b) -> int:
+    """Edit distance by the textbook table."""
+    row = list(range(len(b) + 1))
+    for i, x in enumerate(a, 1):
+        previous, row[0] = row[0], i
+        for j, y in enumerate(b, 1):
+            previous, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, previous + (x != y))
+    return row[-1]
+
+
+def value(metric, hypotheses, references, language="en"):
+    [result] = score(hypotheses, references, language, [metric])
+    assert result.name == metric and result.lines == len(hypotheses)
+    return result.value
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_error_rates_are_edits_over_reference_length(seed):
+    rng = random.Random(seed)
+    texts = [[" ".join(rng.choices("ab cde fg".split(), k=rng.randint(1, 9))) for _ in range(6)] for _ in range(2)]
+    hypotheses, references = texts
+    hypotheses[2] = ""
+    words = sum(distance(h.split(), r.split()) for h, r in zip(hypotheses, references, strict=True))
+    assert value("wer_raw", hypotheses, references) == pytest.approx(
+        100 * words / sum(len(r.split()) for r in references)
+    )
+    letters = sum(distance(h, r) for h, r in zip(hypotheses, references, strict=True))
+    assert value("cer_raw", hypotheses, references) == pytest.approx(100 * letters / sum(map(len, references)))
+
+
+def test_normalisation_drops_case_and_punctuation_but_not_apostrophes():
+    assert value("wer", ["hello world don't"], ["Hello, world! Don't..."]) == 0
+    assert value("wer_raw", ["hello world don't"], ["Hello, world! Don't..."]) == 100
+    assert value("wer", ["dont"], ["Don't"]) == 100
+    assert value("wer", ["was kostet das"], ["«Was kostet das?»"], "de") == 0
+    assert value("wer", ["l\u2019aube col\u00b7lecció"], ["“L\u2019aube” – col\u00b7lecció…"], "ca") == 0
+    assert value("wer", ["laube collecció"], ["L\u2019aube col\u00b7lecció"], "ca") == 100
+    assert value("cer", ["ab c"], ["Ab, d."]) == pytest.approx(25)  # the space counts
+    assert value("wer", ["a", "..."], ["a b", "!"]) == 50  # a line without words stays a line
+    [wer] = score(["a"], ["a"], "en", ["wer"])
+    assert wer.signature.startswith("wer|norm:13a+lower+nopunct|jiwer:")
+
+
+def test_languages_without_spaces():
+    assert value("cer", ["你 好 世界"], ["你好\uff0c世间\uff01"], "zh") == 25
+    with pytest.raises(DataError, match="use cer"):
+        score(["你好"], ["你好"], "zh", ["wer"])
+    [bleu] = score(["你好,世界!今天"], ["你好,世界!今天"], "zh", ["bleu"])
+    assert bleu.value == pytest.approx(100) and "tok:zh" in bleu.signature
+    [ter] = score(["你好世界"], ["你好世间"], "zh", ["ter"])
+    assert ter.value == pytest.approx(25) and "asian:yes" in ter.signature
+
+
+def test_agrees_with_sacrebleu():
+    hypotheses = ["The cat sat on a mat.", "", "It is 5:30 p.m., isn't it?"]
+    references = ["The cat sat on the mat.", "Nothing to say.", "It's 5:30 p.m., isn't it?"]
+    bleu, chrf, ter = score(hypotheses, references, "en")
+    assert bleu.value == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references]).score)
+    assert chrf.value == pytest.approx(sacrebleu.corpus_chrf(hypotheses, [references]).score)
+    assert ter.value == pytest.approx(sacrebleu.corpus_ter(hypotheses, [references]).score)
+    assert bleu.signature.startswith("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp")
+    assert "nc:6|nw:0" in chrf.signature and [s.higher_is_better for s in (bleu, chrf, ter)] == [True, True, False]
+    several = [references, ["A cat sat on a mat.", "Nothing.", "It is 5:30 p.m., no?"]]
+    [both] = score(hypotheses, several, "en", ["bleu"])
+    assert both.value == pytest.approx(sacrebleu.corpus_bleu(hypotheses, several).score) and "nrefs:2" in both.signature
+
+
+def test_a_missing_tokenizer_says_what_to_install():
+    try:
+        import MeCab  # noqa: F401
+    except ImportError:
+        with pytest.raises(DataError, match=r"Japanese needs .*ja-mecab: pip install 'sacrebleu\[ja\]'"):
+            score(["日本"], ["日本"], "ja", ["bleu"])
+    assert value("chrf", ["日本"], ["日本"], "ja") == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["a"], ["a", "b"], "en"), "^1 hypotheses, but 2 lines of references$"),
+        ((["a"], [["a"], ["a", "b"]], "en"), "but 2 lines of references 2"),
+        (([], [], "en"), "0 hypotheses"),
+        ((["a", "b"], ["a", " "], "en", ["wer"]), "line 2: ' ' is empty"),
+        ((["a"], ["?!"], "en", ["cer"]), "once punctuation is removed"),
+        ((["a"], [["a"], ["b"]], "en", ["wer"]), "one set of references, not 2"),
+        ((["a"], ["a"], "en", ["blue"]), "unknown metric 'blue'"),
+        ((["a"], ["a"], "xx", ["bleu"]), "'xx'"),
+        ((["a"], "a", "en"), "not one string"),
+        ((["a", "b"], ["a", ["b"]], "en"), "not both"),
+    ],
+)
+def test_refuses(arguments, message):
+    with pytest.raises(DataError, match=message):
+        score(*arguments)
+
+
+def test_an_empty_reference_is_allowed_for_bleu():
+    [bleu] = score(["a b c d", ""], ["a b c d", ""], "en", ["bleu"])
+    assert bleu.value == pytest.approx(100)
