@@ -80,7 +80,7 @@ def prepare(
 
     Args:
         corpus: the reader.
-        out: the folder for all manifests.
+        out: the folder for all manifests; one process at a time may write there.
         workers: processes that look into sound files; 0 means one per processor.
         progress: called as rows get done.
         skip: the share of a training split's rows that may be left out because they cannot be used (a missing or
@@ -135,6 +135,8 @@ class _Split:
 
     def run(self, progress: Callable[[int], None]) -> SplitReport:
         """Write the manifest, and return what was counted on the way."""
+        for left in self.path.parent.glob(f".{self.path.name}.*.tmp"):  # by a kill
+            left.unlink()
         with self.journal:
             Manifest.write(self.path, self._rows(progress))
         self.report.speakers = len(self.speakers)

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -97,7 +98,7 @@ class Pool:
         if self._executor is None:
             method = "fork" if sys.platform == "linux" else "spawn"
             self._executor = ProcessPoolExecutor(
-                self.workers, mp_context=multiprocessing.get_context(method), initializer=_leave_interrupts_to_parent
+                self.workers, mp_context=multiprocessing.get_context(method), initializer=_begin_worker
             )
         try:
             future: Future[list[Finding]] = self._executor.submit(check_segments, segments)
@@ -121,8 +122,17 @@ def _death(segments: list[Segment]) -> DataError:
     )
 
 
-def _leave_interrupts_to_parent() -> None:
+def _begin_worker() -> None:
+    """Leave Ctrl-C to the parent, and end with it: a worker whose parent was killed would wait for work for ever."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _processors() -> int:

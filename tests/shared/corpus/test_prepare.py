@@ -2,6 +2,10 @@
 
 import json
 import os
+import pathlib
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -163,6 +167,45 @@ def test_interruption(tmp_path, rows, monkeypatch):
     looked = count_checks(monkeypatch)
     prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
     assert [segment[0] for segment in looked if segment[0]] == [str(tmp_path / "b.wav")] * 3
+
+
+KILLED = """
+import sys, time
+sys.path[:0] = {path!r}
+from shared.corpus.probing import Pool
+pool = Pool(2)
+assert [found for _, found in pool.check([(0, [({wav!r}, 0.0, None)], None)] * 2)] == [[4.0]] * 2
+print(*(process for process in pool._executor._processes), flush=True)
+time.sleep(60)
+"""
+
+
+def test_killed(tmp_path, rows):
+    """When the process is killed outright, its workers end too; leftovers are swept by the next call."""
+    code = KILLED.format(path=sys.path, wav=str(tmp_path / "a.wav"))
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    workers = [int(pid) for pid in process.stdout.readline().split()]
+    assert len(workers) == 2 and all(alive(pid) for pid in workers)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 10
+    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(alive(pid) for pid in workers)
+    (tmp_path / "out/en-zh").mkdir(parents=True)
+    (tmp_path / "out/en-zh/.train.arrow.123.tmp").write_bytes(b"half")
+    prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=1)
+    assert sorted(os.listdir(tmp_path / "out/en-zh")) == ["prepared.json", "test.arrow", "train.arrow"]
+
+
+def alive(pid):
+    """Tell whether a process runs; one that ended and waits for its parent to ask does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = pathlib.Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def test_problems_are_counted_and_some_named(tmp_path, rows):
