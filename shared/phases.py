@@ -13,6 +13,7 @@ from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.corpus.prepare import Corpus, prepare, render
 from shared.corpus.stream import Budget
+from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import evaluate_system
 from shared.evaluation.results import commit, hardware, record
@@ -131,8 +132,8 @@ class TrainTokenizer(Phase):
         for path in find_manifests(self.manifests):
             manifest = Manifest.open(path)
             for column in self.columns:
-                languages = manifest.column(column.replace("_text", "_language"))
-                for language, text in zip(languages, manifest.column(column), strict=True):
+                languages = manifest.column(column.replace("_text", "_language")).to_pylist()
+                for language, text in zip(languages, manifest.column(column).to_pylist(), strict=True):
                     if text:
                         yield language, text
 
@@ -247,10 +248,11 @@ class Evaluate(Phase):
                 "lines": score.lines,
                 "corpus": manifest.fingerprint[:12],
                 "averaging": rule,
-                "search": getattr(self.search, "arguments", {}),
+                "beam": getattr(self.search, "beam", 1),
+                "search": describe(self.search),
                 "seed": workspace.seed,
-                "hardware": hardware(workspace.device),
-                "training_minutes": round(training_minutes(workspace.output), 1),
+                "hardware": hardware(),
+                "minutes": round(minutes_so_far(workspace.output), 1),
                 "evaluation_minutes": round(stopwatch.seconds / 60, 2),
                 "command": workspace.command,
                 "commit": commit(),
@@ -258,7 +260,7 @@ class Evaluate(Phase):
             record(workspace.output / "results.jsonl", row)
 
 
-def training_minutes(output: Path) -> float:
+def minutes_so_far(output: Path) -> float:
     """Return the minutes that the finished phases of a run took together."""
     seconds = 0.0
     for file in (output / "state").glob("*.json"):

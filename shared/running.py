@@ -111,16 +111,20 @@ def _inside(text: str, place: str) -> bool:
 
 
 def log_to_terminal() -> None:
-    """Send the log to standard error, through rich, so that lines and progress bars do not overwrite each other."""
-    from rich.logging import RichHandler
-
+    """Send the log to standard error, above the progress bars if there are any."""
     from shared.progress import console
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            time = self.formatter.formatTime(record, "%H:%M:%S") if self.formatter else ""
+            console().print(f"{time} {record.getMessage()}", markup=False, highlight=False)
 
     logger = logging.getLogger("dragoman")
     logger.setLevel(logging.INFO)
     logger.propagate = False
-    if not any(isinstance(handler, RichHandler) for handler in logger.handlers):
-        handler = RichHandler(console=console(), show_path=False, show_level=False, log_time_format="[%H:%M:%S]")
+    if not logger.handlers:
+        handler = Handler()
+        handler.setFormatter(logging.Formatter())
         logger.addHandler(handler)
 
 

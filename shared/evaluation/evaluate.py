@@ -11,7 +11,7 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError
-from shared.evaluation.alarms import Alarm, find_alarms
+from shared.evaluation.alarms import Alarm, detect
 from shared.evaluation.scores import Score, score
 from shared.files import replaced_file
 from shared.generator import Hypothesis
@@ -100,5 +100,6 @@ def evaluate_system(
     if len(languages) > 1:
         raise DataError(f"{manifest.path}: holds references in {sorted(languages)}; score one language at a time")
     scores = score(hypotheses, references, languages.pop(), metrics)
-    alarms = find_alarms(hypotheses, sources)
+    copies = sources if column != "source_text" else None  # a transcript is its source
+    alarms = detect(hypotheses, references=references, sources=copies)
     return Evaluation(ids, hypotheses, references, sources, scores, alarms)
