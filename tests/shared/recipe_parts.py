@@ -51,6 +51,10 @@ class Plain:
     """Has no constructor at all."""
 
 
+class Bare(Described):
+    """Is described, and has no constructor."""
+
+
 class Model(Described):
     def __init__(
         self,
@@ -97,3 +101,7 @@ class Abstract(Phase):
 
 def double(x: int) -> int:
     return 2 * x
+
+
+def times(x: int, by: int) -> int:
+    return x * by

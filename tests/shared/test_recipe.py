@@ -339,6 +339,11 @@ REFUSED = [
         "free: {a: !new:tests.shared.recipe_parts.Plain {x: 1}, ",
         r":15: model\.free\.a\.x: .*Plain has no argument .x.$",
     ),
+    (
+        "free: {",
+        "free: {a: !new:tests.shared.recipe_parts.Bare {x: 1}, ",
+        r":15: model\.free\.a\.x: .* no argument 'x'$",
+    ),
     ("shape: (3, 4)", "shape: (3, x)", r":14: model\.shape: item 1: 'x' is not an int"),
     ("shape: (3, 4)", "weights: {a: b}", r":14: model\.weights: a: 'b' is not a float"),
     ("shape: (3, 4)", "heads: {a: !ref <rate>}", r":14: model\.heads: a: 0\.0001 is not a Layer"),
@@ -469,6 +474,9 @@ def test_functions(load):
     assert recipe.build("fit").model.free["twice"] == 8
     with pytest.raises(UsageError, match=r"model\.free\.twice\.x: 'a' is not an int \(tests.*double\)"):
         load(call.replace("{x: 4}", "{x: a}")).check()
+    partial = load(call.replace("!apply", "!name").replace("double {x", "times {by"))
+    partial.check()
+    assert partial.build("fit").model.free["twice"](5) == 20
     with pytest.raises(UsageError, match=r"double has no argument 'y'"):
         load(call.replace("!apply", "!name").replace("{x: 4}", "{y: 4}")).check()
 
