@@ -30,6 +30,11 @@ from shared.padded import Padded
 #: Batches that each worker keeps ready.
 AHEAD = 4
 
+#: How workers are started. Forked ones start at once and need no importable main module. They touch neither the
+#: accelerator nor, with one thread each, OpenMP's pool, which are what a fork breaks; elsewhere than on Linux, the
+#: system's own libraries break too.
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+
 
 class Loader:
     """Batches of several streams, epoch after epoch.
@@ -285,9 +290,6 @@ class _Feed(Sampler):
 
 
 def _data_loader(dataset: Dataset, feed: _Feed, workers: int, *, keep: bool, pin_memory: bool) -> DataLoader:
-    # Forked workers start at once and need no importable main module. They touch neither the accelerator nor, with one
-    # thread each, OpenMP's pool, which are what a fork breaks; elsewhere than on Linux the system libraries break too.
-    context = ("fork" if sys.platform == "linux" else "spawn") if workers else None
     return DataLoader(
         dataset,
         batch_size=None,
@@ -297,7 +299,7 @@ def _data_loader(dataset: Dataset, feed: _Feed, workers: int, *, keep: bool, pin
         worker_init_fn=_start_worker,
         persistent_workers=keep and workers > 0,
         prefetch_factor=AHEAD if workers else None,
-        multiprocessing_context=context,
+        multiprocessing_context=START_METHOD if workers else None,
         pin_memory=pin_memory,
         generator=torch.Generator(),  # or it would draw from the global one, and shift the model's random numbers
     )

@@ -126,6 +126,17 @@ def test_the_number_of_workers_changes_nothing(
         assert plain(loader.epoch(1, start=start)) == expected[1][start:]
 
 
+@pytest.mark.slow
+def test_spawned_workers(corpus: Path, tokenizer: SentencePieceTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def batches(workers: int) -> list[tuple]:
+        streams = make_streams(corpus, tokenizer)
+        del streams[0].fields["noise"]  # spawned processes cannot import this file
+        return plain(Loader(streams=streams, seed=7, workers=workers).epoch(0))
+
+    monkeypatch.setattr("shared.corpus.loader.START_METHOD", "spawn")
+    assert batches(1) == batches(0)
+
+
 def test_threads_and_torch_seeds_change_nothing(
     corpus: Path, tokenizer: SentencePieceTokenizer, expected: list
 ) -> None:
@@ -290,11 +301,14 @@ def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> 
             from shared.corpus.stream import Budget, Stream
             path = {str(corpus / "train.arrow")!r}
             stream = Stream(name="s", manifests=[path], fields={{"speech": SpeechField()}}, budget=Budget(rows=1))
-            loader = Loader(streams=[stream], seed=1, workers=2)
-            try:
-                for batch in loader.epoch(0):
+
+            def train():
+                for batch in Loader(streams=[stream], seed=1, workers=2).epoch(0):
                     print("ready", flush=True)
                     time.sleep(30)
+
+            try:
+                train()
             except KeyboardInterrupt:
                 print("stopped", flush=True)
             """

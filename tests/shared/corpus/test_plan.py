@@ -125,6 +125,14 @@ def test_little_padding_counted_as_a_loop_does() -> None:
     assert plan_pass(speech, seed=1, epoch=0, number=0, world=1).padding(both)[0] < 0.06
 
 
+def test_groups_stand_together() -> None:
+    lengths = token_lengths(3000)
+    groups = np.random.default_rng(1).integers(0, 3, 3000)
+    together = plan_pass(make_stream(lengths, Budget(tokens=500)), seed=1, epoch=0, number=0, world=1)
+    apart = make_stream(lengths, Budget(tokens=500), groups=groups)
+    assert len(plan_pass(apart, seed=1, epoch=0, number=0, world=1)) < 1.1 * len(together)
+
+
 def test_a_million_rows_within_seconds() -> None:
     stream = make_stream(token_lengths(1_000_000), Budget(tokens=4096))
     start = time.perf_counter()
