@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from shared.batch import Batch
@@ -25,6 +26,7 @@ from shared.objectives.parts import Part
 from shared.padded import Padded
 
 IGNORED = -100  # the label of rows that count for nothing
+CHUNK = 2**26  # logits at a time: 256 MiB in fp32, and about twice that while they are worked on
 
 
 @dataclass(frozen=True)
@@ -51,20 +53,20 @@ def label_smoothed_cross_entropy(
     labels: Tensor,
     *,
     smoothing: float = 0.0,
-    chunk: int = 2048,
+    chunk: int = CHUNK,
 ) -> CrossEntropySums:
     """Project states onto the vocabulary and sum the loss.
 
-    More than ``chunk`` rows are projected ``chunk`` at a time, and again in the backward pass, so that memory holds the
-    logits of one chunk, not of the batch; that costs one more projection. Rows to be ignored are projected too: to
-    leave them out would make the host wait for the device.
+    If there are more than ``chunk`` logits, so many are computed at a time, and again in the backward pass, so that
+    memory holds the logits of one chunk, not of the batch; that costs one more projection. Rows to be ignored are
+    projected too: to leave them out would make the host wait for the device.
 
     Args:
         states: (N, D).
         project: from (n, D) to logits (n, V); called twice for the same rows, so it must not draw random numbers.
         labels: (N,) int64, :data:`IGNORED` where a row counts for nothing.
         smoothing: eps, the probability mass taken from the label.
-        chunk: rows at a time.
+        chunk: logits (rows x V) at a time, at least those of one row.
 
     Raises:
         ValueError: if shapes or numbers do not fit.
@@ -75,11 +77,14 @@ def label_smoothed_cross_entropy(
     if not 0 <= smoothing < 1 or chunk < 1:
         raise ValueError(f"need 0 <= smoothing < 1 and chunk >= 1, not {smoothing} and {chunk}")
     count = (labels != IGNORED).sum()
-    if len(states) <= chunk:
+    with torch.no_grad():
+        vocabulary = project(states[:1]).shape[-1]
+    rows = max(1, chunk // vocabulary)
+    if len(states) <= rows:
         return CrossEntropySums(*_sums(states, project, labels, smoothing), count)
     parts = [
         checkpoint(_sums, some, project, some_labels, smoothing, use_reentrant=False, preserve_rng_state=False)
-        for some, some_labels in zip(states.split(chunk), labels.split(chunk), strict=True)
+        for some, some_labels in zip(states.split(rows), labels.split(rows), strict=True)
     ]
     loss, nll, correct = (torch.stack(sums).sum(0) for sums in zip(*parts, strict=True))
     return CrossEntropySums(loss, nll, correct, count)
@@ -90,21 +95,44 @@ def _sums(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return loss, nll and number of correct rows, summed over the rows (n, D) that are not ignored."""
     logits = project(states)  # (n, V)
-    if logits.dtype in (torch.float16, torch.bfloat16):
-        logits = logits.float()
-    others = max(1, logits.shape[-1] - 1)
-    real = labels != IGNORED
-    wanted = torch.where(real, labels, 0)[:, None]
-    normaliser = logits.logsumexp(-1)
-    nll = normaliser - logits.gather(1, wanted)[:, 0]
-    loss = nll
-    if smoothing:
-        rest = smoothing / others
-        # The sum over all symbols of -log p, as V * (log sum exp - mean logit).
-        everything = logits.shape[-1] * (normaliser - logits.mean(-1))
-        loss = (1 - smoothing - rest) * nll + rest * everything
-    correct = (logits.detach().argmax(-1) == labels).sum()
-    return loss.masked_fill(~real, 0).sum(), nll.detach().masked_fill(~real, 0).sum(), correct
+    loss, nll = _SmoothedLoss.apply(logits, labels, smoothing)
+    return loss.sum(), nll.sum(), (logits.detach().argmax(-1) == labels).sum()
+
+
+class _SmoothedLoss(torch.autograd.Function):
+    """Rows' losses from logits (n, V), in single precision or better; 0 for ignored rows.
+
+    With p = softmax(logits) and q = eps / (V - 1), the loss is the cross entropy of p with a target that has 1 - eps at
+    the label and q elsewhere, so its gradient is p - q everywhere, less 1 - eps - q at the label. Written out, because
+    that takes half the passes over the logits that differentiation of the parts takes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+        """Return (n,) losses and (n,) negative log-likelihoods."""
+        precision = torch.promote_types(logits.dtype, torch.float32)
+        scores = logits.log_softmax(-1, dtype=precision)
+        ignored = labels == IGNORED
+        wanted = labels.masked_fill(ignored, 0)[:, None]
+        rest = smoothing / max(1, logits.shape[-1] - 1)
+        nll = -scores.gather(1, wanted)[:, 0]
+        loss = (1 - smoothing - rest) * nll - rest * scores.sum(-1) if smoothing else nll
+        ctx.save_for_backward(scores, wanted, ignored)
+        ctx.smoothing, ctx.rest, ctx.dtype = smoothing, rest, logits.dtype
+        nll = nll.masked_fill(ignored, 0)
+        ctx.mark_non_differentiable(nll)
+        return loss.masked_fill(ignored, 0), nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+        """Return the gradient of the logits."""
+        scores, wanted, ignored = ctx.saved_tensors
+        result = scores.exp()
+        at_label = result.new_full((), ctx.smoothing + ctx.rest - 1).expand(wanted.shape)
+        result = result.sub_(ctx.rest).scatter_add_(1, wanted, at_label)
+        result.mul_(gradient.masked_fill(ignored, 0)[:, None])
+        return result.to(ctx.dtype), None, None
 
 
 class CrossEntropy(Part):
@@ -120,7 +148,7 @@ class CrossEntropy(Part):
         weight: factor of the term in the loss.
         ignore_prefix: how many tokens after the start symbol are forced at inference, and so are not learned
             (fairseq's ``ignore_prefix_size``).
-        chunk: rows of the vocabulary projection at a time; see :func:`label_smoothed_cross_entropy`.
+        chunk: logits at a time; see :func:`label_smoothed_cross_entropy`.
         prefix: put before the names of the terms, for a second part of this kind.
 
     """
@@ -132,7 +160,7 @@ class CrossEntropy(Part):
         target_field: str = "target",
         weight: float = 1.0,
         ignore_prefix: int = 0,
-        chunk: int = 2048,
+        chunk: int = CHUNK,
         prefix: str = "",
     ) -> None:
         super().__init__()

@@ -68,7 +68,7 @@ def make_objective(**arguments) -> EncoderDecoderObjective:
     torch.manual_seed(0)
     system = nn.Module()
     system.model = Model()
-    return EncoderDecoderObjective(system=system, parts=[CrossEntropy(chunk=7), Ctc(weight=0.3)], **arguments)
+    return EncoderDecoderObjective(system=system, parts=[CrossEntropy(chunk=7 * 12), Ctc(weight=0.3)], **arguments)
 
 
 def test_encodes_once_and_counts_agree():
