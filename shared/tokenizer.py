@@ -34,7 +34,28 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Tokenizer(Protocol):
-    """What the corpus, the models and the search know of a tokenizer."""
+    """What the corpus, the models and the search know of a tokenizer.
+
+    Attributes:
+        pad: id of ``<pad>``.
+        bos: id of ``<s>``.
+        eos: id of ``</s>``.
+        unk: id of ``<unk>``.
+        mask: id of ``<mask>``.
+        sep: id of ``<sep>``.
+        blank: id of ``<blank>`` (of CTC).
+        fingerprint: hash of all that decides which ids a text gets.
+
+    """
+
+    pad: int
+    bos: int
+    eos: int
+    unk: int
+    mask: int
+    sep: int
+    blank: int
+    fingerprint: str
 
     @property
     def size(self) -> int:
@@ -44,46 +65,6 @@ class Tokenizer(Protocol):
     @property
     def pieces(self) -> int:
         """Number of pieces, P; ids from P on are specials and tags."""
-        ...
-
-    @property
-    def pad(self) -> int:
-        """Id of ``<pad>``."""
-        ...
-
-    @property
-    def bos(self) -> int:
-        """Id of ``<s>``."""
-        ...
-
-    @property
-    def eos(self) -> int:
-        """Id of ``</s>``."""
-        ...
-
-    @property
-    def unk(self) -> int:
-        """Id of ``<unk>``."""
-        ...
-
-    @property
-    def mask(self) -> int:
-        """Id of ``<mask>``."""
-        ...
-
-    @property
-    def sep(self) -> int:
-        """Id of ``<sep>``."""
-        ...
-
-    @property
-    def blank(self) -> int:
-        """Id of ``<blank>`` (of CTC)."""
-        ...
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of all that decides which ids a text gets."""
         ...
 
     def encode(self, text: str) -> list[int]:
