@@ -7,6 +7,7 @@ What a recording holds depends on its own lines and seed only, never on the proc
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -113,7 +114,8 @@ class Studio:
             assert process.stdin is not None
             if kind is not None:
                 process.terminate()
-            process.stdin.close()
+            with contextlib.suppress(BrokenPipeError):  # it has ended by itself, and `_ask` has said so
+                process.stdin.close()
         for process in self._processes:
             process.wait()
             assert process.stdout is not None
@@ -133,6 +135,7 @@ class Studio:
                 missing.append(recording)
         if not missing:
             return
+        voices.require()  # here too: a process that cannot start has no good place to say why
         self._start(min(self.workers, len(missing)))
         with ThreadPoolExecutor(len(self._processes)) as threads:
             running = [threads.submit(self._ask, recording) for recording in missing]

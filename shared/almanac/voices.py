@@ -3,12 +3,13 @@
 eSpeak NG is GPL-3 and therefore comes with the `demo` extra only (espeakng-loader carries library and data).
 It keeps a state that nothing resets: a text spoken twice in one process gives other samples the second time. So every
 utterance is spoken by a child forked from a process that has initialised the library and spoken nothing; that is
-bit-identical wherever and in whichever order it happens.
+bit-identical wherever and in whichever order it happens, if the generator behind breathy voices is seeded too.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import os
 import random
 from dataclasses import dataclass
@@ -43,6 +44,12 @@ class Manner:
     pitch: int
 
 
+def require() -> None:
+    """Raise DataError when espeakng-loader is not installed."""
+    if importlib.util.find_spec("espeakng_loader") is None:
+        raise DataError(f"the package espeakng-loader is not installed; {ADVICE}")
+
+
 class Speaker:
     """eSpeak NG, initialised once in this process; `speak` forks a child for each utterance.
 
@@ -50,10 +57,9 @@ class Speaker:
     """
 
     def __init__(self) -> None:
-        try:
-            import espeakng_loader
-        except ImportError as error:
-            raise DataError(f"the package espeakng-loader is not installed; {ADVICE}") from error
+        require()
+        import espeakng_loader
+
         self._library = ctypes.CDLL(espeakng_loader.get_library_path())
         self._data = Path(espeakng_loader.get_data_path()).parent
         # The library keeps the path in a buffer of fixed length, which a deep virtual environment overflows: so ".".
@@ -98,6 +104,9 @@ class Speaker:
 
         callback = signature(receive)
         library.espeak_SetSynthCallback(callback)
+        library.espeak_ng_SetRandSeed(
+            ctypes.c_long(1)
+        )  # voices with breath draw it; espeak_Initialize seeds by the clock
         failed = library.espeak_SetVoiceByName(manner.voice.encode())
         failed |= library.espeak_SetParameter(_SPEED, manner.speed, 0)
         failed |= library.espeak_SetParameter(_PITCH, manner.pitch, 0)
