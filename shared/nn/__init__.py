@@ -1,0 +1,1 @@
+"""Neural networks: parts that know tensors and lengths, but no corpus and no file."""

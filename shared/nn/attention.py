@@ -62,7 +62,7 @@ class Past:
         end = self.length + new
         if self._stored is None or end > self._stored.shape[3]:
             capacity = -(-end // self.STEP) * self.STEP
-            grown = keys.new_zeros(2, rows, heads, capacity, size)
+            grown = keys.new_empty(2, rows, heads, capacity, size)
             if self._stored is not None:
                 grown[:, :, :, : self.length] = self._stored[:, :, :, : self.length]
             self._stored, self._spare = grown, None

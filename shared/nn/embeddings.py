@@ -79,7 +79,7 @@ class TextEmbedding(Described, nn.Module):
         self.norm = nn.LayerNorm(width) if norm else nn.Identity()
 
     @property
-    def weight(self) -> nn.Parameter:
+    def weight(self) -> Tensor:
         """The token vectors (V, D), which an output projection may share."""
         return self.tokens.weight
 

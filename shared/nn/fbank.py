@@ -10,7 +10,6 @@ half the sample rate on the scale 1127 ln(1 + f / 700), natural logarithm.
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 
 import torch
@@ -44,20 +43,20 @@ def povey_window(size: int, device: torch.device) -> Tensor:
 
 @lru_cache(maxsize=8)
 def mel_filters(bins: int, fourier: int, rate: int, device: torch.device) -> Tensor:
-    """Return triangular filters (fourier / 2 + 1, F) float32; the highest frequency belongs to none, as in Kaldi."""
+    """Return triangular filters (fourier / 2 + 1, F) float64; the highest frequency belongs to none, as in Kaldi."""
     lowest, highest = (1127.0 * math.log(1.0 + edge / 700.0) for edge in (LOWEST_FREQUENCY, rate / 2))
     step = (highest - lowest) / (bins + 1)
     numbers = torch.arange(bins, dtype=torch.float32, device="cpu")[:, None]
     left, centre, right = (lowest + (numbers + i) * step for i in (0.0, 1.0, 2.0))
     places = mel(torch.arange(fourier // 2, dtype=torch.float32, device="cpu") * (rate / fourier))[None]
     rising, falling = (places - left) / (centre - left), (right - places) / (right - centre)
-    return F.pad(torch.minimum(rising, falling).clamp(min=0), (0, 1)).T.to(device)
+    return F.pad(torch.minimum(rising, falling).clamp(min=0), (0, 1)).T.double().to(device)
 
 
 class Fbank(Described, nn.Module):
     """Waveforms to log-mel features, equal to ``torchaudio.compliance.kaldi.fbank`` of each row within 1e-3.
 
-    Everything is computed in float32, outside of autocast, without gradient. There is nothing to train.
+    Neither autocast nor TF32 nor the precision of the model changes them. No gradient; there is nothing to train.
 
     Args:
         bins: F.
@@ -97,8 +96,7 @@ class Fbank(Described, nn.Module):
             values = F.pad(values, (0, self.window - values.shape[1]))
         # A row's frames stay in a CPU's cache, a batch's do not.
         at_once = 1 if values.device.type == "cpu" else max(1, len(values))
-        with _without_autocast(values.device.type):
-            features = torch.cat([self._features(rows) for rows in values.split(at_once)])
+        features = torch.cat([self._features(rows) for rows in values.split(at_once)])
         result = Padded(features, self.lengths(waveforms.lengths))
         return result.map(lambda x: x * result.mask[..., None])
 
@@ -111,24 +109,8 @@ class Fbank(Described, nn.Module):
         spectrum = torch.fft.rfft(frames, n=self.fourier)
         power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
         filters = mel_filters(self.bins, self.fourier, self.rate, frames.device)
-        return _exact_product(power, filters).clamp_(min=FLOOR).log_()
-
-
-def _without_autocast(device: str) -> AbstractContextManager[object]:
-    """Return what switches autocast off, on devices that have it (the meta device has not)."""
-    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
-
-
-def _exact_product(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply in full float32 even where the program allows TF32: a logarithm of small sums follows."""
-    if left.device.type != "cuda":
-        return left @ right
-    allowed = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
-    try:
-        return left @ right
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = allowed
+        # In float64, which neither autocast nor TF32 may make coarser: a logarithm of small sums follows.
+        return (power.double() @ filters).float().clamp_(min=FLOOR).log_()
 
 
 class UtteranceNorm(Described, nn.Module):

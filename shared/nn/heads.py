@@ -51,7 +51,7 @@ class TiedProjection(Described, nn.Module):
         self._embedding = (embedding,)
 
     @property
-    def weight(self) -> nn.Parameter:
+    def weight(self) -> Tensor:
         """The matrix (V, D)."""
         return self._embedding[0].weight
 

@@ -9,7 +9,7 @@ layer has no memories, a decoder's is called causally; nothing else tells them a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -158,7 +158,7 @@ class Layer(Described, nn.Module):
             if name not in self.memory_attention:
                 raise KeyError(f"this layer attends to {list(self.memory_attention)}, not to {name!r}")
             if name not in kept:
-                kept[name] = self.memory_attention[name].remember(memory)
+                kept[name] = cast(MemoryAttention, self.memory_attention[name]).remember(memory)
         return kept
 
 
@@ -193,7 +193,7 @@ class Stack(Described, nn.Module):
     @property
     def memories(self) -> list[str]:
         """The names of the memories that the layers attend to."""
-        return list(self.layers[0].memory_attention)
+        return list(cast(Layer, self.layers[0]).memory_attention)
 
     def check(self, memories: Mapping[str, Padded]) -> dict[str, Padded]:
         """Return memories fit to be attended.
@@ -274,7 +274,7 @@ class Decoder(Stack):
         """Return caches, one a layer, that hold the memories of B sentences (projected) and no past."""
         checked, caches = self.check(memories), [LayerCache() for _ in self.layers]
         for layer, cache in zip(self.layers, caches, strict=True):
-            for name, memory in layer.remember(checked).items():
+            for name, memory in cast(Layer, layer).remember(checked).items():
                 cache.memories[name] = KeysValues(memory.keys.contiguous(), memory.values.contiguous(), memory.mask)
         return caches
 
