@@ -5,6 +5,7 @@ Exit codes: 0 done; 1 something is wrong with the data or the run (or it was sto
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -53,10 +54,10 @@ def run(
 ) -> None:
     """Run a recipe: finished phases are skipped, an interrupted one goes on. --key value overrides its keys."""
     from shared.recipe import Recipe
-    from shared.running import log_to_terminal, recipe_overrides, run_recipe
+    from shared.running import log_to_terminal, run_recipe
 
     log_to_terminal()
-    loaded = Recipe.load(recipe, recipe_overrides(context.args))
+    loaded = Recipe.load(recipe, context.args)
     run_recipe(loaded, restart=restart or [], until=until, command=" ".join(["dragoman", *sys.argv[1:]]))
 
 
@@ -168,6 +169,9 @@ def demo(
 
 def main() -> None:
     """Run the command; errors that a user can mend are one line."""
+    # Threads that wait by spinning stand in each other's way as soon as anything else runs on the machine: on two busy
+    # cores a training step takes ten times as long. It has to be said before torch loads OpenMP.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)

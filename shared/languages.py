@@ -104,6 +104,11 @@ def tag(code: str) -> str:
     return f"<{check(code)}>"
 
 
+def union(*groups: list[str]) -> list[str]:
+    """Return the codes of all groups, each once, sorted."""
+    return sorted({check(code) for group in groups for code in group})
+
+
 def name(code: str) -> str:
     """Return the language's English name."""
     return LANGUAGES[check(code)].name

@@ -11,7 +11,7 @@ from typing import Any
 from shared.corpus.prepare import prepare, render
 from shared.errors import UsageError
 from shared.progress import progress_bar
-from shared.running import log_to_terminal, recipe_overrides
+from shared.running import log_to_terminal
 
 
 def corpus_class(name: str) -> type:
@@ -27,7 +27,7 @@ def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arg
     """Prepare a corpus; languages given as lists (``--source-language fr,es``) make one direction each."""
     log_to_terminal()
     kind = corpus_class(name)
-    options = _options(kind, recipe_overrides(arguments))
+    options = _options(kind, _pairs(arguments))
     if hasattr(kind, "write"):  # a corpus that is made, not read
         with progress_bar(enabled=True) as bar:
             task = bar.add_task(name, total=None, status="")
@@ -50,6 +50,18 @@ def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arg
                 progress=lambda done, total, task=task, bar=bar: bar.update(task, completed=done, total=total),
             )
         print(f"{name} {corpus.folder}\n{render(reports)}")
+
+
+def _pairs(arguments: list[str]) -> dict[str, str]:
+    """Read ``--key value`` and ``--key=value`` pairs."""
+    given: dict[str, str] = {}
+    rest = list(arguments)
+    while rest:
+        name, equals, value = rest.pop(0).partition("=")
+        if not name.startswith("--") or not (equals or rest):
+            raise UsageError(f"{name!r}: expected --key value")
+        given[name[2:].replace("-", "_")] = value if equals else rest.pop(0)
+    return given
 
 
 def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:

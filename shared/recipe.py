@@ -1,7 +1,8 @@
 """Recipes: HyperPyYAML files that say what is run, read and checked before anything is built.
 
 A recipe is a mapping of keys. ``phases:`` maps names to ``!new:`` phases, which are built when their turn comes;
-``base: base.yaml`` includes another recipe of the same folder, which this one is laid over; ``output_folder`` is where
+``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all;
+``output_folder`` is where
 the run happens and ``seed`` what its randomness comes from. The run options (``OPTIONS``) may always be given. Values
 are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref <a> * <b[c]>``, ``!copy <key>``,
 ``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
@@ -9,6 +10,7 @@ are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -248,16 +250,20 @@ def _read_with_bases(path: Path, shown: str, above: Sequence[Path]) -> Node:
     if path.resolve() in above:
         raise UsageError(f"{shown}: base recipes include each other in a circle")
     root = read(path, shown, own=not above)
-    base = root.value.pop("base", None)
-    if base is None:
+    bases = root.value.pop("base", None)
+    if bases is None:
         return root
-    if base.tag or not isinstance(base.value, str):
-        base.refuse("base is the name of a file in the folder of the recipe")
-    file = path.parent / base.value
-    if not file.is_file():
-        base.refuse(f"no file {base.value!r} beside the recipe{nearest(base.value, (p.name for p in _beside(path)))}")
-    below = _read_with_bases(file, str(Path(shown).parent / base.value), [*above, path.resolve()])
-    return merge(below, root)
+    below: Node | None = None
+    for base in bases.value if isinstance(bases.value, list) else [bases]:
+        if base.tag or not isinstance(base.value, str):
+            base.refuse("base is the name of a recipe file, seen from this one, or a list of such names")
+        file = path.parent / base.value
+        if not file.is_file():
+            known = (other.name for other in _beside(path))
+            base.refuse(f"no file {base.value!r} beside the recipe{nearest(base.value, known)}")
+        found = _read_with_bases(file, os.path.normpath(Path(shown).parent / base.value), [*above, path.resolve()])
+        below = found if below is None else merge(below, found)
+    return root if below is None else merge(below, root)
 
 
 def _beside(path: Path) -> Sequence[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,16 @@ from shared.recipe import Recipe
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
 
 
+OPTIONS_OF_A_RUN = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
+
+
 def run_recipe(
-    recipe: Recipe, *, restart: Sequence[str] = (), until: str | None = None, command: str = ""
+    recipe: Recipe,
+    *,
+    restart: Sequence[str] = (),
+    until: str | None = None,
+    command: str = "",
+    options: Mapping[str, Any] | None = None,
 ) -> Workspace:
     """Run the phases of a recipe in its output folder.
 
@@ -28,6 +36,7 @@ def run_recipe(
         restart: phases whose work is thrown away first; so is that of the phases which read from them.
         until: the last phase to run.
         command: how the run was started, for the record.
+        options: the run options, if not those of the recipe.
 
     Raises:
         UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
@@ -43,7 +52,7 @@ def run_recipe(
         seed=recipe.value("seed"),
         command=command,
         recipe=recipe.name,
-        **{key: recipe.options[key] for key in ("device", "precision", "compile", "debug", "noprogressbar", "workers")},
+        **(options or {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}),
     )
     with workspace.locked():
         if workspace.main:
@@ -110,6 +119,28 @@ def _inside(text: str, place: str) -> bool:
     return text == place or text.startswith(place + os.sep)
 
 
+class RunRecipe(Phase):
+    """Run another recipe, in its own folder; what of it is done already is skipped.
+
+    Args:
+        recipe: its name or file.
+        overrides: its keys that are to have other values.
+
+    """
+
+    def __init__(self, *, recipe: str, overrides: dict[str, Any] | None = None) -> None:
+        self.recipe = Recipe.load(recipe, overrides or {})
+
+    def outputs(self) -> list[Path]:
+        """Name the other recipe's folder."""
+        return [Path(self.recipe.value("output_folder"))]
+
+    def run(self, workspace: Workspace) -> None:
+        """Run it with this run's device, precision and other options."""
+        options = {key: getattr(workspace, key) for key in OPTIONS_OF_A_RUN}
+        run_recipe(self.recipe, command=workspace.command, options=options)
+
+
 def log_to_terminal() -> None:
     """Send the log to standard error, above the progress bars if there are any."""
     from shared.progress import console
@@ -126,26 +157,3 @@ def log_to_terminal() -> None:
         handler = Handler()
         handler.setFormatter(logging.Formatter())
         logger.addHandler(handler)
-
-
-def recipe_overrides(arguments: Sequence[str]) -> dict[str, Any]:
-    """Read ``--key value`` and ``--key=value`` pairs from a command line.
-
-    Raises:
-        UsageError: for an argument that is not part of such a pair.
-
-    """
-    overrides: dict[str, Any] = {}
-    rest = list(arguments)
-    while rest:
-        key = rest.pop(0)
-        if not key.startswith("--") or key == "--":
-            raise UsageError(f"{key!r} stands where a --key was expected")
-        name, equals, value = key[2:].partition("=")
-        if not equals:
-            if rest and not rest[0].startswith("--"):
-                value = rest.pop(0)
-            else:
-                value = "true"  # a switch: --debug
-        overrides[name.replace("-", "_")] = value
-    return overrides

@@ -1,10 +1,11 @@
-"""Manifests by name or by pattern."""
+"""Manifests by name, by pattern, or by direction; and the readers of several directions of a corpus."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from shared.errors import DataError
 
@@ -23,3 +24,26 @@ def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
             raise DataError(f"{pattern}: there is no such manifest")
         found += [path for path in matching if path not in found]
     return found
+
+
+def directions(sources: list[str], targets: list[str]) -> list[tuple[str, str]]:
+    """Return the directions from each source language to each other target language."""
+    return [(source, target) for source in sources for target in targets if source != target]
+
+
+def readers(*, reader: Callable[..., Any], sources: list[str], targets: list[str]) -> list[Any]:
+    """Make a corpus reader for each direction.
+
+    Args:
+        reader: takes ``source_language`` and ``target_language``.
+        sources: language codes.
+        targets: language codes.
+
+    """
+    return [reader(source_language=source, target_language=target) for source, target in directions(sources, targets)]
+
+
+def pair_manifests(*, folder: str, sources: list[str], targets: list[str], splits: list[str]) -> list[str]:
+    """Return the paths of the manifests of each direction and split, ``<folder>/<source>-<target>/<split>.arrow``."""
+    pairs = directions(sources, targets)
+    return [str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in pairs for split in splits]
