@@ -156,11 +156,11 @@ def calendar(weekday: int, day: int, month: int) -> list[str]:
 def price(thing: str, colour: str, euros: int) -> list[str]:
     """What a thing costs."""
     gender, noun, shade = coloured(thing, colour)
-    it, much = f"{the(gender, noun)} {shade}", f"{count(euros)} euros"
+    it, much, he = f"{the(gender, noun)} {shade}", f"{count(euros)} euros", "il" if gender == "m" else "elle"
     return [
         f"{it} coûte {much}.",
         f"pour {much}, vous pouvez acheter {it}.",
-        f"{it} coûte-t-{'il' if gender == 'm' else 'elle'} vraiment {much} ?",
+        f"{it} coûte-t-{he} vraiment {much} ?",
         f"j'ai payé {much} pour {it}.",
         f"on dit que {it} coûte {much}.",
         f"pouvez-vous acheter {it} pour {much} ?",
@@ -358,11 +358,8 @@ def lost(thing: str, colour: str, shop: str) -> list[str]:
     gender, noun, shade = coloured(thing, colour)
     # mon écharpe: ma does not stand before a vowel
     my = f"{'mon' if gender == 'm' or noun.startswith('é') else 'ma'} {noun} {shade}"
-    one, it, where = (
-        f"{'un' if gender == 'm' else 'une'} {noun} {shade}",
-        f"{the(gender, noun)} {shade}",
-        at_the(*SHOP[shop]),
-    )
+    one, it = f"{'un' if gender == 'm' else 'une'} {noun} {shade}", f"{the(gender, noun)} {shade}"
+    where = at_the(*SHOP[shop])
     return [
         f"j'ai perdu {my} {where}.",
         f"hier, j'ai trouvé {one} {where}.",

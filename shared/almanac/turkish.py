@@ -266,8 +266,7 @@ def age(person: str, month: int, years: int) -> list[str]:
 
 def birthday(person: str, day: int, month: int) -> list[str]:
     """When somebody was born."""
-    who, when = words.name(person), add(date(day, month), "DA")
-    his = add(who, "(n)In")
+    who, his, when = words.name(person), add(words.name(person), "(n)In"), add(date(day, month), "DA")
     return [
         f"{his} doğum günü {when}.",
         f"{who} {when} doğdu.",
