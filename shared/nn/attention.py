@@ -162,20 +162,18 @@ class SelfAttention(MultiHeadAttention):
         rows, length, _ = x.shape
         heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
         queries, keys, values = heads.unbind(0)
-        before = 0
         if past is not None:
             if not causal:
                 raise ValueError("a cache of the past makes sense for causal attention only")
-            before = past.length
             keys, values = past.append(keys, values)
         if prompts is not None:
             keys, values = self._with_prompts(prompts[0], keys), self._with_prompts(prompts[1], values)
-        extra = keys.shape[2] - length - before
-        # One query sees everything; without prompts and past the kernel knows by itself what causal means.
-        fused = causal and before == 0 and extra == 0 and length > 1
+        extra = keys.shape[2] - length  # past and prompts, which every element sees
+        # One query sees everything; if there is nothing extra, the kernel knows by itself what causal means.
+        fused = causal and extra == 0 and length > 1
         visible = None
         if causal and length > 1 and not fused:
-            visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(before + extra)
+            visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
         elif mask is not None and not causal:
             visible = F.pad(mask, (extra, 0), value=True)[:, None, None, :]
         attended = self.attend(queries, keys, values, visible, fused)
