@@ -1,0 +1,1 @@
+"""Text methods, one file each, and readers of text corpora."""

@@ -15,7 +15,7 @@ class Batch:
 
     Attributes:
         fields: "speech" (B, N) float waveform at 16 kHz, "source", "target", "transcript" (B, L) int64 tokens, ...
-        languages: language codes of the rows per side, for example ``{"source": ["en", "en"], "target": ["de", "fr"]}``.
+        languages: language codes of the rows by side: ``{"source": ["en", "en"], "target": ["de", "fr"]}``.
         ids: the row ids, for messages and for putting outputs back in order.
         stream: the name of the stream that the rows came from.
         group: what all rows have in common if the stream groups them (a language pair, a domain), else None.

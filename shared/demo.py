@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from shared.corpus.manifest import Manifest
 from shared.recipe import Recipe
@@ -37,7 +38,7 @@ def run_demo(folder: Path) -> None:
     print(f"\nYour own:  dragoman translate {model} FILE.wav\n")
 
 
-def write_segment(row: dict[str, object], path: Path) -> Path:
+def write_segment(row: dict[str, Any], path: Path) -> Path:
     """Write the segment of a talk that a manifest row points at to a sound file of its own."""
     import soundfile
 

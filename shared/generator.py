@@ -43,8 +43,11 @@ class State(Protocol):
     """A decoder's state for B x K rows (the K beams of a sentence stand side by side); opaque to search."""
 
     def reorder(self, index: Tensor) -> State:
-        """Take rows: ``index`` (B' x K,) int64 keeps whole sentences together, so that row i of a sentence's K rows
-        continues some row of the same sentence; sentences may be left out (B' <= B), never mixed."""
+        """Take rows: the new row i continues the old row ``index[i]``.
+
+        ``index`` (B' x K,) int64 keeps sentences together: each of a sentence's K rows continues a row of the same
+        sentence; sentences may be left out (B' <= B), never mixed.
+        """
         ...
 
 

@@ -18,8 +18,9 @@ from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import evaluate_system
 from shared.evaluation.results import commit, hardware, record
 from shared.files import replaced_file
-from shared.progress import progress_bar
-from shared.system import Search, System, load_exactly
+from shared.progress import progress
+from shared.search.search import Search
+from shared.system import System, load_exactly
 from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
 from shared.training.distributed import barrier, join
@@ -45,9 +46,8 @@ class Write(Phase):
         """Write the corpus."""
         join(workspace)
         if workspace.main:
-            with progress_bar(enabled=workspace.show_progress) as bar:
-                task = bar.add_task("corpus", total=None, status="")
-                self.corpus.write(progress=lambda done, total: bar.update(task, completed=done, total=total))
+            with progress("corpus", enabled=workspace.show_progress) as show:
+                self.corpus.write(progress=show)
         barrier(workspace)
 
 
@@ -72,12 +72,7 @@ class Prepare(Phase):
         join(workspace)
         if workspace.main:
             for corpus in self.corpora:
-                with progress_bar(enabled=workspace.show_progress) as bar:
-                    task = bar.add_task(f"{corpus.name} {corpus.folder}", total=None, status="")
-
-                    def show(done: int, total: int, task: object = task, bar: object = bar) -> None:
-                        bar.update(task, completed=done, total=total)  # type: ignore[attr-defined]
-
+                with progress(f"{corpus.name} {corpus.folder}", enabled=workspace.show_progress) as show:
                     reports = prepare(corpus, self.out, progress=show)
                 workspace.log.info("%s %s\n%s", corpus.name, corpus.folder, render(reports))
         barrier(workspace)
@@ -202,9 +197,7 @@ class Evaluate(Phase):
 
     """
 
-    def __init__(
-        self, *, model: str, manifests: list[str], search: Search, budget: Budget, metrics: list[str]
-    ) -> None:
+    def __init__(self, *, model: str, manifests: list[str], search: Search, budget: Budget, metrics: list[str]) -> None:
         self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget, self.metrics = search, budget, list(metrics)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from shared.corpus.prepare import prepare, render
 from shared.errors import UsageError
-from shared.progress import progress_bar
+from shared.progress import progress
 from shared.running import log_to_terminal
 
 
@@ -29,11 +29,8 @@ def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arg
     kind = corpus_class(name)
     options = _options(kind, _pairs(arguments))
     if hasattr(kind, "write"):  # a corpus that is made, not read
-        with progress_bar(enabled=True) as bar:
-            task = bar.add_task(name, total=None, status="")
-            kind(root=str(root), workers=workers, **options).write(
-                progress=lambda done, total: bar.update(task, completed=done, total=total)
-            )
+        with progress(name, enabled=True) as show:
+            kind(root=str(root), workers=workers, **options).write(progress=show)
         print(f"{root}: written")
         return
     if out is None:
@@ -41,14 +38,8 @@ def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arg
     several = [key for key, value in options.items() if key.endswith("_language") and isinstance(value, list)]
     for choice in product(*(options[key] for key in several)):
         corpus = kind(root=str(root), **options | dict(zip(several, choice, strict=True)))
-        with progress_bar(enabled=True) as bar:
-            task = bar.add_task(f"{name} {corpus.folder}", total=None, status="")
-            reports = prepare(
-                corpus,
-                out,
-                workers=workers,
-                progress=lambda done, total, task=task, bar=bar: bar.update(task, completed=done, total=total),
-            )
+        with progress(f"{name} {corpus.folder}", enabled=True) as show:
+            reports = prepare(corpus, out, workers=workers, progress=show)
         print(f"{name} {corpus.folder}\n{render(reports)}")
 
 

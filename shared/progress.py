@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from rich.console import Console
@@ -12,6 +14,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def console() -> Console:
     """Return the console on standard error that the log and the bars share."""
     return Console(stderr=True, soft_wrap=True)
+
+
+@contextmanager
+def progress(description: str, *, enabled: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """Show one bar; the block gets a function to call with what is done and what there is to do (None: unknown)."""
+    with progress_bar(enabled=enabled) as bar:
+        task = bar.add_task(description, total=None, status="")
+
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show
 
 
 def progress_bar(*, enabled: bool) -> Progress:

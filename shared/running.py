@@ -14,7 +14,6 @@ from shared.files import replaced_file
 from shared.recipe import Recipe
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
 
-
 OPTIONS_OF_A_RUN = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -26,19 +26,12 @@ from shared.corpus.loader import collate
 from shared.described import Described, build, describe
 from shared.errors import DataError, UsageError
 from shared.files import replaced_folder
-from shared.generator import Hypothesis
+from shared.generator import Generator, Hypothesis
 from shared.padded import Padded
+from shared.search.search import Search
 
 FORMAT = 1
 AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3"}
-
-
-class Search(Protocol):
-    """Greedy search, beam search, ...: see shared/search."""
-
-    def search(
-        self, generator: Any, batch: Batch, *, prefix: Padded, end: int, padding: int
-    ) -> list[list[Hypothesis]]: ...
 
 
 class System(Described, nn.Module):
@@ -46,7 +39,7 @@ class System(Described, nn.Module):
 
     Args:
         model: a module that is a Generator (see shared/generator.py).
-        inputs: what the model reads, by batch field: ``{"speech": SpeechField(...)}`` or ``{"source": TextField(...)}``.
+        inputs: what the model reads, by batch field: ``{"speech": SpeechField()}``, ``{"source": TextField(...)}``.
         output: the text field that the model was trained to produce.
         output_name: "translation" or "transcript": the key of the output in ``Hypothesis.texts``.
         source_languages: the language codes that the system was trained to read.
@@ -93,7 +86,7 @@ class System(Described, nn.Module):
         """Translate a batch on the system's device; the best hypothesis of each row comes first."""
         tokenizer = self.output.tokenizer
         found = search.search(
-            self.model,
+            cast(Generator, self.model),
             batch,
             prefix=self.prefix(batch.languages[self.output.side]),
             end=tokenizer.eos,

@@ -13,7 +13,7 @@ import hashlib
 import io
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -328,7 +328,7 @@ def _training_problem(kind: str, size: int, error: Exception) -> str:
     return f"cannot train a {kind} tokenizer of {size} pieces: {' '.join(str(error).split())}"
 
 
-def balanced(texts: dict[str, Sequence[str]], *, alpha: float, seed: int, limit: int | None = None) -> Iterator[str]:
+def balanced(texts: Mapping[str, Sequence[str]], *, alpha: float, seed: int, limit: int | None = None) -> Iterator[str]:
     """Draw texts with the smaller languages oversampled, to train a shared tokenizer on.
 
     Language l with n_l of N texts gets the share n_l^alpha / sum_k n_k^alpha of min(N, limit) draws (Conneau and Lample

@@ -17,7 +17,8 @@ from shared.phases import Evaluate
 from shared.running import log_to_terminal
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
-from shared.system import AUDIO_SUFFIXES, Search, System
+from shared.search.search import Search
+from shared.system import AUDIO_SUFFIXES, System
 from shared.workspace import Workspace
 
 CHUNK = 2048  # lines held in memory at a time

@@ -11,10 +11,10 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, ContextManager
+from typing import IO, Any
 
 from shared.errors import DataError, UsageError
 from shared.files import replaced_file
@@ -105,7 +105,7 @@ class Workspace:
         """Whether to draw progress bars."""
         return self.main and not self.noprogressbar and sys.stderr.isatty()
 
-    def autocast(self) -> ContextManager[Any]:
+    def autocast(self) -> AbstractContextManager[Any]:
         """Return the context in which forward passes run."""
         if self.precision == "fp32":
             return nullcontext()

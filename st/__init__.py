@@ -1,0 +1,1 @@
+"""Speech methods, one file each, and readers of speech corpora."""

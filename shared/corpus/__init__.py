@@ -1,0 +1,1 @@
+"""From rows on disk to batches: manifests, sound, fields, streams, plans, the loader."""

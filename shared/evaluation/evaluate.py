@@ -16,7 +16,8 @@ from shared.evaluation.scores import Score, score
 from shared.files import replaced_file
 from shared.generator import Hypothesis
 from shared.progress import progress_bar
-from shared.system import Search, System
+from shared.search.search import Search
+from shared.system import System
 from shared.workspace import Workspace
 
 

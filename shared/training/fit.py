@@ -7,12 +7,9 @@ step: what the progress bar shows is read every ``REPORT_EVERY`` updates.
 
 from __future__ import annotations
 
-import json
 import math
 import signal
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -99,13 +96,18 @@ class Fit(Phase):
             workers=workspace.workers,
             rank=workspace.rank,
             world=workspace.world,
+            pin_memory=device.type == "cuda",
         )
+        for line in loader.report():
+            workspace.log.info("%s: %s", workspace.phase, line)
         history = History(workspace.folder)
         progress = self._restore(workspace, objective, optimizer)
         history.cut(progress["update"])
         if workspace.compile:
             compile_layers(objective)
         model = wrap(objective, workspace, several_streams=len(self.streams) > 1)
+        if device.type == "cuda" and progress["update"] == 0:
+            self._try_largest(model, objective, loader, workspace)
         source = _batches(loader, progress)
         meter = Meter(device)
         with _stop_signal() as stop, progress_bar(enabled=workspace.show_progress) as bar:
@@ -158,8 +160,8 @@ class Fit(Phase):
                 local[name] = local[name] + count if name in local else count
         counts = add_up(local, workspace, device)
         for number, batch in enumerate(on_device, start=1):
-            if workspace.world > 1:  # gradients travel once per update, with the last batch
-                model.require_backward_grad_sync = number == len(on_device)
+            if isinstance(model, nn.parallel.DistributedDataParallel):
+                model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
             with workspace.autocast():
                 loss: Loss = model(batch)
                 # DDP averages over ranks; counts are global already, so the average has to become a sum again
@@ -171,9 +173,25 @@ class Fit(Phase):
         meter.add_norm(norm)
         optimizer.zero_grad(set_to_none=True)
 
-    def _restore(
-        self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer
-    ) -> dict[str, Any]:
+    def _try_largest(self, model: nn.Module, objective: Objective, loader: Loader, workspace: Workspace) -> None:
+        """Run the largest batches once, without an update: what does not fit into memory is known at once."""
+        state = torch.get_rng_state(), torch.cuda.get_rng_state()
+        for batch in loader.largest():
+            try:
+                with workspace.autocast():
+                    total = model(objective.prepare(batch.to(workspace.device))).total()
+                total.backward()
+            except torch.OutOfMemoryError as error:
+                shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
+                raise DataError(
+                    f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
+                    "make the budget smaller and grad_accumulation_factor larger"
+                ) from error
+        objective.zero_grad(set_to_none=True)
+        torch.set_rng_state(state[0])
+        torch.cuda.set_rng_state(state[1])
+
+    def _restore(self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
         """Load the newest checkpoint, or initialise; return the position: update, epoch, batch, finished."""
         found = list_checkpoints(workspace.folder / "checkpoints")
         if not found:
@@ -261,8 +279,8 @@ def _check_finite(row: dict[str, Any], batches: list[Batch]) -> None:
     if row["skipped"]:
         ids = [name for batch in batches for name in batch.ids]
         raise DataError(
-            f"update {row['update']}: {row['skipped']:.0f} updates since the last report had a loss or gradient that is "
-            f"not finite (they changed nothing); the newest rows are {', '.join(ids[:8])}"
+            f"update {row['update']}: {row['skipped']:.0f} updates since the last report had a loss or gradient that "
+            f"is not finite (they changed nothing); the newest rows are {', '.join(ids[:8])}"
         )
 
 

@@ -84,7 +84,7 @@ class History:
         """Return all rows, oldest first."""
         if not self.path.is_file():
             return []
-        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").split("\n") if line.endswith("}")]
 
     def cut(self, update: int) -> None:
         """Forget what came after an update (it will be done again)."""

@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import nn
 
 from shared.errors import DataError, UsageError
+from shared.system import System
 
 
 class Initialise:
@@ -28,13 +28,14 @@ class Initialise:
             raise UsageError("initialise: parts names nothing to initialise")
         self.folder, self.parts, self.allow = Path(folder), dict(parts), tuple(allow or ())
 
-    def apply(self, system: nn.Module) -> list[str]:
+    def apply(self, system: System) -> list[str]:
         """Copy, and return lines that report what was taken.
 
         Raises:
             DataError: if anything below a prefix is missing or shaped differently and not allowed to be.
 
         """
+        self._check_symbols(system)
         file = self.folder / "model.safetensors"
         try:
             tensors = load_file(file)
@@ -60,3 +61,14 @@ class Initialise:
         if problems:
             raise DataError(f"{file}: {'; '.join(problems[:3])} ({len(problems)} in all); name them in allow to go on")
         return report
+
+    def _check_symbols(self, system: System) -> None:
+        """Refuse vectors of symbols that mean something else there than here."""
+        if not any("target_embedding" in part or "projection" in part for part in self.parts):
+            return
+        other = System.from_description(self.folder)
+        here, there = system.output.tokenizer.fingerprint, other.output.tokenizer.fingerprint
+        if here != there:
+            raise DataError(
+                f"{self.folder}: was trained with another tokenizer ({there}, here {here}): its symbols cannot be used"
+            )

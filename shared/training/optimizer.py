@@ -30,9 +30,10 @@ class Adam:
         weight_decay: float = 0.0,
         multipliers: dict[str, float] | None = None,
     ) -> None:
-        self.betas = tuple(betas or (0.9, 0.98))
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+        betas = [0.9, 0.98] if betas is None else betas
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise UsageError(f"betas must be two numbers in [0, 1), not {betas}")
+        self.betas = (betas[0], betas[1])
         self.eps, self.weight_decay = eps, weight_decay
         self.multipliers = dict(multipliers or {})
 

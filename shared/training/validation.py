@@ -13,7 +13,7 @@ from shared.corpus.stream import Budget, Stream
 from shared.errors import UsageError
 from shared.evaluation.evaluate import evaluate_system
 from shared.objectives.objective import Objective
-from shared.system import Search
+from shared.search.search import Search
 from shared.training.checkpoints import Checkpoint
 from shared.workspace import Workspace
 
@@ -29,7 +29,7 @@ class Validated:
 
     def __str__(self) -> str:
         """Return the scores on one line."""
-        return ", ".join(f"{name} {value:.3f}" if name == "loss" else f"{name} {value:.1f}" for name, value in self.values.items())
+        return ", ".join(f"{name} {value:.{3 if name == 'loss' else 1}f}" for name, value in self.values.items())
 
 
 class Validation:
@@ -89,7 +89,9 @@ class Validation:
         manifests = [m.select(range(min(limit, len(m)))) if limit else m for m in manifests]
         objective.eval()
         values = {"loss": self._loss(objective, stream, manifests, workspace)}
-        for manifest in manifests if self.search is not None else []:
+        for manifest in manifests:
+            if self.search is None:
+                continue
             evaluation = evaluate_system(
                 objective.system,
                 manifest,
@@ -98,17 +100,15 @@ class Validation:
                 metrics=self.metrics,
                 workspace=workspace,
             )
-            for score in evaluation.scores:
-                values[score.name] = values.get(score.name, 0.0) + score.value / len(manifests)
+            for found in evaluation.scores:
+                values[found.name] = values.get(found.name, 0.0) + found.value / len(manifests)
             for alarm in evaluation.alarms:
                 workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
         objective.train()
         score = values[self.metric]
         return Validated(values, -score if self.metric in LOWER_IS_BETTER else score)
 
-    def _loss(
-        self, objective: Objective, stream: Stream, manifests: list[Manifest], workspace: Workspace
-    ) -> float:
+    def _loss(self, objective: Objective, stream: Stream, manifests: list[Manifest], workspace: Workspace) -> float:
         fields = {name: field.evaluating() for name, field in stream.fields.items()}
         sums: dict[str, torch.Tensor] = {}
         counts: dict[str, torch.Tensor] = {}
