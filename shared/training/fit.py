@@ -22,7 +22,7 @@ from shared.errors import DataError, UsageError
 from shared.files import replaced_folder
 from shared.objectives.objective import Loss, Objective
 from shared.progress import progress_bar
-from shared.training.checkpoints import Checkpoints, best, list_checkpoints, load_objective
+from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from shared.training.distributed import add_up, barrier, join, wrap
 from shared.training.history import History, Meter
 from shared.training.initialise import Initialise
@@ -150,10 +150,12 @@ class Fit(Phase):
         workspace: Workspace,
     ) -> None:
         """Do one update on the batches of this process."""
-        model.train()
         device = torch.device(workspace.device)
         meter.count(batches)
-        on_device = [objective.prepare(batch.to(device)) for batch in batches]
+        model.eval()
+        with torch.no_grad():
+            on_device = [objective.prepare(batch.to(device)) for batch in batches]
+        model.train()
         local: dict[str, Tensor] = {}
         for batch in on_device:
             for name, count in objective.counts(batch).items():
@@ -241,12 +243,18 @@ class Fit(Phase):
         state = torch.get_rng_state()
         row = self.validation.run(objective, self.streams[0], workspace)
         torch.set_rng_state(state)
-        history.add({"update": progress["update"], "epoch": progress["epoch"], "validation": row.values})
+        history.add(
+            {
+                "update": progress["update"],
+                "epoch": progress["epoch"],
+                "validation": row.values,
+                "score": row.score,
+            }
+        )
         workspace.log.info("%s: update %d, dev %s", workspace.phase, progress["update"], row)
         if workspace.main:
             history.plot()
-        earlier = best(list_checkpoints(workspace.folder / "checkpoints"))
-        if self.validation.patience and self.validation.out_of_patience(earlier, progress["update"], row.score):
+        if self.validation.out_of_patience([past["score"] for past in history.rows() if "validation" in past]):
             workspace.log.info("%s: no better score in %d validations", workspace.phase, self.validation.patience)
             progress["finished"] = True
         return row.score

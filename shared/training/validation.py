@@ -14,7 +14,6 @@ from shared.errors import UsageError
 from shared.evaluation.evaluate import evaluate_system
 from shared.objectives.objective import Objective
 from shared.search.search import Search
-from shared.training.checkpoints import Checkpoint
 from shared.workspace import Workspace
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter"}
@@ -76,11 +75,9 @@ class Validation:
         """Tell whether to validate after an update."""
         return update >= self.first and update % self.every == 0
 
-    def out_of_patience(self, earlier: list[Checkpoint], update: int, score: float) -> bool:
-        """Tell whether the best score (``earlier`` comes best first) lies ``patience`` validations back."""
-        if not earlier or earlier[0].score is None or score > earlier[0].score:
-            return False
-        return update - earlier[0].update >= self.patience * self.every
+    def out_of_patience(self, scores: list[float]) -> bool:
+        """Tell whether the best of all scores so far lies ``patience`` validations back."""
+        return self.patience > 0 and len(scores) - 1 - scores.index(max(scores)) >= self.patience
 
     def run(self, objective: Objective, stream: Stream, workspace: Workspace) -> Validated:
         """Compute the loss with the stream's fields, translate, score."""

@@ -1,0 +1,84 @@
+"""A tiny world for the loop: sentences that spell their numbers backwards, a character tokenizer, a small Translator."""
+
+import pytest
+import torch
+
+from shared.corpus.fields import TextField
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget, Stream
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.system import System
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.training.checkpoints import Checkpoints
+from shared.training.fit import Fit
+from shared.training.optimizer import Adam
+from shared.training.schedules import Constant
+
+
+class World:
+    def __init__(self, folder):
+        rows = []
+        for number in range(48):
+            word = f"{number * 7919 % 1000:03d}{number % 10}"
+            row = {"id": f"r{number}", "source_text": word, "target_text": word[::-1]}
+            rows.append(row | {"source_language": "en", "target_language": "de"})
+        self.manifest = Manifest.write(folder / "train.arrow", rows).path
+        model = train_sentencepiece((row["source_text"] for row in rows), folder / "t.model", kind="char", size=300)
+        self.tokenizer = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+
+    def system(self, dropout=0.0, seed=0):
+        torch.manual_seed(seed)
+        size, pad = self.tokenizer.size, self.tokenizer.pad
+
+        def embedding():
+            return TextEmbedding(
+                vocabulary=size, width=16, padding=pad, positions=SinusoidalPositions(width=16), dropout=dropout
+            )
+
+        def layer(**options):
+            return Layer(width=16, heads=2, feedforward=32, dropout=dropout, **options)
+
+        target = embedding()
+        model = Translator(
+            embeddings={"source": embedding()},
+            encoder=Encoder(layer=layer(), layers=1),
+            target_embedding=target,
+            decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+            projection=TiedProjection(embedding=target),
+        )
+        return System(
+            model=model,
+            inputs={"source": TextField(column="source_text", tokenizer=self.tokenizer)},
+            output=TextField(column="target_text", tokenizer=self.tokenizer),
+            source_languages=["en"],
+            target_languages=["de"],
+        )
+
+    def stream(self, rows=8, name="text"):
+        fields = {
+            "source": TextField(column="source_text", tokenizer=self.tokenizer),
+            "target": TextField(column="target_text", tokenizer=self.tokenizer),
+        }
+        return Stream(name=name, manifests=[str(self.manifest)], fields=fields, budget=Budget(rows=rows))
+
+    def fit(self, *, dropout=0.0, objective=None, rows=8, **options):
+        objective = objective or EncoderDecoderObjective(
+            system=self.system(dropout), parts=[CrossEntropy(smoothing=0.1)]
+        )
+        settings = {
+            "optimizer": Adam(),
+            "schedule": Constant(peak=0.005),
+            "updates": 12,
+            "checkpoints": Checkpoints(keep_last=9, keep_best=0, every=4),
+        }
+        return Fit(objective=objective, streams=[self.stream(rows)], **(settings | options))
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))
