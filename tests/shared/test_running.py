@@ -1,0 +1,133 @@
+"""Running recipes: what is finished is skipped, what changed is refused, what depends on a restarted phase is redone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shared.errors import DataError, UsageError
+from shared.recipe import Recipe
+from shared.running import RunRecipe, run_recipe
+from shared.workspace import Phase, Workspace
+
+
+class Append(Phase):
+    """Writes the sum of its number and of the files it reads."""
+
+    def __init__(self, *, number: int, reads: list[str] | None = None, fail: bool = False) -> None:
+        self.number, self.reads, self.fail = number, reads or [], fail
+
+    def run(self, workspace):
+        if self.fail:
+            raise DataError("broken: line 3: 'x'")
+        workspace.folder.mkdir(parents=True, exist_ok=True)
+        total = self.number + sum(int(Path(file).read_text()) for file in self.reads)
+        (workspace.folder / "sum.txt").write_text(str(total))
+        with open(workspace.output / "log_of_phases.txt", "a") as file:
+            file.write(workspace.phase + "\n")
+
+
+RECIPE = """\
+# A chain of sums
+output_folder: {folder}
+one: 1
+two: 2
+phases:
+    first: !new:{module}.Append
+        number: !ref <one>
+    second: !new:{module}.Append
+        number: !ref <two>
+        reads: [!ref <output_folder>/first/sum.txt]
+    apart: !new:{module}.Append
+        number: 100
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    file = tmp_path / "chain.yaml"
+    file.write_text(RECIPE.format(folder=tmp_path / "out", module=__name__))
+
+    def load(**overrides):
+        return Recipe.load(file, overrides)
+
+    return load
+
+
+def done(tmp_path, folder="out"):
+    return (tmp_path / folder / "log_of_phases.txt").read_text().split()
+
+
+def test_phases_run_in_order_and_only_once(recipe, tmp_path):
+    run_recipe(recipe())
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart"]
+    assert (tmp_path / "out" / "second" / "sum.txt").read_text() == "3"
+
+
+def test_a_changed_phase_is_refused_and_so_is_what_reads_from_it(recipe, tmp_path):
+    run_recipe(recipe())
+    with pytest.raises(UsageError, match="'first' was started with other keys.*--restart first"):
+        run_recipe(recipe(one=5))
+    run_recipe(recipe(one=5), restart=["first"])
+    assert done(tmp_path) == ["first", "second", "apart", "first", "second"]
+    assert (tmp_path / "out" / "second" / "sum.txt").read_text() == "7"
+
+
+def test_a_failed_phase_is_done_again_and_its_error_is_the_runs(recipe, tmp_path):
+    with pytest.raises(DataError, match="line 3"):
+        run_recipe(Recipe.load(tmp_path / "chain.yaml", {"phases.second.fail": True}))
+    assert json.loads((tmp_path / "out" / "state" / "second.json").read_text())["status"] == "running"
+    assert done(tmp_path) == ["first"]
+
+
+def test_a_moved_folder_is_still_done(recipe, tmp_path):
+    run_recipe(recipe())
+    (tmp_path / "out").rename(tmp_path / "moved")
+    run_recipe(recipe(output_folder=str(tmp_path / "moved")))
+    assert done(tmp_path, "moved") == ["first", "second", "apart"]
+
+
+def test_until_and_unknown_phases(recipe, tmp_path):
+    run_recipe(recipe(), until="first")
+    assert done(tmp_path) == ["first"]
+    with pytest.raises(UsageError, match="no phase 'third'"):
+        run_recipe(recipe(), restart=["third"])
+
+
+def test_two_runs_cannot_share_a_folder(recipe, tmp_path):
+    with Workspace(output=tmp_path / "out", device="cpu").locked():
+        with pytest.raises(UsageError, match="another run is at work"):
+            run_recipe(recipe())
+
+
+def test_a_folder_that_cannot_be_made_is_named(recipe, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file/inside: cannot be written"):
+        run_recipe(recipe(output_folder=str(tmp_path / "file" / "inside")))
+
+
+def test_a_recipe_can_be_a_phase_of_another(recipe, tmp_path):
+    recipe()
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(
+        "# Two recipes\n"
+        f"output_folder: {tmp_path / 'outer'}\n"
+        "phases:\n"
+        "    inner: !new:shared.running.RunRecipe\n"
+        f"        recipe: {tmp_path / 'chain.yaml'}\n"
+        "        overrides: {two: 20}\n"
+        f"    after: !new:{__name__}.Append\n"
+        "        number: 1000\n"
+        f"        reads: [{tmp_path / 'out'}/second/sum.txt]\n"
+    )
+    run_recipe(Recipe.load(outer))
+    run_recipe(Recipe.load(outer))
+    assert (tmp_path / "outer" / "after" / "sum.txt").read_text() == "1021"
+    assert done(tmp_path) == ["first", "second", "apart"]
+    assert RunRecipe(recipe=str(tmp_path / "chain.yaml")).outputs() == [tmp_path / "out"]
+
+
+def test_options_are_checked():
+    with pytest.raises(UsageError, match="precision must be one of auto, fp32, bf16, not 'fp8'"):
+        Workspace(output=Path(), precision="fp8", device="cpu")
