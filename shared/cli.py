@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 
 from shared.errors import DataError, UsageError
@@ -173,11 +172,7 @@ def main() -> None:
     # cores a training step takes ten times as long. It has to be said before torch loads OpenMP.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        code = app(standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
+        app()
     except UsageError as error:
         _complain(error, 2)
     except DataError as error:
@@ -185,9 +180,6 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
-    except (KeyboardInterrupt, click.Abort):
-        print("dragoman: stopped", file=sys.stderr)
-        sys.exit(1)
 
 
 def _complain(error: Exception, code: int) -> None:

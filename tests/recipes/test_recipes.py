@@ -1,0 +1,115 @@
+"""Every recipe: built at full size without memory, and run for two updates on a miniature of its corpus."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from shared.described import Described
+from shared.recipe import Recipe
+from shared.running import run_recipe
+from shared.system import System
+from shared.tokenizer import Symbols
+
+ROOT = Path(__file__).parents[2]
+NAMES = [name for name, _ in Recipe.list()]
+PAIRS = {"covost2": ("fr", "en")}
+TINY = {
+    "width": 16,
+    "heads": 2,
+    "feedforward": 32,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "pieces": 400,
+    "validate_rows": 2,
+    "beam": 2,
+    "search.maximum_length_extra": 10,
+    "quick_search.maximum_length_extra": 10,
+}
+
+#: Trainable parameters in millions at full size, with the recipe's own vocabulary; published ones in the comments.
+PARAMETERS = {
+    "almanac/asr": 2.9,
+    "almanac/mt": 1.9,
+    "almanac/st": 2.9,
+    "almanac/st_from_asr_mt": 2.9,
+    "covost2/asr": 27.5,
+    "covost2/st": 27.5,
+    "mustc/asr": 29.5,
+    "mustc/mt": 21.47,
+    "mustc/st": 31.1,  # fairseq prints 31 M for s2t_transformer_s
+    "own/asr": 29.5,
+    "own/mt": 52.4,
+    "own/st": 31.1,
+    "text/mt": 76.92,  # 44.1 M of a base model's layers and two tables of 32,010 x 512
+}
+
+
+class Vocabulary(Symbols, Described):
+    """A tokenizer of a given size, without a model file."""
+
+    def __init__(self, *, pieces: int, tags: list[str]) -> None:
+        self._lay_out(pieces, tags)
+        self.fingerprint = str(pieces)
+
+    def encode(self, text):
+        return [0] * len(text)
+
+    def lengths(self, texts):
+        return [len(text) for text in texts]
+
+    def decode(self, ids):
+        return "x" * len(ids)
+
+    def symbol(self, id):
+        return "x"
+
+
+def load(name, folder, data, **overrides):
+    corpus = name.split("/")[0]
+    source, target = PAIRS.get(corpus, ("en", "de"))
+    overrides |= {"data_folder": str(data), "manifest_folder": str(folder / "manifests")}
+    overrides |= {"results_folder": str(folder / "results"), "source_language": source, "target_language": target}
+    return Recipe.load(name, overrides)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_full_size(name, tmp_path):
+    recipe = load(name, tmp_path, tmp_path)
+    vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr]}}"
+    recipe = load(name, tmp_path, tmp_path, tokenizer=vocabulary)
+    with torch.device("meta"):
+        fit = recipe.build("fit")
+    objective = fit.objective
+    assert {parameter.device.type for parameter in objective.parameters()} == {"meta"}
+    count = sum(parameter.numel() for parameter in objective.parameters())
+    assert count / 1e6 == pytest.approx(PARAMETERS[name], abs=0.06)
+
+
+def test_the_table_of_parameters_names_every_recipe():
+    assert sorted(PARAMETERS) == sorted(NAMES)
+
+
+def small(name):
+    overrides = dict(TINY)
+    if not name.endswith("/mt"):
+        overrides |= {"channels": 16}
+    if name.startswith("almanac"):
+        overrides |= {"utterances": 24}
+        overrides |= {f"corpus.sizes.{split}": 4 for split in ("dev", "tst-COMMON", "tst-HE")}
+    return overrides
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[] if n == "own/st" else [pytest.mark.recipes]) for n in NAMES]
+)
+def test_two_updates(name, miniature, tmp_path):
+    overrides = small(name) | {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
+    recipe = load(name, tmp_path, miniature[name.split("/")[0]], **overrides)
+    workspace = run_recipe(recipe, command="a test")
+    rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
+    assert {row["metric"] for row in rows} == set(recipe.value("metrics"))
+    assert all(row["signature"] and row["lines"] == 2 for row in rows)
+    system = System.load(workspace.output / "average" / "model")
+    assert system.output_name == recipe.value("output_name")

@@ -1,0 +1,138 @@
+"""The command, from the outside: a corpus of one's own to a scored translation, and wrong usage."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
+WORTE = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
+TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layers 1 --pieces 300 --dropout 0.0".split()
+
+
+def dragoman(*arguments, text=None, cwd=None):
+    return subprocess.run(
+        [sys.executable, "-m", "shared.cli", *map(str, arguments)],
+        input=text,
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A tiny translator of two number words, trained by the command on tables."""
+    folder = tmp_path_factory.mktemp("own")
+    pairs = [(f"{WORDS[i]} {WORDS[j]}", f"{WORTE[j]} {WORTE[i]}") for i in range(8) for j in range(8)]
+    for split, some in (("train", pairs), ("dev", pairs[::9]), ("test", pairs[::7])):
+        rows = [f"{split}{n}\t{source}\t{target}" for n, (source, target) in enumerate(some)]
+        (folder / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *rows]) + "\n")
+    common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
+    common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
+    common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
+    result = dragoman("run", "own/mt", *common)
+    assert result.returncode == 0, result.stderr
+    return folder, folder / "results" / "mt" / "1"
+
+
+def test_help_is_quick_and_needs_nothing_heavy():
+    code = "import sys; sys.argv = ['dragoman', '--help']\nimport shared.cli\ntry: shared.cli.main()\nfinally: "
+    code += "assert not {'torch', 'numpy', 'pyarrow', 'sentencepiece'} & set(sys.modules), 'heavy import'"
+    started = time.monotonic()
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - started < 20
+    for name in ("prepare", "run", "translate", "evaluate", "score", "recipes", "demo"):
+        assert name in result.stdout
+
+
+def test_a_run_leaves_a_model_scores_and_a_curve(run):
+    _, output = run
+    rows = {row["metric"]: row for row in map(json.loads, (output / "results.jsonl").read_text().splitlines())}
+    assert rows["chrf"]["value"] > 95 and rows["bleu"]["lines"] == 10 and "tok:13a" in rows["bleu"]["signature"]
+    assert rows["bleu"]["recipe"] == "own/mt" and rows["bleu"]["averaging"] == "best 2"
+    assert (output / "fit" / "training.png").stat().st_size > 5000
+    assert {p.name for p in (output / "average" / "model").iterdir()} == {
+        "averaged.json",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.model",
+    }
+
+
+def test_translate_keeps_blank_lines_and_order(run, tmp_path):
+    _, output = run
+    model = output / "average" / "model"
+    result = dragoman("translate", model, text="one two\n\n   \neight three\n")
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == "zwei eins\n\n\ndrei acht\n"
+    (tmp_path / "a.txt").write_text("six six\n")
+    (tmp_path / "b.txt").write_text("one eight")
+    result = dragoman("translate", model, tmp_path / "b.txt", tmp_path / "a.txt", "--n-best", 2, "--beam", 2)
+    lines = [line.split("\t") for line in result.stdout.splitlines()]
+    assert [line[1] for line in lines][::2] == ["acht eins", "sechs sechs"]
+    assert float(lines[0][0]) >= float(lines[1][0])
+
+
+def test_python_says_the_same(run):
+    from shared.system import System
+
+    system = System.load(run[1] / "average" / "model")
+    assert system.translate("four five") == "fünf vier"
+    assert system.translate(["four five", ""])[1][0].texts == {"translation": ""}
+
+
+def test_evaluate_and_score_agree_with_the_run(run, tmp_path):
+    folder, output = run
+    manifest = folder / "manifests" / "test.arrow"
+    result = dragoman("evaluate", output / "average" / "model", manifest, "--metrics", "chrf", "--out", tmp_path)
+    assert result.returncode == 0, result.stderr
+    row = json.loads((tmp_path / "results.jsonl").read_text())
+    wanted = [json.loads(line) for line in (output / "results.jsonl").read_text().splitlines()]
+    assert row["value"] == next(w["value"] for w in wanted if w["metric"] == "chrf")
+    table = next(output.glob("evaluate/*.tsv")).read_text().splitlines()[1:]
+    for name, column in (("hyp", 1), ("ref", 2)):
+        (tmp_path / name).write_text("".join(line.split("\t")[column] + "\n" for line in table))
+    result = dragoman("score", tmp_path / "hyp", tmp_path / "ref", "--language", "de", "--metrics", "chrf")
+    assert result.stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
+
+
+def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
+    folder, output = run
+    before = (output / "log.txt").read_text()
+    common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
+    common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
+    common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
+    assert dragoman("run", "own/mt", *common).returncode == 0
+    assert "starting" not in (output / "log.txt").read_text()[len(before) :]
+    changed = dragoman("run", "own/mt", *common, "--smoothing", "0.2")
+    assert changed.returncode == 2
+    assert changed.stderr.strip().splitlines()[-1].startswith("dragoman: error:") and "--restart fit" in changed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run", "almanac/sst"], 2, "almanac/st"),
+        (["run", "almanac/st", "--widht", "3"], 2, "width"),
+        (["run", "almanac/st", "--width", "wide"], 2, "width"),
+        (["run", "mustc/st"], 2, "data_folder"),
+        (["prepare", "mustk", "--root", "x"], 2, "mustc"),
+        (["prepare", "mustc", "--root", "missing", "--out", "m"], 1, "missing"),
+        (["prepare", "mustc", "--root", "x", "--out", "m", "--target-langage", "de"], 2, "--target-language"),
+        (["translate", "missing"], 1, "not a model folder"),
+        (["evaluate", "missing", "x.arrow"], 1, "missing"),
+        (["score", "missing", "missing", "--language", "de"], 1, "missing"),
+        (["translate"], 2, "Missing argument"),
+        (["fly"], 2, "fly"),
+    ],
+)
+def test_mistakes_are_one_line_and_an_exit_code(arguments, code, message, tmp_path):
+    result = dragoman(*arguments, cwd=tmp_path)
+    assert result.returncode == code, result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
