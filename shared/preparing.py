@@ -64,11 +64,11 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
             known = ", ".join("--" + name.replace("_", "-") for name in parameters if name not in ("root", "workers"))
             raise UsageError(f"--{key.replace('_', '-')} is not an option of {kind.__name__}, which has {known}")
         annotation = str(parameters[key].annotation)
-        if "dict[" in annotation:
+        if "Mapping[" in annotation:
             options[key] = dict(_pair(item, key) for item in text.split(","))
-        elif "list[list" in annotation:
+        elif "Sequence[Sequence" in annotation:
             options[key] = [item.split("-") for item in text.split(",")]
-        elif "list[" in annotation or (key.endswith("_language") and "," in text):
+        elif "list[" in annotation or "Sequence[" in annotation or (key.endswith("_language") and "," in text):
             options[key] = text.split(",")
         elif annotation.startswith("int"):
             options[key] = _whole(text, key)

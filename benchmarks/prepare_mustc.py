@@ -1,0 +1,98 @@
+"""How long MuST-C takes to prepare: a corpus of its size (250,000 segments in 2,500 talks), with silent recordings.
+
+    python benchmarks/prepare_mustc.py [--segments 250000]
+
+Prints CPU seconds and peak memory of reading the yaml and of the whole of ``prepare``. The recordings are sparse files:
+a header and a hole, so that the disk holds nothing of them; only headers are read anyway. The floor is one pass over
+about 60 MB of text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import struct
+import tempfile
+import time
+from pathlib import Path
+
+from shared.corpus.prepare import prepare
+from st.corpora.mustc import MustC
+
+PER_TALK = 100
+
+
+def write(root: Path, segments: int) -> None:
+    """Write the layout of MuST-C v1."""
+    place = root / "en-de" / "data" / "train"
+    (place / "wav").mkdir(parents=True)
+    (place / "txt").mkdir()
+    draw = random.Random(1)
+    with (
+        open(place / "txt" / "train.yaml", "w") as yaml,
+        open(place / "txt" / "train.en", "w") as english,
+        open(place / "txt" / "train.de", "w") as german,
+    ):
+        for talk in range(segments // PER_TALK):
+            offset = 10.0
+            for _ in range(PER_TALK):
+                duration = draw.uniform(1, 12)
+                yaml.write(
+                    f"- {{duration: {duration:.6f}, offset: {offset:.6f}, rW: 12, uW: 0, "
+                    f"speaker_id: spk.{talk}, wav: ted_{talk}.wav}}\n"
+                )
+                english.write(" ".join(["and so we went"] * draw.randrange(1, 9)) + ".\n")
+                german.write(" ".join(["und so gingen wir"] * draw.randrange(1, 9)) + ".\n")
+                offset += duration + 0.3
+            silence(place / "wav" / f"ted_{talk}.wav", round((offset + 5) * 16000))
+
+
+def silence(path: Path, samples: int) -> None:
+    """Write a 16 kHz mono wav whose samples are a hole in the file."""
+    size = 2 * samples
+    with open(path, "wb") as file:
+        file.write(
+            b"RIFF"
+            + struct.pack("<I", 36 + size)
+            + b"WAVEfmt "
+            + struct.pack("<IHHIIHH", 16, 1, 1, 16000, 32000, 2, 16)
+        )
+        file.write(b"data" + struct.pack("<I", size))
+        file.truncate(44 + size)
+
+
+def cpu() -> float:
+    """Return the CPU seconds of this process and its finished children."""
+    return sum(
+        use.ru_utime + use.ru_stime for use in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def main() -> None:
+    """Measure and print JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--segments", type=int, default=250_000)
+    segments = parser.parse_args().segments // PER_TALK * PER_TALK
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        write(root / "corpus", segments)
+        corpus = MustC(root=str(root / "corpus"), splits=["train"])
+        before = cpu()
+        count = sum(1 for _ in corpus.rows("train"))
+        reading = cpu() - before
+        before, clock = cpu(), time.monotonic()
+        prepare(corpus, root / "manifests")
+        result = {
+            "segments": count,
+            "reading_cpu_seconds": round(reading, 1),
+            "prepare_cpu_seconds": round(cpu() - before, 1),
+            "prepare_seconds": round(time.monotonic() - clock, 1),
+            "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
