@@ -196,11 +196,13 @@ def test_what_pyproject_names_exists():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for target in [*project["scripts"].values(), *project["entry-points"]["dragoman.corpora"].values()]:
         module, _, name = target.partition(":")
-        path = ROOT / (module.replace(".", "/") + ".py")
+        place = ROOT / module.replace(".", "/")
+        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
         assert path.is_file(), target
-        assert name in {node.name for node in tree(path).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}, (
-            target
-        )
+        body = tree(path).body
+        names = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        names |= {alias.name for node in body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert name in names, target
 
 
 def test_pins_cover_the_dependencies():

@@ -101,9 +101,7 @@ def small(name):
     return overrides
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[] if n == "own/st" else [pytest.mark.recipes]) for n in NAMES]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "own/st" else [pytest.mark.recipes]) for n in NAMES])
 def test_two_updates(name, miniature, tmp_path):
     overrides = small(name) | {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
     recipe = load(name, tmp_path, miniature[name.split("/")[0]], **overrides)
