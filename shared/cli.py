@@ -147,11 +147,14 @@ def recipes() -> None:
 def results(
     runs: Annotated[list[Path], typer.Argument(help="output folders of runs")],
     into: Annotated[Path, typer.Option(help="folder whose results.jsonl and RESULTS.md are brought up to date")],
+    summary: Annotated[Path | None, typer.Option(help="a text whose <!-- results --> gets the headline scores")] = None,
 ) -> None:
     """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
-    from shared.evaluation.results import collect
+    from shared.evaluation.results import collect, summarise
 
     collect(runs, into)
+    if summary is not None:
+        summarise(into / "results.jsonl", summary)
 
 
 @app.command()

@@ -133,6 +133,34 @@ def collect(runs: Sequence[Path], into: Path) -> Path:
     return table
 
 
+def summarise(path: Path, file: Path) -> None:
+    """Put a table of the headline scores (BLEU, WER) between the marks ``<!-- results -->`` of a text file.
+
+    Raises:
+        DataError: if the file lacks the marks.
+
+    """
+    opening, closing = "<!-- results -->", "<!-- /results -->"
+    before, mark, rest = file.read_text(encoding="utf-8").partition(opening)
+    _, end, after = rest.partition(closing)
+    if not (mark and end):
+        raise DataError(f"{file}: has no {opening} ... {closing}")
+    found = [row for row in read(path) if row["metric"] in ("bleu", "wer")]
+    splits = list(dict.fromkeys(row["split"] for row in found))
+    table: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in found:
+        cells = table.setdefault((row["recipe"], row["metric"]), {})
+        cells |= {row["split"]: f"{row['value']:.1f}", "minutes": f"{row.get('minutes', 0):.0f}"}
+        cells |= {"hardware": row.get("hardware", "")}
+    lines = ["| recipe | score | " + " | ".join(splits) + " | minutes | hardware |"]
+    lines.append("|---|---|" + "---:|" * (len(splits) + 1) + "---|")
+    for (recipe, metric), cells in sorted(table.items()):
+        values = " | ".join(cells.get(name, "") for name in [*splits, "minutes", "hardware"])
+        lines.append(f"| {recipe} | {metric.upper()} | {values} |")
+    with replaced_file(file) as temporary:
+        temporary.write_text(before + opening + "\n" + "\n".join(lines) + "\n" + closing + after, encoding="utf-8")
+
+
 def render(path: Path) -> str:
     """Return RESULTS.md: a table per group of recipes (the folder they stand in), the last measurement of each kind."""
     latest = {tuple(json.dumps(row.get(name), sort_keys=True) for name in IDENTITY): row for row in read(path)}

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from shared.errors import DataError
-from shared.evaluation.results import collect, commit, hardware, read, record, render
+from shared.evaluation.results import collect, commit, hardware, read, record, render, summarise
 
 ROW = {
     "recipe": "almanac/st",
@@ -120,3 +120,39 @@ def test_commit_is_of_the_code_and_says_if_it_was_changed(tmp_path):
 
 def test_hardware_counts_cores():
     assert hardware("cpu").split(" x ")[0].isdigit() and hardware("cpu").split(" x ")[1]
+
+
+def test_the_headlines_of_a_text_are_replaced(tmp_path):
+    rows = [
+        {
+            "recipe": "a/st",
+            "split": "x",
+            "metric": "bleu",
+            "value": 12.34,
+            "signature": "s",
+            "lines": 2,
+            "minutes": 3.2,
+        },
+        {"recipe": "a/st", "split": "y", "metric": "bleu", "value": 5.0, "signature": "s", "lines": 2, "minutes": 3.2},
+        {"recipe": "a/st", "split": "x", "metric": "ter", "value": 50.0, "signature": "s", "lines": 2},
+        {"recipe": "a/asr", "split": "x", "metric": "wer", "value": 7.0, "signature": "s", "lines": 2, "minutes": 1.0},
+        {"recipe": "a/st", "split": "x", "metric": "bleu", "value": 13.0, "signature": "s", "lines": 2, "minutes": 4.0},
+    ]
+    for row in rows:
+        record(tmp_path / "results.jsonl", row)
+    text = tmp_path / "README.md"
+    text.write_text("before\n<!-- results -->\nold\n<!-- /results -->\nafter\n")
+    summarise(tmp_path / "results.jsonl", text)
+    assert text.read_text().splitlines() == [
+        "before",
+        "<!-- results -->",
+        "| recipe | score | x | y | minutes | hardware |",
+        "|---|---|---:|---:|---:|---|",
+        "| a/asr | WER | 7.0 |  | 1 |  |",
+        "| a/st | BLEU | 13.0 | 5.0 | 4 |  |",
+        "<!-- /results -->",
+        "after",
+    ]
+    text.write_text("nothing")
+    with pytest.raises(DataError, match="README.md"):
+        summarise(tmp_path / "results.jsonl", text)
