@@ -1,0 +1,208 @@
+"""Dividing a long recording at its pauses, so that a model trained on segments can be given a file of any length.
+
+Nothing is learned and nothing is left out: the segments follow one another from the first sample to the last. Where to
+cut is found by dynamic programming over the levels of short windows (the same file gives the same segments everywhere),
+in time and memory that grow with the length of the file, of which one block is held at a time.
+
+A cut costs the level of the sound around it, in decibels above the quietest place of the file, and ``PER_CUT`` besides;
+the segments are those whose cuts cost least in all. So cuts are few, and each lies in as quiet a place as its
+neighbours allow.
+
+Legend: N samples, F frames of about 10 ms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from shared.corpus.audio import SAMPLE_RATE, probe, samples
+from shared.errors import DataError, UsageError
+
+#: Seconds between the places where a cut may be.
+FRAME = 0.01
+
+#: Seconds around a cut whose level is what the cut costs.
+WINDOW = 0.1
+
+#: Seconds of a wider window (of Hann's shape), and the share of its level in the cost: among equally quiet places, the
+#: middle of the longest pause is the best, because sentences end there.
+SURROUNDINGS, SURROUNDINGS_SHARE = 1.0, 0.1
+
+#: Decibels that a cut costs in the quietest place; one more cut has to make the others quieter by as much.
+PER_CUT = 3.0
+
+#: No segment is shorter than this share of the longest allowed: a model knows little to do with scraps.
+SHORTEST_SHARE = 0.1
+
+#: Mean square of what counts as silence: -100 dB, below the noise of 16-bit samples.
+_SILENCE = 1e-10
+
+_BLOCK_FRAMES = 3000
+
+Segment = tuple[float, float]
+
+
+def segments(waveform: np.ndarray, *, maximum: float = 20.0, rate: int = SAMPLE_RATE) -> list[Segment]:
+    """Divide a waveform at its quietest pauses.
+
+    Args:
+        waveform: (N,) in [-1, 1].
+        maximum: seconds of the longest segment, at least 1; infinity for no limit.
+        rate: samples per second.
+
+    Returns:
+        (start, duration) of each segment in seconds, in order: each start is the end of the one before, none lasts
+        longer than ``maximum``, and none of several is shorter than a tenth of it. A waveform that is not longer than
+        ``maximum`` is one segment.
+
+    Raises:
+        UsageError: if ``maximum`` is out of its range.
+        DataError: if a sample is not a number.
+
+    """
+    _check_maximum(maximum)
+    if len(waveform) <= maximum * rate:
+        return [(0.0, len(waveform) / rate)]
+    size = samples(FRAME, rate)
+    blocks = (waveform[at : at + size * _BLOCK_FRAMES] for at in range(0, len(waveform), size * _BLOCK_FRAMES))
+    return _divide(_energies(blocks, size, "the waveform"), len(waveform), size, maximum, rate)
+
+
+def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
+    """Divide a sound file at its quietest pauses, block by block; see :func:`segments`.
+
+    Args:
+        path: a file that libsndfile reads; the mean of its channels counts.
+        maximum: seconds of the longest segment, at least 1; infinity for no limit.
+
+    Raises:
+        UsageError: if ``maximum`` is out of its range.
+        DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
+
+    """
+    import soundfile
+
+    _check_maximum(maximum)
+    length = probe(path)
+    if length <= maximum:
+        return [(0.0, length)]
+    try:
+        with soundfile.SoundFile(str(path)) as sound:
+            rate = sound.samplerate
+            size = samples(FRAME, rate)
+            blocks = (block.mean(axis=1) for block in _blocks(sound, size * _BLOCK_FRAMES))
+            energies = _energies(blocks, size, str(path))
+    except soundfile.LibsndfileError as error:
+        raise DataError(f"{path}: cannot be read to its end ({error.error_string})") from error
+    return _divide(energies, samples(length, rate), size, maximum, rate)
+
+
+def _check_maximum(maximum: float) -> None:
+    if not maximum >= 1:
+        raise UsageError(f"the longest segment must be at least 1 second, not {maximum}")
+
+
+def _blocks(sound: object, count: int) -> Iterator[np.ndarray]:
+    while len(block := sound.read(count, dtype="float32", always_2d=True)):  # type: ignore[attr-defined]
+        yield block
+
+
+def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
+    """Return the mean square of each frame, (F,) float64; the last frame may be shorter.
+
+    Blocks but the last hold a whole number of frames, so that where a block ends makes no difference.
+    """
+    found = []
+    for number, block in enumerate(blocks):
+        squares = np.square(block, dtype=np.float64)
+        whole = len(squares) // size * size
+        frames = [squares[:whole].reshape(-1, size).mean(axis=1)]
+        if whole < len(squares):
+            frames.append(squares[whole:].mean(keepdims=True))
+        energies = np.concatenate(frames)
+        if not np.isfinite(energies).all():
+            at = (number * _BLOCK_FRAMES + int(np.flatnonzero(~np.isfinite(energies))[0])) * FRAME
+            raise DataError(f"{name}: not a number among the samples at about {at:.2f} s")
+        found.append(energies)
+    return np.concatenate(found)
+
+
+def _divide(energies: np.ndarray, total: int, size: int, maximum: float, rate: int) -> list[Segment]:
+    longest = math.floor(maximum * rate / size)
+    while longest * size / rate > maximum:  # a rounding in the line above
+        longest -= 1
+    cuts = best_cuts(cut_costs(energies), longest=longest, shortest=math.ceil(longest * SHORTEST_SHARE))
+    bounds = [0, *(cut * size for cut in cuts), total]
+    return [(a / rate, (b - a) / rate) for a, b in zip(bounds, bounds[1:], strict=False)]
+
+
+def cut_costs(energies: np.ndarray) -> np.ndarray:
+    """Return what a cut before each frame costs, (F,) in decibels; at least ``PER_CUT``.
+
+    Args:
+        energies: (F,) mean squares of frames.
+
+    """
+    near = _levels(energies, np.ones(_frames(WINDOW)))
+    count = _frames(SURROUNDINGS)
+    around = _levels(energies, np.square(np.sin(np.pi * (np.arange(count) + 0.5) / count)))
+    levels = near + SURROUNDINGS_SHARE * around
+    # Rounded, so that the last bits of a sum, which differ between processors, decide nothing.
+    return np.round(levels - levels.min() + PER_CUT, 2)
+
+
+def _frames(seconds: float) -> int:
+    return 2 * round(seconds / FRAME / 2)
+
+
+def _levels(energies: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the level of a window around the start of each frame, (F,) in decibels; it is cut at the file's ends.
+
+    Each window is summed by itself: differences of running sums would lose a pause behind a loud passage.
+    """
+    around = (len(weights) // 2, len(weights) // 2 - 1)
+    sums, totals = (np.convolve(np.pad(x, around), weights, "valid") for x in (energies, np.ones_like(energies)))
+    return 10 * np.log10(np.maximum(sums / totals, _SILENCE))
+
+
+def best_cuts(costs: np.ndarray, *, longest: int, shortest: int) -> list[int]:
+    """Return the cheapest cuts that leave no segment longer or shorter than allowed, by a sliding-window minimum.
+
+    Args:
+        costs: (F,) what a cut before each frame costs.
+        longest: frames of the longest segment; F must be above it.
+        shortest: frames of the shortest segment, at most a third of ``longest``, so that there is always a way.
+
+    Returns:
+        The frames before which to cut, rising; of equally cheap ways, the one whose last segments are longest.
+
+    """
+    count = len(costs)
+    prices = [*costs.tolist(), 0.0]  # what the file's end costs: nothing
+    prices[0] = 0.0
+    best = [math.inf] * (count + 1)
+    best[0] = 0.0
+    before = [0] * (count + 1)
+    window: deque[int] = deque()  # possible predecessors, the cheapest first, rising in cost and place
+    for place in range(shortest, count + 1):
+        new = place - shortest
+        if best[new] < math.inf:
+            while window and best[window[-1]] > best[new]:
+                window.pop()
+            window.append(new)
+        while window and window[0] < place - longest:
+            window.popleft()
+        if window:
+            before[place] = window[0]
+            best[place] = best[window[0]] + prices[place]
+    cuts = []
+    place = before[count]
+    while place:
+        cuts.append(place)
+        place = before[place]
+    return cuts[::-1]
