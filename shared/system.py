@@ -9,7 +9,9 @@ Legend: B batch, P prefix.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,10 +21,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from shared import languages
 from shared.batch import Batch
-from shared.corpus.audio import probe
 from shared.corpus.fields import Field, TextField
 from shared.corpus.loader import collate
+from shared.corpus.pauses import file_segments
 from shared.described import Described, build, describe
 from shared.errors import DataError, UsageError
 from shared.files import replaced_folder
@@ -31,6 +34,7 @@ from shared.padded import Padded
 from shared.search.search import Search
 
 FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3"}
 
 
@@ -44,6 +48,10 @@ class System(Described, nn.Module):
         output_name: "translation" or "transcript": the key of the output in ``Hypothesis.texts``.
         source_languages: the language codes that the system was trained to read.
         target_languages: the language codes that it was trained to write.
+
+    Raises:
+        DataError: for an unknown language code.
+        UsageError: if there is no input field or no language.
 
     """
 
@@ -63,6 +71,8 @@ class System(Described, nn.Module):
         for side, codes in (("source_languages", source_languages), ("target_languages", target_languages)):
             if not codes or isinstance(codes, str):
                 raise UsageError(f"{side} must be a list of language codes, not {codes!r}")
+            for code in codes:
+                languages.check(code)
         self.model = model
         self.inputs = {name: field.evaluating() for name, field in inputs.items()}
         self.output = output.evaluating()
@@ -77,9 +87,9 @@ class System(Described, nn.Module):
 
     # -- translating ------------------------------------------------------------------------------------------------
 
-    def prefix(self, languages: Sequence[str]) -> Padded:
-        """Return the forced start of the output, (B, P), for rows in these target languages."""
-        rows = [torch.tensor(self.output.prefix_ids(language), dtype=torch.int64) for language in languages]
+    def prefix(self, codes: Sequence[str]) -> Padded:
+        """Return the forced start of the output, (B, P), for rows with output in these languages."""
+        rows = [torch.tensor(self.output.prefix_ids(code), dtype=torch.int64) for code in codes]
         return Padded.from_sequences(rows, padding=self.output.tokenizer.pad).to(self.device)
 
     def translate_batch(self, batch: Batch, search: Search) -> list[list[Hypothesis]]:
@@ -106,48 +116,78 @@ class System(Described, nn.Module):
         target_language: str | None = None,
         search: Search | None = None,
         batch_size: int = 16,
+        maximum_seconds: float = 20.0,
     ) -> Any:
         """Translate text, or sound files if the system reads speech.
+
+        A sound file longer than ``maximum_seconds`` is divided at its quietest pauses (see shared/corpus/pauses.py),
+        its segments are translated, and their texts are put together again.
 
         Args:
             inputs: one sentence or sound file, or a list of them. Blank sentences give empty output.
             source_language: needed if the system was trained on several.
             target_language: likewise.
             search: beam search with its defaults if not given.
-            batch_size: how many inputs are translated at a time; it does not change the output.
+            batch_size: how many sentences or segments are translated at a time; it does not change the output.
+            maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
+                system was trained on is a good choice.
 
         Returns:
-            A list with the n-best :class:`Hypothesis` list of each input; for a single input, the best text.
+            A list with the n-best :class:`Hypothesis` list of each input; for a single input, the best text. A divided
+            file has one hypothesis: the best ones of its segments in order, with the mean of their scores.
 
         Raises:
-            DataError: if a file cannot be read.
-            UsageError: if a language is unknown to the system or has to be named.
+            DataError: if a file cannot be read, or text is not valid Unicode; naming it.
+            UsageError: if a language is unknown to the system or has to be named, an input is not what the system
+                reads, or a number is out of its range.
 
         """
         from shared.search.beam import BeamSearch
 
+        if batch_size < 1:
+            raise UsageError(f"batch_size must be at least 1, not {batch_size}")
         single = isinstance(inputs, str | Path)
         items: list[str | Path] = [inputs] if isinstance(inputs, str | Path) else list(inputs)
-        source = self._language("source", source_language, self.source_languages)
-        target = self._language("target", target_language, self.target_languages)
-        rows = [self._row(item, number, source, target) for number, item in enumerate(items)]
-        results: list[list[Hypothesis]] = [
-            [Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})] for _ in items
+        common = {
+            "source_language": self._language("source", source_language, self.source_languages),
+            "target_language": self._language("target", target_language, self.target_languages),
+        }
+        rows: list[dict[str, Any]] = []
+        owned: list[range] = []  # the rows of each input
+        for item in items:
+            parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
+            owned.append(range(len(rows), len(rows) + len(parts)))
+            rows += [part | common for part in parts]
+        found = self._translate_rows(rows, search or BeamSearch(), batch_size)
+        results = [
+            found[own[0]] if len(own) == 1 else [self._joined([found[i][0] for i in own], common)] for own in owned
         ]
-        todo = [i for i, row in enumerate(rows) if row["audio"] or row["source_text"].strip()]
-        lengths = {i: next(iter(self.inputs.values())).length(rows[i]) for i in todo}
+        return results[0][0].texts[self.output_name] if single else results
+
+    def _translate_rows(self, rows: list[dict[str, Any]], search: Search, batch_size: int) -> list[list[Hypothesis]]:
+        results = [[Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})] for _ in rows]
+        field = next(iter(self.inputs.values()))
+        lengths = [field.length(row) for row in rows]
+        # A row without content is not shown to the model, which would make something up.
+        todo = [i for i, length in enumerate(lengths) if length > field.overhead]
         todo.sort(key=lambda i: lengths[i])
-        was_training = self.training
-        self.eval()
-        try:
+        with evaluating(self):
             for start in range(0, len(todo), batch_size):
                 part = todo[start : start + batch_size]
                 batch = collate([rows[i] for i in part], self.inputs, np.random.default_rng(0)).to(self.device)
-                for i, hypotheses in zip(part, self.translate_batch(batch, search or BeamSearch()), strict=True):
+                for i, hypotheses in zip(part, self.translate_batch(batch, search), strict=True):
                     results[i] = hypotheses
-        finally:
-            self.train(was_training)
-        return results[0][0].texts[self.output_name] if single else results
+        return results
+
+    def _joined(self, parts: list[Hypothesis], codes: dict[str, str]) -> Hypothesis:
+        """Put the hypotheses of a file's segments together, with spaces where the language has them."""
+        texts = {}
+        for name in parts[0].texts:
+            side = self.output.side if name == self.output_name else "source" if name == "transcript" else "target"
+            space = " " if languages.spaced(codes[f"{side}_language"]) else ""
+            texts[name] = space.join(text for part in parts if (text := part.texts[name].strip()))
+        tokens = [token for part in parts for token in part.tokens]
+        return Hypothesis(tokens, sum(part.score for part in parts) / len(parts), texts)
 
     def _language(self, side: str, given: str | None, known: list[str]) -> str:
         if given is None:
@@ -158,37 +198,56 @@ class System(Described, nn.Module):
             raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}")
         return given
 
-    def _row(self, item: str | Path, number: int, source: str, target: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"id": str(number), "audio": None, "source_text": None}
-        row |= {"source_language": source, "target_language": target, "start": 0.0, "duration": None}
-        if "speech" in self.inputs:
-            path = Path(item)
-            if not path.is_file():
-                raise DataError(f"{path}: no such sound file")
-            row |= {"id": str(path), "audio": str(path), "duration": probe(path)}
-        else:
-            row["source_text"] = str(item)
-        return row
+    def _text_row(self, item: str | Path) -> dict[str, Any]:
+        if not isinstance(item, str):
+            raise UsageError(f"this system reads text: give sentences, not the {type(item).__name__} {str(item)!r}")
+        if item.lower().endswith(tuple(AUDIO_SUFFIXES)) and os.path.isfile(item):
+            raise UsageError(f"this system reads text, and {item!r} is a sound file")
+        return {"id": shortened(item), "audio": None, "source_text": item if item.strip() else ""}
+
+    def _sound_rows(self, item: str | Path, maximum: float) -> list[dict[str, Any]]:
+        if not isinstance(item, str | Path):
+            raise UsageError(f"this system reads speech: give sound files, not the {type(item).__name__} {item!r}")
+        if not os.path.isfile(item):
+            kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
+            raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")
+        parts = file_segments(item, maximum=maximum)
+        row = {"id": str(item), "audio": str(item), "source_text": None}
+        return [row | {"start": start, "duration": duration} for start, duration in parts]
 
     # -- the folder -------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write the model folder; an existing one is replaced only when the new one is complete."""
-        with replaced_folder(Path(folder)) as temporary:
-            self.save_description(temporary)
-            save_file(contiguous(self.state_dict()), temporary / "model.safetensors")
+        """Write the model folder; an existing one is replaced only when the new one is complete.
+
+        Raises:
+            DataError: if the place holds something else than a model folder, which is left alone, or it cannot be
+                written, or a tokenizer file of the system is gone.
+
+        """
+        folder = Path(folder)
+        if folder.exists() and not (folder / CONFIG).is_file() and not (folder.is_dir() and is_empty(folder)):
+            raise DataError(f"{folder}: holds something else than a model, which would be lost: give another place")
+        try:
+            with replaced_folder(folder) as temporary:
+                self.save_description(temporary)
+                save_file(contiguous(self.state_dict()), temporary / WEIGHTS)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{folder}: the model could not be written ({error})") from error
 
     def save_description(self, folder: Path) -> None:
         """Write ``config.json`` and the tokenizer files into a folder."""
         assets: dict[str, Path] = {}
         config = {"format": FORMAT, "system": describe(self, assets)}
-        (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name in {CONFIG, WEIGHTS} & assets.keys():
+            raise UsageError(f"{assets[name]}: a model folder has a file of its own that is called {name}: rename it")
+        (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for name, file in assets.items():
             (folder / name).write_bytes(file.read_bytes())
 
     @staticmethod
     def load(folder: str | Path, device: str | torch.device = "cpu") -> System:
-        """Load a model folder, in eval mode.
+        """Load a model folder, in eval mode and in the precision in which it was saved.
 
         Raises:
             DataError: naming the file, if something is missing, cut short, or is not what a model folder holds.
@@ -196,32 +255,74 @@ class System(Described, nn.Module):
         """
         folder = Path(folder)
         system = System.from_description(folder)
-        weights = folder / "model.safetensors"
+        weights = folder / WEIGHTS
         try:
             tensors = load_file(weights, device=str(device))
-        except (FileNotFoundError, SafetensorError, OSError) as error:
-            raise DataError(f"{weights}: not a readable weights file ({error})") from error
-        load_exactly(system.to(device), tensors, str(weights))
+        except (SafetensorError, OSError) as error:
+            raise DataError(f"{weights}: not a readable weights file ({one_line(error)})") from error
+        system.to(device)
+        for name, value in (*system.named_parameters(), *system.named_buffers()):
+            if name in tensors and value.is_floating_point() and tensors[name].is_floating_point():
+                value.data = value.data.to(tensors[name].dtype)
+        load_exactly(system, tensors, str(weights))
         return system.eval()
 
     @staticmethod
     def from_description(folder: Path) -> System:
-        """Build the system that ``config.json`` describes, with fresh parameters."""
-        config_file = folder / "config.json"
+        """Build the system that ``config.json`` describes, with fresh parameters.
+
+        Raises:
+            DataError: naming the file, if it is missing or does not describe a system of this project.
+
+        """
+        config_file = folder / CONFIG
         if not config_file.is_file():
-            raise DataError(f"{folder}: not a model folder (it has no config.json)")
+            raise DataError(f"{folder}: not a model folder (it has no {CONFIG})")
         try:
             config = json.loads(config_file.read_text(encoding="utf-8"))
+            if not isinstance(config, dict) or not {"format", "system"} <= config.keys():
+                raise DataError(f"{config_file}: does not describe a model (it needs 'format' and 'system')")
             if config["format"] != FORMAT:
                 raise DataError(f"{config_file}: format {config['format']!r} is not the known one, {FORMAT}")
             system = build(config["system"], folder)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{config_file}: {error}") from error
+        except DataError:
+            raise
+        except (OSError, ImportError, AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            # Whatever a constructor says to arguments that nobody of this project wrote.
+            raise DataError(f"{config_file}: {type(error).__name__}: {one_line(error)}") from error
         if not isinstance(system, System):
-            raise DataError(f"{config_file}: describes a {type(system).__name__}, not a system")
+            raise DataError(f"{config_file}: describes a {type(system).__name__}, not a System")
         return system
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into eval mode for a while; afterwards each of its parts is in the mode that it was in.
+
+    ``module.train(was_training)`` would also wake up the parts that were frozen in eval mode.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def one_line(error: Exception) -> str:
+    """Return an error's message without its line breaks."""
+    return " ".join(str(error).split())
+
+
+def shortened(text: str, length: int = 60) -> str:
+    """Return the beginning of a text, for messages."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def is_empty(folder: Path) -> bool:
+    """Tell whether a folder holds nothing."""
+    return next(folder.iterdir(), None) is None
 
 
 def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -230,8 +331,9 @@ def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     result = {}
     for name, tensor in state.items():
         tensor = tensor.detach().cpu().contiguous()
-        result[name] = tensor.clone() if tensor.data_ptr() in seen else tensor
-        seen.add(tensor.data_ptr())
+        memory = tensor.untyped_storage().data_ptr()  # of views of one tensor, too
+        result[name] = tensor.clone() if memory in seen else tensor
+        seen.add(memory)
     return result
 
 
@@ -239,7 +341,7 @@ def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: st
     """Load a state dict that must match in every name and shape.
 
     Raises:
-        DataError: naming the source and what is missing, unexpected or differently shaped.
+        DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
 
     """
     own = module.state_dict()
@@ -249,6 +351,11 @@ def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: st
         f"{name} is {tuple(tensors[name].shape)} instead of {tuple(own[name].shape)}"
         for name in own
         if name in tensors and tensors[name].shape != own[name].shape
+    ]
+    problems += [
+        f"{name} holds {tensors[name].dtype} instead of {own[name].dtype}"
+        for name in own
+        if name in tensors and tensors[name].is_floating_point() != own[name].is_floating_point()
     ]
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
