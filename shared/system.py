@@ -232,6 +232,8 @@ class System(Described, nn.Module):
             with replaced_folder(folder) as temporary:
                 self.save_description(temporary)
                 save_file(contiguous(self.state_dict()), temporary / WEIGHTS)
+                # safetensors writes for the owner alone; who may read the folder may read the weights.
+                (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
         except (OSError, SafetensorError) as error:
             raise DataError(f"{folder}: the model could not be written ({error})") from error
 

@@ -310,6 +310,7 @@ def test_a_folder_gives_the_same_output(tokenizer, kind, tmp_path):
     before = system.translate(items, search=SEARCH)
     system.train().save(tmp_path / "model")
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors", "t.model"]
+    assert len({p.stat().st_mode for p in (tmp_path / "model").iterdir()}) == 1  # all may be read by the same people
     again = System.load(tmp_path / "model")
     assert not any(part.training for part in again.modules())
     assert flat(again.translate(items, search=SEARCH)) == flat(before)

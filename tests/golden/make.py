@@ -1,0 +1,117 @@
+"""How the folder ``model`` and ``translations.json`` beside this file were made, in some seconds on one core.
+
+Run from the root of the repository, only when the format of model folders is changed on purpose (then keep the old
+folder under another name, and a test that it still loads)::
+
+    OMP_NUM_THREADS=1 python -m tests.golden.make
+
+What the model learns: two English number words become the German ones in reverse order.
+"""
+
+import itertools
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from shared.corpus.fields import TextField
+from shared.corpus.loader import collate
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from shared.search import BeamSearch
+from shared.system import System
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+
+HERE = Path(__file__).parent
+WORDS = "one two three four five six seven eight".split()
+WORTE = "eins zwei drei vier fünf sechs sieben acht".split()
+WIDTH = 24
+
+#: What is asked of the model: pairs, one of them written for the normaliser; a blank; and what it never learnt.
+QUESTIONS = ["one two", "eight seven", "five five", "\ufeffｓｉｘ\u00a0 three", "", "one two three", "nine"]
+SEARCH = {"beam": 3, "n_best": 2, "length_penalty": 0.6, "maximum_length_extra": 24}
+
+
+def system(folder: Path) -> System:
+    """Build the system with fresh parameters."""
+    model = train_sentencepiece(
+        [*WORDS, *WORTE] * 3, folder / "tokenizer.model", kind="unigram", size=290, byte_fallback=True
+    )
+    tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+    torch.manual_seed(1)
+
+    def embedding() -> TextEmbedding:
+        return TextEmbedding(
+            vocabulary=tokenizer.size,
+            width=WIDTH,
+            padding=tokenizer.pad,
+            positions=SinusoidalPositions(width=WIDTH),
+            dropout=0.0,
+        )
+
+    def layer(**options: object) -> Layer:
+        return Layer(width=WIDTH, heads=4, feedforward=64, dropout=0.0, **options)
+
+    target = embedding()
+    return System(
+        model=Translator(
+            embeddings={"source": embedding()},
+            encoder=Encoder(layer=layer(), layers=1, taps=[1]),
+            target_embedding=target,
+            decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+            projection=TiedProjection(embedding=target),
+            heads={"ctc": CtcHead(tap=1, width=WIDTH, vocabulary=tokenizer.size, blank=tokenizer.blank)},
+        ),
+        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
+        output=TextField(column="target_text", tokenizer=tokenizer),
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+
+
+def train(translator: System, updates: int = 400) -> None:
+    """Train on most pairs, all of them in every batch."""
+    rows = []
+    for number, (i, j) in enumerate(itertools.product(range(8), repeat=2)):
+        row = {"id": str(number), "source_text": f"{WORDS[i]} {WORDS[j]}", "target_text": f"{WORTE[j]} {WORTE[i]}"}
+        if number % 7 != 5:
+            rows.append(row | {"source_language": "en", "target_language": "de"})
+    fields = {"target": translator.output, **translator.inputs}
+    batch = collate(rows, fields, np.random.default_rng(0))
+    parts = [CrossEntropy(smoothing=0.1), Ctc(field="source", weight=0.3)]
+    objective = EncoderDecoderObjective(system=translator, parts=parts).train()
+    optimizer = torch.optim.Adam(objective.parameters())
+    for update in range(updates):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.006 * min((update + 1) / 50, (updates - update) / (updates - 50))
+        optimizer.zero_grad()
+        loss = objective(batch).total()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(objective.parameters(), 1.0)
+        optimizer.step()
+        if update % 50 == 49:
+            print(f"{update + 1}: {loss.item():.3f}")
+
+
+def answers(translator: System) -> list[dict]:
+    """Translate the questions."""
+    found = translator.translate(QUESTIONS, search=BeamSearch(**SEARCH))
+    return [
+        {"source": question, "hypotheses": [{"text": h.texts["translation"], "score": h.score} for h in hypotheses]}
+        for question, hypotheses in zip(QUESTIONS, found, strict=True)
+    ]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as temporary:
+        made = system(Path(temporary))
+        train(made)
+        made.save(HERE / "model")
+    content = {"search": SEARCH, "translations": answers(System.load(HERE / "model"))}
+    (HERE / "translations.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

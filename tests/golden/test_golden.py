@@ -1,0 +1,38 @@
+"""A model folder that was written once and is never written again gives the same texts and scores."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from shared.search import BeamSearch
+from shared.system import System
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_an_old_model_folder_gives_the_same_translations(batch_size):
+    stored = json.loads((HERE / "translations.json").read_text(encoding="utf-8"))
+    asked = stored["translations"]
+    system = System.load(HERE / "model")
+    found = system.translate(
+        [one["source"] for one in asked], search=BeamSearch(**stored["search"]), batch_size=batch_size
+    )
+    for one, hypotheses in zip(asked, found, strict=True):
+        assert [h.texts["translation"] for h in hypotheses] == [h["text"] for h in one["hypotheses"]], one["source"]
+        assert [h.score for h in hypotheses] == pytest.approx([h["score"] for h in one["hypotheses"]], abs=1e-4)
+    assert found[0][0].texts["translation"] == "zwei eins"  # what it was taught
+    assert found[3][0].texts["translation"] == "drei sechs"
+
+
+def test_an_old_model_folder_is_written_as_it_was_read(tmp_path):
+    System.load(HERE / "model").save(tmp_path / "model")
+    old, new = HERE / "model", tmp_path / "model"
+    assert sorted(p.name for p in new.iterdir()) == sorted(p.name for p in old.iterdir())
+    assert json.loads((new / "config.json").read_text()) == json.loads((old / "config.json").read_text())
+    assert (new / "tokenizer.model").read_bytes() == (old / "tokenizer.model").read_bytes()
+    before, after = load_file(old / "model.safetensors"), load_file(new / "model.safetensors")
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
