@@ -50,10 +50,13 @@ def test_of_two_pauses_the_quieter_and_of_equal_ones_the_longer():
 
 
 def test_a_cut_too_many_is_not_made():
-    # One cut reaches; digital silence on either side of it would be had only with two.
-    wave = bursts((5, 0.5), (0.5, 0), (4, 0.5), (0.5, 0), (5, 0.5))
-    assert len(segments(wave, maximum=10)) == 2
-    # ... but two cuts in silence are better than one within the tone.
+    # One cut in the middle pause reaches, two in the outer ones are a little quieter: one more cut costs 3 dB.
+    for decibels, expected in ((2, [8.25]), (5, [5.25, 11.25])):
+        middle = 0.001 * 10 ** (decibels / 20)
+        outer = [(0.5, 0.001), (2.5, 0.5)]
+        wave = bursts((5, 0.5), *outer, (0.5, middle), *outer[::-1], (5, 0.5))
+        assert cuts_of(segments(wave, maximum=10)) == pytest.approx(expected, abs=0.2)
+    # Two cuts in silence are better than one within the tone.
     wave = bursts((4, 0.5), (0.5, 0), (9, 0.5), (0.5, 0), (4, 0.5))
     assert cuts_of(segments(wave, maximum=10)) == pytest.approx([4.25, 13.75], abs=0.03)
 
