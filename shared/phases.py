@@ -244,7 +244,7 @@ class Evaluate(Phase):
                 "beam": getattr(self.search, "beam", 1),
                 "search": describe(self.search),
                 "seed": workspace.seed,
-                "hardware": hardware(),
+                "hardware": hardware(workspace.device),
                 "minutes": round(minutes_so_far(workspace.output), 1),
                 "evaluation_minutes": round(stopwatch.seconds / 60, 2),
                 "command": workspace.command,

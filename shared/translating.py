@@ -39,6 +39,7 @@ def translate_inputs(
     beam: int,
     length_penalty: float,
     n_best: int,
+    maximum_seconds: float,
     batch_size: int,
     device: str,
     precision: str,
@@ -58,6 +59,7 @@ def translate_inputs(
                 target_language=languages[1],
                 search=search,
                 batch_size=batch_size,
+                maximum_seconds=maximum_seconds,
             )
         for item, hypotheses in zip(chunk, found, strict=True):
             for hypothesis in hypotheses[:n_best]:

@@ -9,16 +9,16 @@ import time
 import pytest
 import torch
 
+from shared.corpus.loader import Loader
+from shared.corpus.stream import Budget
 from shared.errors import DataError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
+from shared.search.greedy import GreedySearch
 from shared.training.checkpoints import Checkpoints, list_checkpoints
 from shared.training.fit import Interrupted
 from shared.training.history import History, Meter
 from shared.training.optimizer import set_learning_rate
 from shared.training.validation import Validation
-from shared.corpus.loader import Loader
-from shared.corpus.stream import Budget
-from shared.search.greedy import GreedySearch
 from shared.workspace import Workspace
 
 
