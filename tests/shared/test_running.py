@@ -1,4 +1,4 @@
-"""Running recipes: what is finished is skipped, what changed is refused, what depends on a restarted phase is redone."""
+"""Running recipes: finished phases are skipped, changed ones refused, and what reads from a restarted one redone."""
 
 import json
 from pathlib import Path

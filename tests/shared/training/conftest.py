@@ -1,4 +1,4 @@
-"""A tiny world for the loop: sentences that spell their numbers backwards, a character tokenizer, a small Translator."""
+"""A tiny world for the loop: numbers to be spelled backwards, a character tokenizer, a small Translator."""
 
 import pytest
 import torch
