@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+AT_FDCWD = -100  # Linux: paths are meant as the process sees them
+RENAME_EXCHANGE = 2
+
+_LEFT_BEHIND = re.compile(r"\..+\.\d+\.(tmp|old)")
 
 
 @contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; when the block ends well it is synced and takes the path's place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _beside(path, "tmp")
     try:
         yield temporary
         sync(temporary)
@@ -27,23 +34,39 @@ def replaced_file(path: Path) -> Iterator[Path]:
 def replaced_folder(path: Path) -> Iterator[Path]:
     """Yield an empty temporary folder beside ``path``; when the block ends well it takes the path's place."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    retired = path.with_name(f".{path.name}.{os.getpid()}.old")
+    temporary = _beside(path, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
         yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                sync(file)
-        sync(temporary)
+        for place in [*temporary.rglob("*"), temporary]:
+            sync(place)
         if path.exists():
-            os.replace(path, retired)
-        os.replace(temporary, path)
+            _exchange(temporary, path)
+        else:
+            os.replace(temporary, path)
         sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        shutil.rmtree(retired, ignore_errors=True)
+
+
+def discard_folder(path: Path) -> None:
+    """Delete a folder; a kill leaves it whole, or nothing of that name."""
+    retired = _beside(path, "old")
+    try:
+        os.replace(path, retired)
+    except FileNotFoundError:
+        return
+    shutil.rmtree(retired)
+
+
+def sweep(folder: Path) -> None:
+    """Delete what killed processes left half written anywhere below a folder in which nobody is at work."""
+    for place in [found for found in folder.rglob(".*") if _LEFT_BEHIND.fullmatch(found.name)]:
+        if place.is_dir():
+            shutil.rmtree(place)
+        else:
+            place.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -53,3 +76,19 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _beside(path: Path, kind: str) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.{kind}")
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Let two folders change names, in one step where the system can; there is no portable call for it."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if renameat2 and not renameat2(AT_FDCWD, os.fsencode(new), AT_FDCWD, os.fsencode(old), RENAME_EXCHANGE):
+        return
+    # In between, nothing has the name; the old content is beside it.
+    retired = _beside(old, "old")
+    os.replace(old, retired)
+    os.replace(new, old)
+    os.replace(retired, new)
