@@ -6,8 +6,7 @@ Legend: B batch, L length.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -25,6 +24,7 @@ class Padded:
 
     values: Tensor
     lengths: Tensor
+    _mask: Tensor | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.lengths.dim() != 1 or self.lengths.shape[0] != self.values.shape[0]:
@@ -41,11 +41,14 @@ class Padded:
         values = torch.nn.utils.rnn.pad_sequence(list(sequences), batch_first=True, padding_value=padding)
         return cls(values, lengths)
 
-    @cached_property
+    @property
     def mask(self) -> Tensor:
-        """(B, L) bool, True where a position is real."""
-        positions = torch.arange(self.values.shape[1], device=self.lengths.device)
-        return positions[None, :] < self.lengths[:, None]
+        """(B, L) bool, True where a position is real; made once (not by functools, whose lock cannot be compiled)."""
+        if self._mask is None:
+            positions = torch.arange(self.values.shape[1], device=self.lengths.device)
+            object.__setattr__(self, "_mask", positions[None, :] < self.lengths[:, None])
+        assert self._mask is not None
+        return self._mask
 
     @property
     def device(self) -> torch.device:

@@ -169,11 +169,12 @@ class SelfAttention(MultiHeadAttention):
         if prompts is not None:
             keys, values = self._with_prompts(prompts[0], keys), self._with_prompts(prompts[1], values)
         extra = keys.shape[2] - length  # past and prompts, which every element sees
-        # One query sees everything; if there is nothing extra, the kernel knows by itself what causal means.
-        fused = causal and extra == 0 and length > 1
-        visible = None
-        if causal and length > 1 and not fused:
-            visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
+        visible, fused = None, False
+        if causal and length > 1:  # one query sees everything
+            if extra == 0:
+                fused = True  # the kernel knows by itself what causal means
+            else:
+                visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
         elif mask is not None and not causal:
             visible = F.pad(mask, (extra, 0), value=True)[:, None, None, :]
         attended = self.attend(queries, keys, values, visible, fused)

@@ -208,7 +208,7 @@ class Stack(Described, nn.Module):
             raise ValueError(f"the layers attend to {self.memories}, but the memories are {list(memories)}")
         checked = {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
         for memory in checked.values():
-            _ = memory.mask  # made here once for all layers; torch.compile cannot make it inside one
+            _ = memory.mask  # made here once for all layers, outside of what may be compiled
         return checked
 
 
