@@ -1,52 +1,123 @@
-"""The few things that several training processes (torchrun) do together; with one process all of them are no-ops."""
+"""The few things that several training processes (torchrun) do together; with one process all of them are no-ops.
+
+What is computed travels through the devices' own group. What is only agreed upon (whether to stop, what to report)
+travels through a second one between the CPUs: no device is waited for, and waiting for hours while one process
+prepares a corpus is no error there.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from shared.errors import DataError
 from shared.workspace import Workspace
+
+#: How long processes wait for the one that prepares, validates or evaluates.
+LONGEST_WAIT = timedelta(days=7)
+
+T = TypeVar("T")
+_control: Any = None
+
+
+class EndedElsewhere(DataError):
+    """Another process of the run has stopped, and says why."""
 
 
 def join(workspace: Workspace) -> None:
     """Join the processes that torchrun started."""
+    global _control
+    if workspace.device.startswith("cuda"):
+        torch.cuda.set_device(workspace.device)
     if workspace.world > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if workspace.device.startswith("cuda") else "gloo")
+        _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
 
 
 def leave() -> None:
-    """Part from the other processes."""
+    """Part from the other processes, all of which have come to the end of their work."""
+    global _control
     if dist.is_initialized():
         dist.destroy_process_group()
+        _control = None
+
+
+@contextmanager
+def together() -> Iterator[None]:
+    """Turn what torch says when another process is gone into a line.
+
+    Raises:
+        EndedElsewhere: if one is.
+
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            raise
+        raise EndedElsewhere("another process of this run has ended, and what it says is the reason") from error
+
+
+def gather(value: T, workspace: Workspace) -> list[T]:
+    """Return the values of all ranks, on all of them."""
+    if workspace.world == 1:
+        return [value]
+    values: list[Any] = [None] * workspace.world
+    dist.all_gather_object(values, value, group=_control)
+    return values
+
+
+def on_main(function: Callable[[], T], workspace: Workspace) -> T:
+    """Call a function on rank 0 while the others wait; all return its result.
+
+    Raises:
+        EndedElsewhere: on the other ranks, if it raises an error on rank 0.
+
+    """
+    if workspace.world == 1:
+        return function()
+    answer: list[Any] = [None]
+    if workspace.main:
+        try:
+            answer = [(function(),)]
+        finally:  # after an error, too: nobody waits for what will not come
+            dist.broadcast_object_list(answer, src=0, group=_control)
+    else:
+        dist.broadcast_object_list(answer, src=0, group=_control)
+    if answer[0] is None:
+        raise EndedElsewhere("process 0 of this run has ended, and what it says is the reason")
+    result: T = answer[0][0]
+    return result
 
 
 def add_up(counts: dict[str, Tensor], workspace: Workspace, device: torch.device | str) -> dict[str, Tensor]:
-    """Add up counts by name over all ranks, which may hold different names (they train on different streams)."""
+    """Add up counts by name over all ranks, which may hold different names."""
     if workspace.world == 1:
         return counts
-    names: list[Any] = [None] * workspace.world
-    dist.all_gather_object(names, sorted(counts))
-    every = sorted({name for rank in names for name in rank})
+    every = sorted({name for names in gather(list(counts), workspace) for name in names})
     zero = torch.zeros((), dtype=torch.float64, device=device)
     stacked = torch.stack([counts[name].to(zero) if name in counts else zero for name in every])
     dist.all_reduce(stacked)
     return dict(zip(every, stacked.float().unbind(), strict=True))
 
 
-def wrap(objective: nn.Module, workspace: Workspace, *, several_streams: bool) -> nn.Module:
-    """Wrap an objective in DDP; with several streams a step may leave parameters unused."""
+def wrap(objective: nn.Module, workspace: Workspace) -> nn.Module:
+    """Wrap an objective in DDP; a step may leave parameters unused, for example those of another stream's inputs."""
     if workspace.world == 1:
         return objective
     devices = [torch.device(workspace.device)] if workspace.device.startswith("cuda") else None
     return nn.parallel.DistributedDataParallel(
-        objective, device_ids=devices, find_unused_parameters=several_streams, broadcast_buffers=False
+        objective, device_ids=devices, find_unused_parameters=True, broadcast_buffers=False
     )
 
 
 def barrier(workspace: Workspace) -> None:
     """Wait until all processes are here."""
     if workspace.world > 1:
-        dist.barrier()
+        dist.barrier(group=_control)

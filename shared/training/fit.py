@@ -3,16 +3,21 @@
 One update = ``grad_accumulation_factor`` batches a process. Each part of the loss is divided by its own count over the
 whole global batch (all accumulated batches of all ranks), before clipping; the device is never waited for inside a
 step: what the progress bar shows is read every ``REPORT_EVERY`` updates.
+
+A checkpoint holds all that the rest of the run depends on, so that a run that was killed anywhere goes on bit for bit
+from its last one; what had been noted of the updates after that is forgotten, since they are done again.
 """
 
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from rich.progress import Progress, TaskID
 from torch import Tensor, nn
 
 from shared.batch import Batch
@@ -23,19 +28,57 @@ from shared.files import replaced_folder
 from shared.objectives.objective import Loss, Objective
 from shared.progress import progress_bar
 from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
-from shared.training.distributed import add_up, barrier, join, wrap
-from shared.training.history import History, Meter
+from shared.training.compiling import compile_layers
+from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
+from shared.training.history import History, Meter, report
 from shared.training.initialise import Initialise
 from shared.training.optimizer import Adam, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule
+from shared.training.stopping import Interrupted, Stop
 from shared.training.validation import Validation
 from shared.workspace import Phase, Workspace
 
 REPORT_EVERY = 25
 
 
-class Interrupted(DataError):
-    """The run was asked to stop (Ctrl-C), has saved its state, and can go on from there."""
+@dataclass
+class Position:
+    """How far a run has come.
+
+    Attributes:
+        update: how many updates are done.
+        epoch: the epoch of the next batch.
+        batch: how many batches of it are used up.
+        due: whether the validation after this update is still to be done.
+        finished: whether a validation has found that it is enough.
+
+    """
+
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0
+    due: bool = False
+    finished: bool = False
+
+
+@dataclass
+class Running:
+    """What the methods of a Fit share while it runs."""
+
+    workspace: Workspace
+    objective: Objective
+    model: nn.Module  # the objective, in DDP if there are several processes
+    optimizer: torch.optim.Optimizer
+    updates: int
+    position: Position
+    meter: Meter
+    history: History
+    stop: Stop
+
+    @property
+    def last(self) -> bool:
+        """Whether all updates are done."""
+        return self.position.update >= self.updates
 
 
 class Fit(Phase):
@@ -84,9 +127,14 @@ class Fit(Phase):
         self.accumulation, self.max_grad_norm = grad_accumulation_factor, max_grad_norm
 
     def run(self, workspace: Workspace) -> None:
-        """Train until ``updates`` are done, validation stops it, or Ctrl-C."""
+        """Train until ``updates`` are done or validation stops it.
+
+        Raises:
+            DataError: if a loss or gradient was not finite, if data cannot be read or a checkpoint not be written.
+            Interrupted: after Ctrl-C or SIGTERM, when a checkpoint is written.
+
+        """
         join(workspace)
-        updates = min(self.updates, 2) if workspace.debug else self.updates
         device = torch.device(workspace.device)
         objective = self.objective.to(device)
         optimizer = self.optimizer.build(objective)
@@ -100,45 +148,54 @@ class Fit(Phase):
         )
         for line in loader.report():
             workspace.log.info("%s: %s", workspace.phase, line)
-        history = History(workspace.folder)
-        progress = self._restore(workspace, objective, optimizer)
-        history.cut(progress["update"])
+        updates = min(self.updates, 2) if workspace.debug else self.updates
+        meter, history = Meter(), History(workspace.folder, writing=workspace.main)
+        position = self._restore(workspace, objective, optimizer, meter)
+        history.cut(position.update)
         if workspace.compile:
             compile_layers(objective)
-        model = wrap(objective, workspace, several_streams=len(self.streams) > 1)
-        if device.type == "cuda" and progress["update"] == 0:
-            self._try_largest(model, objective, loader, workspace)
-        source = _batches(loader, progress)
-        meter = Meter(device)
-        with _stop_signal() as stop, progress_bar(enabled=workspace.show_progress) as bar:
-            task = bar.add_task(workspace.phase, total=updates, completed=progress["update"], status="")
-            while progress["update"] < updates and not progress["finished"]:
-                rate = self.schedule(progress["update"] + 1)
-                set_learning_rate(optimizer, rate)
-                batches = [next(source) for _ in range(self.accumulation)]
-                self.update(model, objective, optimizer, batches, meter, workspace)
-                progress["update"] += 1
-                now = progress["update"]
-                bar.update(task, completed=now)
-                last = now == updates
-                if now % REPORT_EVERY == 0 or last:
-                    row = meter.read() | {"update": now, "epoch": progress["epoch"], "lr": rate}
-                    _check_finite(row, batches)
-                    history.add(row)
-                    bar.update(task, status=_status(row))
-                    if not workspace.show_progress and workspace.main and (now % (REPORT_EVERY * 8) == 0 or last):
-                        workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, updates, _status(row))
-                due = self.validation is not None and (self.validation.due(now) or last)
-                score = self._validate(objective, workspace, progress, history) if due else None
-                if due or last or stop.asked or now % self.checkpoints.every == 0:
-                    self._save(workspace, objective, optimizer, progress, score)
-                if stop.asked and not last:
+        model = wrap(objective, workspace)
+        if device.type == "cuda" and position.update == 0:
+            self._try_largest(objective, loader, workspace)
+        source = _batches(loader, position)
+        with Stop() as stop, progress_bar(enabled=workspace.show_progress) as bar:
+            running = Running(workspace, objective, model, optimizer, updates, position, meter, history, stop)
+            task = bar.add_task(workspace.phase, total=updates, completed=position.update, status="")
+            while position.due or not (running.last or position.finished):
+                if not position.due:
+                    self._advance(running, source, bar, task)
+                due, score = position.due, self._validate(running) if position.due else None
+                asked = any(gather(stop.asked, workspace))
+                if due or asked or running.last or position.update % self.checkpoints.every == 0:
+                    self._save(running, score)
+                if asked:
                     raise Interrupted(
-                        f"{workspace.output}: stopped at update {now} of {updates}; the same command goes on from there"
+                        f"{workspace.output}: stopped at update {position.update} of {updates}; "
+                        "the same command goes on from there"
                     )
-        if workspace.main:
-            history.plot()
+        history.plot()
+        history.close()
         barrier(workspace)
+
+    def _advance(self, running: Running, source: Iterator[Batch], bar: Progress, task: TaskID) -> None:
+        """Do the next update, and report if it is time."""
+        workspace, position, meter = running.workspace, running.position, running.meter
+        rate = self.schedule(position.update + 1)
+        set_learning_rate(running.optimizer, rate)
+        batches = [next(source) for _ in range(self.accumulation)]
+        self.update(running.model, running.objective, running.optimizer, batches, meter, workspace)
+        position.update += 1
+        now = position.update
+        position.due = self.validation is not None and (self.validation.due(now) or running.last)
+        bar.update(task, completed=now)
+        if now % REPORT_EVERY == 0 or running.last:
+            _check_finite(running)
+            row = report(gather(meter.state(), workspace)) | {"update": now, "epoch": position.epoch, "lr": rate}
+            meter.reset()
+            running.history.add(row)
+            bar.update(task, status=_status(row))
+            if not workspace.show_progress and (now % (REPORT_EVERY * 8) == 0 or running.last):
+                workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, _status(row))
 
     def update(
         self,
@@ -171,30 +228,36 @@ class Fit(Phase):
             total.backward()
             meter.add(loss)
         norm = nn.utils.clip_grad_norm_(objective.parameters(), self.max_grad_norm or math.inf)
-        meter.add_skipped(step_if_finite(optimizer, norm))
-        meter.add_norm(norm)
+        meter.add_update(norm, step_if_finite(optimizer, norm))
         optimizer.zero_grad(set_to_none=True)
 
-    def _try_largest(self, model: nn.Module, objective: Objective, loader: Loader, workspace: Workspace) -> None:
-        """Run the largest batches once, without an update: what does not fit into memory is known at once."""
-        state = torch.get_rng_state(), torch.cuda.get_rng_state()
-        for batch in loader.largest():
-            try:
-                with workspace.autocast():
-                    total = model(objective.prepare(batch.to(workspace.device))).total()
-                total.backward()
-            except torch.OutOfMemoryError as error:
-                shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
-                raise DataError(
-                    f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
-                    "make the budget smaller and grad_accumulation_factor larger"
-                ) from error
-        objective.zero_grad(set_to_none=True)
-        torch.set_rng_state(state[0])
-        torch.cuda.set_rng_state(state[1])
+    def _try_largest(self, objective: Objective, loader: Loader, workspace: Workspace) -> None:
+        """Run the largest batches once, without an update: what does not fit into memory is known at once.
 
-    def _restore(self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Load the newest checkpoint, or initialise; return the position: update, epoch, batch, finished."""
+        It is done without DDP, because the processes do not have equally many of them.
+        """
+        with _same_randomness_after(workspace):
+            for batch in loader.largest():
+                try:
+                    objective.eval()
+                    with torch.no_grad():
+                        prepared = objective.prepare(batch.to(workspace.device))
+                    objective.train()
+                    with workspace.autocast():
+                        total = objective(prepared).total()
+                    total.backward()
+                except torch.OutOfMemoryError as error:
+                    shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
+                    raise DataError(
+                        f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
+                        "make the budget smaller and grad_accumulation_factor larger"
+                    ) from error
+            objective.zero_grad(set_to_none=True)
+
+    def _restore(
+        self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer, meter: Meter
+    ) -> Position:
+        """Load the newest checkpoint, or initialise; return the position."""
         found = list_checkpoints(workspace.folder / "checkpoints")
         if not found:
             for initialise in self.initialise:
@@ -203,115 +266,107 @@ class Fit(Phase):
             if workspace.main:
                 with replaced_folder(workspace.folder / "system") as temporary:
                     objective.system.save_description(temporary)
+            else:  # all were built alike; from here on, each drops other units
+                torch.manual_seed(workspace.seed_for(workspace.phase, "rank", workspace.rank))
             parameters = sum(p.numel() for p in objective.parameters() if p.requires_grad)
             workspace.log.info("%s: %.2f M trainable parameters", workspace.phase, parameters / 1e6)
-            return {"update": 0, "epoch": 0, "batch": 0, "finished": False}
-        newest = found[-1]
-        load_objective(objective, newest)
-        training = newest.training()
+            return Position()
+        load_objective(objective, found[-1])
+        training = found[-1].training()
+        if len(training["ranks"]) != workspace.world:
+            raise UsageError(
+                f"{workspace.folder}: was trained by {len(training['ranks'])} processes and cannot go on with "
+                f"{workspace.world}; use as many, or --restart {workspace.phase}"
+            )
         optimizer.load_state_dict(training["optimizer"])
-        torch.set_rng_state(training["random"]["cpu"])
-        if training["random"]["cuda"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(training["random"]["cuda"])
-        progress = dict(training["progress"])
-        workspace.log.info("%s: going on after update %d", workspace.phase, progress["update"])
-        return progress
+        own = training["ranks"][workspace.rank]
+        meter.load_state(own["meter"])
+        torch.set_rng_state(own["cpu"])
+        if own["cuda"] is not None and workspace.device.startswith("cuda"):
+            torch.cuda.set_rng_state(own["cuda"], workspace.device)
+        position = Position(**training["position"])
+        workspace.log.info("%s: going on after update %d", workspace.phase, position.update)
+        return position
 
-    def _save(
-        self,
-        workspace: Workspace,
-        objective: Objective,
-        optimizer: torch.optim.Optimizer,
-        progress: dict[str, Any],
-        score: float | None,
-    ) -> None:
+    def _save(self, running: Running, score: float | None) -> None:
+        workspace, position = running.workspace, running.position
+        _check_finite(running)
+        on_gpu = workspace.device.startswith("cuda")
+        own = {
+            "cpu": torch.get_rng_state(),
+            "cuda": torch.cuda.get_rng_state(workspace.device) if on_gpu else None,
+            "meter": running.meter.state(),
+        }
+        ranks = gather(own, workspace)
         if workspace.main:
-            cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
-            training = {
-                "optimizer": optimizer.state_dict(),
-                "random": {"cpu": torch.get_rng_state(), "cuda": cuda},
-                "progress": dict(progress),
-            }
-            meta = {"update": progress["update"], "epoch": progress["epoch"], "score": score}
-            self.checkpoints.save(workspace.folder / "checkpoints", objective, training, meta)
+            training = {"optimizer": running.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
+            meta = {"update": position.update, "epoch": position.epoch, "score": score}
+            self.checkpoints.save(workspace.folder / "checkpoints", running.objective, training, meta)
         barrier(workspace)
 
-    def _validate(
-        self, objective: Objective, workspace: Workspace, progress: dict[str, Any], history: History
-    ) -> float | None:
-        assert self.validation is not None
-        state = torch.get_rng_state()
-        row = self.validation.run(objective, self.streams[0], workspace)
-        torch.set_rng_state(state)
-        history.add(
-            {
-                "update": progress["update"],
-                "epoch": progress["epoch"],
-                "validation": row.values,
-                "score": row.score,
-            }
-        )
-        workspace.log.info("%s: update %d, dev %s", workspace.phase, progress["update"], row)
-        if workspace.main:
+    def _validate(self, running: Running) -> float | None:
+        """Validate on rank 0; None if it was cut short by a signal, and is still due."""
+        workspace, position, history = running.workspace, running.position, running.history
+        validation = self.validation
+        assert validation is not None
+
+        def measure() -> tuple[float, bool] | None:
+            try:
+                with running.stop.at_once(), _same_randomness_after(workspace):
+                    with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
+                        found = validation.run(running.objective, self.streams[0], workspace)
+            except KeyboardInterrupt:
+                return None
+            row = {"update": position.update, "epoch": position.epoch}
+            history.add(row | {"validation": found.values, "score": found.score})
+            workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, found)
             history.plot()
-        if self.validation.out_of_patience([past["score"] for past in history.rows() if "validation" in past]):
-            workspace.log.info("%s: no better score in %d validations", workspace.phase, self.validation.patience)
-            progress["finished"] = True
-        return row.score
+            scores = [past["score"] for past in history.rows() if "validation" in past]
+            return found.score, validation.out_of_patience(scores)
+
+        found = on_main(measure, workspace)
+        if found is None:
+            return None
+        position.due = False
+        score, position.finished = found
+        if position.finished:
+            workspace.log.info("%s: no better score in %d validations", workspace.phase, validation.patience)
+        return score
 
 
-def _batches(loader: Loader, progress: dict[str, Any]) -> Iterator[Batch]:
-    """Yield batches for ever, from the position on; ``progress`` always says what comes after the last one taken."""
+def _batches(loader: Loader, position: Position) -> Iterator[Batch]:
+    """Yield batches for ever, from the position on, which always says what comes after the last one taken."""
     while True:
         empty = True
-        for batch in loader.epoch(progress["epoch"], start=progress["batch"]):
+        for batch in loader.epoch(position.epoch, start=position.batch):
             empty = False
-            progress["batch"] += 1
+            position.batch += 1
             yield batch
-        if empty and progress["batch"] == 0:
+        if empty and position.batch == 0:
             raise DataError("the streams hold no batch: every row was filtered out")
-        progress["epoch"] += 1
-        progress["batch"] = 0
+        position.epoch += 1
+        position.batch = 0
 
 
-def compile_layers(objective: nn.Module) -> None:
-    """Compile the layers of encoder and decoder, for any length."""
-    from shared.nn.transformer import Layer
-
-    for module in objective.modules():
-        if isinstance(module, Layer):
-            module.compile(dynamic=True)
-
-
-def _check_finite(row: dict[str, Any], batches: list[Batch]) -> None:
-    if row["skipped"]:
-        ids = [name for batch in batches for name in batch.ids]
+def _check_finite(running: Running) -> None:
+    """Stop if an update was skipped since the last check; before a checkpoint, so that it comes before the error."""
+    workspace = running.workspace
+    ids = [name for names in gather(running.meter.skipped_rows(), workspace) for name in names]
+    if ids:
         raise DataError(
-            f"update {row['update']}: {row['skipped']:.0f} updates since the last report had a loss or gradient that "
-            f"is not finite (they changed nothing); the newest rows are {', '.join(ids[:8])}"
+            f"{workspace.phase}: shortly before update {running.position.update}, a loss or gradient was not finite "
+            f"(such updates change nothing); the rows of the first such update are {', '.join(ids)}"
         )
+
+
+@contextmanager
+def _same_randomness_after(workspace: Workspace) -> Iterator[None]:
+    """Draw random numbers without any effect on those drawn later."""
+    on_gpu = workspace.device.startswith("cuda")
+    with torch.random.fork_rng([torch.device(workspace.device)] if on_gpu else []):
+        yield
 
 
 def _status(row: dict[str, Any]) -> str:
     parts = " ".join(f"{name} {value:.3f}" for name, value in row["parts"].items())
     return f"{parts} | {row['tokens_per_second']:,.0f} tokens/s | lr {row['lr']:.2e}"
-
-
-class _stop_signal:  # noqa: N801 - reads as a verb where it is used
-    """While it is entered, the first Ctrl-C (or SIGTERM) sets ``asked``; the second one stops at once."""
-
-    def __init__(self) -> None:
-        self.asked = False
-
-    def __enter__(self) -> _stop_signal:
-        self.before = {number: signal.signal(number, self._ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, handler)
-
-    def _ask(self, number: int, _frame: object) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-        self.asked = True

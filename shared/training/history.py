@@ -1,4 +1,4 @@
-"""What is remembered of a training run: running means, ``history.jsonl``, TensorBoard and the curve."""
+"""What is remembered of a training run: sums between reports, ``history.jsonl``, TensorBoard and the curve."""
 
 from __future__ import annotations
 
@@ -11,30 +11,32 @@ import torch
 from torch import Tensor
 
 from shared.batch import Batch
+from shared.errors import DataError
 from shared.files import replaced_file
 from shared.objectives.objective import Loss
 
 
 class Meter:
-    """Sums on the device between two reports; ``read`` is the only place that waits for it."""
+    """Sums on the device between two reports; ``state`` and ``skipped_rows`` alone wait for it."""
 
-    def __init__(self, device: torch.device) -> None:
-        self.device = device
+    def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
         """Start anew."""
-        self.sums: dict[str, Tensor] = {}
-        self.counts: dict[str, Tensor] = {}
+        self.sums: dict[str, Tensor | float] = {}
+        self.counts: dict[str, Tensor | float] = {}
         self.weights: dict[str, float] = {}
-        self.skipped = torch.zeros((), device=self.device)
-        self.norm = torch.zeros((), device=self.device)
+        self.norm: Tensor | float = 0.0
         self.updates = 0
         self.tokens = 0
+        self.skipped: list[Tensor] = []
+        self.ids: list[list[str]] = []
         self.started = time.monotonic()
 
     def count(self, batches: list[Batch]) -> None:
-        """Count the target tokens of batches that are still on the CPU."""
+        """Count the target tokens of the batches of an update, which are still on the CPU, and remember their rows."""
+        self.ids.append([name for batch in batches for name in batch.ids])
         for batch in batches:
             if "target" in batch:
                 self.tokens += int(batch["target"].lengths.sum())
@@ -43,57 +45,97 @@ class Meter:
         """Add a loss to the running sums."""
         for name, term in loss.parts.items():
             self.sums[name] = self.sums.get(name, 0.0) + term.sum.detach()
-            self.counts[name] = self.counts.get(name, 0) + term.count
+            self.counts[name] = self.counts.get(name, 0.0) + term.count
             self.weights[name] = term.weight
 
-    def add_skipped(self, skipped: Tensor) -> None:
-        """Add the flag of an update."""
-        self.skipped = self.skipped + skipped
+    def add_update(self, norm: Tensor, skipped: Tensor) -> None:
+        """Add an update's gradient norm, and the flag (1.0) of one that changed nothing because it is not finite."""
+        self.norm = self.norm + norm
+        self.skipped.append(skipped)
         self.updates += 1
 
-    def add_norm(self, norm: Tensor) -> None:
-        """Add a gradient norm."""
-        self.norm = self.norm + norm
+    def skipped_rows(self) -> list[str]:
+        """Return the ids of the rows of the first update that was skipped, none if all were done."""
+        flags = torch.stack(self.skipped).tolist() if self.skipped else []
+        return next((ids for ids, flag in zip(self.ids, flags, strict=True) if flag), [])
 
-    def read(self) -> dict[str, Any]:
-        """Return the means since the last report, and start anew."""
-        parts = {
-            name: float(total) / max(1.0, float(self.counts[name])) if torch.isfinite(total) else float(total)
-            for name, total in self.sums.items()
+    def state(self) -> dict[str, Any]:
+        """Return the sums since the last report, as plain data."""
+        return {
+            "sums": {name: float(value) for name, value in self.sums.items()},
+            "counts": {name: float(value) for name, value in self.counts.items()},
+            "weights": dict(self.weights),
+            "norm": float(self.norm),
+            "updates": self.updates,
+            "tokens": self.tokens,
+            "seconds": time.monotonic() - self.started,
         }
-        row = {
-            "loss": sum(self.weights[name] * value for name, value in parts.items()),
-            "parts": parts,
-            "grad_norm": float(self.norm) / max(1, self.updates),
-            "skipped": float(self.skipped),
-            "tokens_per_second": self.tokens / max(1e-9, time.monotonic() - self.started),
-        }
-        self.reset()
-        return row
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Go on from what ``state`` has returned."""
+        self.sums, self.counts, self.weights = dict(state["sums"]), dict(state["counts"]), dict(state["weights"])
+        self.norm, self.updates, self.tokens = state["norm"], state["updates"], state["tokens"]
+        self.started = time.monotonic() - state["seconds"]
+
+
+def report(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of what the meters of all ranks have seen."""
+    weights = {name: weight for state in states for name, weight in state["weights"].items()}
+    parts = {}
+    for name in weights:
+        total = sum(state["sums"].get(name, 0.0) for state in states)
+        parts[name] = total / max(1.0, sum(state["counts"].get(name, 0.0) for state in states))
+    return {
+        "loss": sum(weights[name] * value for name, value in parts.items()),
+        "parts": parts,
+        "grad_norm": states[0]["norm"] / max(1, states[0]["updates"]),  # of the whole gradient, so the same on all
+        "tokens_per_second": sum(state["tokens"] for state in states) / max(1e-9, states[0]["seconds"]),
+    }
 
 
 class History:
-    """The record of a training run: rows of JSON, a TensorBoard file, ``training.png``."""
+    """The record of a training run: rows of JSON, a TensorBoard file, ``training.png``.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    Args:
+        folder: where they are.
+        writing: whether to write them; False makes ``cut``, ``add`` and ``plot`` do nothing (ranks other than 0).
+
+    """
+
+    def __init__(self, folder: Path, *, writing: bool = True) -> None:
+        self.folder, self.writing = folder, writing
         self.path = folder / "history.jsonl"
         self.writer: Any = None
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return all rows, oldest first."""
+        """Return all rows, oldest first; a last one that a kill has cut off does not count.
+
+        Raises:
+            DataError: naming a line that is not a row.
+
+        """
         if not self.path.is_file():
             return []
-        return [json.loads(line) for line in self.path.read_text(encoding="utf-8").split("\n") if line.endswith("}")]
+        rows = []
+        for number, line in enumerate(self.path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
+            try:
+                rows.append(json.loads(line))
+            except ValueError as error:
+                raise DataError(f"{self.path}, line {number}: not a row of a history: {line[:80]!r}") from error
+        return rows
 
     def cut(self, update: int) -> None:
         """Forget what came after an update (it will be done again)."""
+        if not self.writing:
+            return
         rows = [row for row in self.rows() if row["update"] <= update]
         with replaced_file(self.path) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row: means since the last report, or ``validation`` scores."""
+        if not self.writing:
+            return
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         if self.writer is None:
@@ -105,11 +147,17 @@ class History:
         scalars |= {f"train/{name}": row[name] for name in ("lr", "grad_norm", "tokens_per_second") if name in row}
         for name, value in scalars.items():
             self.writer.add_scalar(name, value, row["update"])
+        self.writer.flush()
 
     def plot(self) -> None:
         """Draw ``training.png``."""
+        if not self.writing:
+            return
         from shared.evaluation.plots import plot_training
 
-        if self.writer is not None:
-            self.writer.flush()
         plot_training(self.rows(), self.folder / "training.png")
+
+    def close(self) -> None:
+        """Finish the TensorBoard file."""
+        if self.writer is not None:
+            self.writer.close()

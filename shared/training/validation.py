@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,7 @@ from shared.corpus.find import find_manifests
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import evaluate_system
 from shared.objectives.objective import Objective
 from shared.search.search import Search
@@ -80,10 +81,17 @@ class Validation:
         return self.patience > 0 and len(scores) - 1 - scores.index(max(scores)) >= self.patience
 
     def run(self, objective: Objective, stream: Stream, workspace: Workspace) -> Validated:
-        """Compute the loss with the stream's fields, translate, score."""
+        """Compute the loss with the stream's fields, translate, score.
+
+        Raises:
+            DataError: if there is no row, or the score is not a finite number.
+
+        """
         limit = 2 if workspace.debug else self.limit
         manifests = [Manifest.open(path) for path in find_manifests(self.manifests)]
         manifests = [m.select(range(min(limit, len(m)))) if limit else m for m in manifests]
+        if not any(map(len, manifests)):
+            raise DataError(f"{', '.join(self.manifests)}: holds no rows to validate on")
         objective.eval()
         values = {"loss": self._loss(objective, stream, manifests, workspace)}
         for manifest in manifests:
@@ -103,6 +111,8 @@ class Validation:
                 workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
         objective.train()
         score = values[self.metric]
+        if not math.isfinite(score):
+            raise DataError(f"validation on {', '.join(self.manifests)}: {self.metric} is {score}")
         return Validated(values, -score if self.metric in LOWER_IS_BETTER else score)
 
     def _loss(self, objective: Objective, stream: Stream, manifests: list[Manifest], workspace: Workspace) -> float:

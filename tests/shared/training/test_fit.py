@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -11,7 +13,7 @@ import torch
 
 from shared.corpus.loader import Loader
 from shared.corpus.stream import Budget
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.search.greedy import GreedySearch
 from shared.training.checkpoints import Checkpoints, list_checkpoints
@@ -74,24 +76,144 @@ def test_a_run_that_was_cut_goes_on_bit_for_bit(world, workspace, workers):
     assert same(weights(whole.objective), weights(resumed.objective))
 
 
-def test_ctrl_c_saves_and_the_next_start_goes_on(world, workspace):
+class Slow(EncoderDecoderObjective):
+    """Takes its time, so that a signal meets it in the middle."""
+
+    def prepare(self, batch):
+        time.sleep(0.02)
+        return batch
+
+
+def signal_after(seconds, *numbers):
+    for number in numbers:
+        threading.Timer(seconds, lambda number=number: os.kill(os.getpid(), number)).start()
+
+
+# At Ctrl-C, a terminal and torchrun both send a signal: together they are one request.
+@pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM]])
+def test_ctrl_c_saves_and_the_next_start_goes_on(world, workspace, signals):
     whole = world.fit(dropout=0.2, updates=60)
     whole.run(workspace("whole"))
-
-    class Slow(EncoderDecoderObjective):
-        def prepare(self, batch):
-            time.sleep(0.02)
-            return batch
-
     objective = Slow(system=world.system(0.2), parts=[CrossEntropy(smoothing=0.1)])
     torch.manual_seed(0)
-    threading.Timer(0.4, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    before = signal.getsignal(signal.SIGTERM)
+    signal_after(0.5, *signals)
     with pytest.raises(Interrupted, match="the same command goes on"):
         world.fit(objective=objective, updates=60).run(workspace("cut"))
+    assert signal.getsignal(signal.SIGTERM) == before
     assert 0 < list_checkpoints(workspace("cut").folder / "checkpoints")[-1].update < 60
     resumed = world.fit(dropout=0.2, updates=60)
     resumed.run(workspace("cut"))
     assert same(weights(whole.objective), weights(resumed.objective))
+    assert without_times(workspace("cut")) == without_times(workspace("whole"))
+
+
+def without_times(place):
+    return [row | {"tokens_per_second": 0} for row in History(place.folder).rows()]
+
+
+def test_stopped_while_validating_it_goes_on_with_the_validation(world, workspace, monkeypatch):
+    validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), every=4)
+    whole = world.fit(dropout=0.2, validation=validation)
+    whole.run(workspace("whole"))
+    run, calls = Validation.run, []
+
+    def slow(*arguments):
+        calls.append(None)
+        if len(calls) == 2:
+            torch.rand(3)
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        return run(*arguments)
+
+    monkeypatch.setattr(Validation, "run", slow)
+    started = time.monotonic()
+    with pytest.raises(Interrupted, match="update 8 of 12"):
+        world.fit(dropout=0.2, validation=validation).run(workspace("cut"))
+    assert time.monotonic() - started < 30
+    assert [c.score is None for c in list_checkpoints(workspace("cut").folder / "checkpoints")] == [False, True]
+    resumed = world.fit(dropout=0.2, validation=validation)
+    resumed.run(workspace("cut"))
+    assert len(calls) == 4
+    assert same(weights(whole.objective), weights(resumed.objective))
+    assert without_times(workspace("cut")) == without_times(workspace("whole"))
+    scores = [[c.score for c in list_checkpoints(workspace(n).folder / "checkpoints")] for n in ("cut", "whole")]
+    assert scores[0] == scores[1] and len(scores[0]) == 3
+
+
+@pytest.mark.parametrize("kill", ["validation", "checkpoint", "report"])
+def test_what_was_noted_after_the_last_checkpoint_is_forgotten(world, workspace, monkeypatch, kill):
+    """An error stands for a kill: nothing of the loop handles it."""
+    monkeypatch.setattr("shared.training.fit.REPORT_EVERY", 5)
+    validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), every=6, patience=9)
+
+    def fit():
+        return world.fit(dropout=0.2, validation=validation)
+
+    whole = fit()
+    whole.run(workspace("whole"))
+    with monkeypatch.context() as patch:
+        place = {
+            "validation": (Validation, "run"),
+            "checkpoint": (Checkpoints, "save"),
+            "report": (History, "plot"),  # after the row of the validation
+        }[kill]
+        real, calls = getattr(*place), []
+
+        def broken(*arguments):
+            calls.append(None)
+            if len(calls) == 2:
+                raise ZeroDivisionError
+            return real(*arguments)
+
+        patch.setattr(*place, broken)
+        with pytest.raises(ZeroDivisionError):
+            fit().run(workspace("cut"))
+    with open(workspace("cut").folder / "history.jsonl", "a") as file:
+        file.write('{"update": 12, "parts": {"x": 1.0}')  # a row cut off
+    resumed = fit()
+    resumed.run(workspace("cut"))
+    assert same(weights(whole.objective), weights(resumed.objective))
+    assert without_times(workspace("cut")) == without_times(workspace("whole"))
+
+
+def test_another_number_of_processes_is_refused(world, workspace):
+    world.fit(updates=4).run(workspace())
+    place = workspace()
+    fit = world.fit(updates=8)
+    place.world, place.rank = 2, 1
+    with pytest.raises(UsageError, match=r"trained by 1 processes.*--restart fit"):
+        fit._restore(place, fit.objective, fit.optimizer.build(fit.objective), Meter())
+
+
+WORKERS = """
+import os, sys
+sys.path.insert(0, os.getcwd())
+from pathlib import Path
+from tests.shared.training.conftest import World
+from shared.training.fit import Interrupted
+from shared.workspace import Workspace
+folder = Path(sys.argv[1])
+fit = World(folder).fit(updates=100000)
+try:
+    fit.run(Workspace(output=folder / "run", device="cpu", phase="fit", noprogressbar=True, workers=2))
+except Interrupted as error:
+    print(error)
+"""
+
+
+def test_sigterm_to_the_whole_group_does_not_break_the_workers(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKERS, tmp_path], stdout=-1, stderr=-1, text=True, start_new_session=True
+    ) as process:
+        while not (tmp_path / "run" / "fit" / "checkpoints").is_dir() and process.poll() is None:
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGTERM)
+        out, errors = process.communicate(timeout=60)
+    assert "the same command goes on" in out, errors
+    assert "Traceback" not in errors and process.returncode == 0
+    with pytest.raises(ProcessLookupError):  # no worker is left
+        os.killpg(process.pid, 0)
 
 
 class TwoParts(Objective):
@@ -134,7 +256,7 @@ def test_eight_accumulated_batches_are_one_large_batch(world, workspace):
             [{"params": list(objective.parameters()), "multiplier": 1.0}], lr=0.0, eps=1e-3, fused=True
         )
         set_learning_rate(optimizer, 0.1)
-        fit.update(objective, objective, optimizer, batches, Meter(torch.device("cpu")), workspace())
+        fit.update(objective, objective, optimizer, batches, Meter(), workspace())
         results.append(weights(objective))
     for name in results[0]:
         torch.testing.assert_close(results[0][name], results[1][name], atol=1e-5, rtol=1e-5)
@@ -167,7 +289,7 @@ def test_nothing_waits_for_the_device_inside_an_update(world, workspace, monkeyp
     fit = world.fit()
     optimizer = fit.optimizer.build(fit.objective)
     batches = list(Loader(streams=[world.stream()], seed=1).epoch(0))
-    place, meter = workspace(), Meter(torch.device("cpu"))
+    place, meter = workspace(), Meter()
 
     def forbidden(*_arguments, **_keywords):
         raise AssertionError("an update read a value from the device")
