@@ -8,8 +8,10 @@ Legend: B batch, L length.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -306,8 +308,20 @@ def _data_loader(dataset: Dataset, feed: _Feed, workers: int, *, keep: bool, pin
 
 
 def _start_worker(number: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the main process ends its workers
+    # Signals reach the whole group; the main process finishes what it is at, and then ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":  # elsewhere, nobody says who has sent a signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        threading.Thread(target=_obey, args=(os.getppid(),), daemon=True).start()
     torch.set_num_threads(1)
+
+
+def _obey(parent: int) -> None:
+    """End this worker when its parent, and nobody else, sends SIGTERM."""
+    if sys.platform == "linux":
+        while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
+            pass
+        os._exit(0)
 
 
 def _as_it_is(batch: object) -> object:
