@@ -15,15 +15,15 @@ from shared.corpus.prepare import Corpus, prepare, render
 from shared.corpus.stream import Budget
 from shared.described import describe
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import evaluate_system
-from shared.evaluation.results import commit, hardware, record
+from shared.evaluation.evaluate import Evaluation, check_metrics, evaluate_system
+from shared.evaluation.results import commit, forget, hardware, record
 from shared.files import replaced_file
 from shared.progress import progress
 from shared.search.search import Search
 from shared.system import System, load_exactly
 from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
-from shared.training.distributed import barrier, join
+from shared.training.distributed import join, on_main
 from shared.workspace import Phase, Stopwatch, Workspace
 
 
@@ -45,10 +45,8 @@ class Write(Phase):
     def run(self, workspace: Workspace) -> None:
         """Write the corpus."""
         join(workspace)
-        if workspace.main:
-            with progress("corpus", enabled=workspace.show_progress) as show:
-                self.corpus.write(progress=show)
-        barrier(workspace)
+        with progress("corpus", enabled=workspace.show_progress) as show:
+            on_main(lambda: self.corpus.write(progress=show), workspace)
 
 
 class Prepare(Phase):
@@ -70,12 +68,13 @@ class Prepare(Phase):
     def run(self, workspace: Workspace) -> None:
         """Prepare every corpus and log its table."""
         join(workspace)
-        if workspace.main:
-            for corpus in self.corpora:
-                with progress(f"{corpus.name} {corpus.folder}", enabled=workspace.show_progress) as show:
-                    reports = prepare(corpus, self.out, progress=show)
-                workspace.log.info("%s %s\n%s", corpus.name, corpus.folder, render(reports))
-        barrier(workspace)
+        on_main(lambda: self._prepare(workspace), workspace)
+
+    def _prepare(self, workspace: Workspace) -> None:
+        for corpus in self.corpora:
+            with progress(f"{corpus.name} {corpus.folder}", enabled=workspace.show_progress) as show:
+                reports = prepare(corpus, self.out, progress=show)
+            workspace.log.info("%s %s\n%s", corpus.name, corpus.folder, render(reports))
 
 
 class TrainTokenizer(Phase):
@@ -110,18 +109,19 @@ class TrainTokenizer(Phase):
         self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
 
     def run(self, workspace: Workspace) -> None:
-        """Train, unless the model is there."""
+        """Train; the same texts and seed give the same model."""
         join(workspace)
+        on_main(lambda: self._train(workspace), workspace)
+
+    def _train(self, workspace: Workspace) -> None:
+        texts: dict[str, list[str]] = {}
+        for language, text in self._texts():
+            texts.setdefault(language, []).append(text)
+        if not texts:
+            raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
+        mixed = balanced(texts, alpha=self.alpha, seed=workspace.seed_for("tokenizer"), limit=self.limit)
         out = workspace.folder / "tokenizer.model"
-        if workspace.main:
-            texts: dict[str, list[str]] = {}
-            for language, text in self._texts():
-                texts.setdefault(language, []).append(text)
-            if not texts:
-                raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
-            mixed = balanced(texts, alpha=self.alpha, seed=workspace.seed_for("tokenizer"), limit=self.limit)
-            train_sentencepiece(mixed, out, kind=self.kind, size=self.size, coverage=self.coverage)
-        barrier(workspace)
+        train_sentencepiece(mixed, out, kind=self.kind, size=self.size, coverage=self.coverage)
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         for path in find_manifests(self.manifests):
@@ -151,23 +151,25 @@ class Average(Phase):
     def run(self, workspace: Workspace) -> None:
         """Average, and note in ``model/averaged.json`` what went in."""
         join(workspace)
-        if workspace.main:
-            found = list_checkpoints(self.fit / "checkpoints")
-            chosen = best(found)[: self.best] if self.best else found[-self.last :]
-            if not chosen:
-                raise DataError(f"{self.fit / 'checkpoints'}: no checkpoint to average")
-            wanted = self.best or self.last
-            if len(chosen) < wanted:
-                workspace.log.warning("%s: %d checkpoints where %d were asked for", self.fit, len(chosen), wanted)
-            system = System.from_description(self.fit / "system")
-            load_exactly(system, average(chosen), str(self.fit / "checkpoints"))
-            system.save(workspace.folder / "model")
-            rule = f"best {len(chosen)}" if self.best else f"last {len(chosen)}"
-            note = {"averaging": rule, "updates": [c.update for c in chosen], "scores": [c.score for c in chosen]}
-            with replaced_file(workspace.folder / "model" / "averaged.json") as temporary:
-                temporary.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
-            workspace.log.info("%s: %s of updates %s", workspace.phase, rule, ", ".join(map(str, note["updates"])))
-        barrier(workspace)
+        on_main(lambda: self._average(workspace), workspace)
+
+    def _average(self, workspace: Workspace) -> None:
+        found = list_checkpoints(self.fit / "checkpoints")
+        chosen = best(found)[: self.best] if self.best else found[-self.last :]
+        if not chosen:
+            kind = "checkpoint with a score" if self.best and found else "checkpoint"
+            raise DataError(f"{self.fit / 'checkpoints'}: no {kind} to average")
+        wanted = self.best or self.last
+        if len(chosen) < wanted:
+            workspace.log.warning("%s: %d checkpoints where %d were asked for", self.fit, len(chosen), wanted)
+        system = System.from_description(self.fit / "system")
+        load_exactly(system, average(chosen), str(self.fit / "checkpoints"))
+        system.save(workspace.folder / "model")
+        rule = f"best {len(chosen)}" if self.best else f"last {len(chosen)}"
+        note = {"averaging": rule, "updates": [c.update for c in chosen], "scores": [c.score for c in chosen]}
+        with replaced_file(workspace.folder / "model" / "averaged.json") as temporary:
+            temporary.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
+        workspace.log.info("%s: %s of updates %s", workspace.phase, rule, ", ".join(map(str, note["updates"])))
 
 
 def average(checkpoints: list[Checkpoint]) -> dict[str, torch.Tensor]:
@@ -198,30 +200,30 @@ class Evaluate(Phase):
     """
 
     def __init__(self, *, model: str, manifests: list[str], search: Search, budget: Budget, metrics: list[str]) -> None:
+        check_metrics(metrics)
         self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget, self.metrics = search, budget, list(metrics)
 
     def run(self, workspace: Workspace) -> None:
         """Evaluate on every manifest."""
         join(workspace)
-        if workspace.main:
-            system = System.load(self.model, workspace.device)
-            for path in find_manifests(self.manifests):
-                self._run(system, path, workspace)
-        barrier(workspace)
+        on_main(lambda: self._evaluate(workspace), workspace)
 
-    def _run(self, system: System, path: Path, workspace: Workspace) -> None:
+    def _evaluate(self, workspace: Workspace) -> None:
+        if workspace.recipe:  # scores of an earlier start, which was interrupted or is done again
+            forget(workspace.output / "results.jsonl", workspace.recipe, workspace.phase)
+        system = System.load(self.model, workspace.device)
+        for path in find_manifests(self.manifests):
+            self.evaluate(system, path, workspace)
+
+    def evaluate(self, system: System, path: Path, workspace: Workspace) -> Evaluation:
+        """Evaluate the loaded model on one manifest; write, log and return what comes out."""
         stopwatch = Stopwatch()
         manifest = Manifest.open(path)
         if workspace.debug:
             manifest = manifest.select(range(min(2, len(manifest))))
         evaluation = evaluate_system(
-            system,
-            manifest,
-            search=self.search,
-            budget=self.budget,
-            metrics=self.metrics,
-            workspace=workspace,
+            system, manifest, search=self.search, budget=self.budget, metrics=self.metrics, workspace=workspace
         )
         split = f"{path.parent.name}/{path.stem}"
         evaluation.write(workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
@@ -251,10 +253,11 @@ class Evaluate(Phase):
                 "commit": commit(),
             }
             record(workspace.output / "results.jsonl", row)
+        return evaluation
 
 
 def minutes_so_far(output: Path) -> float:
-    """Return the minutes that the finished phases of a run took together."""
+    """Return the minutes that the phases of a run have taken so far, but for the start of the one now running."""
     seconds = 0.0
     for file in (output / "state").glob("*.json"):
         seconds += float(json.loads(file.read_text(encoding="utf-8")).get("seconds", 0.0))

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from shared.errors import UsageError
-from shared.files import replaced_file
+from shared.files import discard_folder, replaced_file, sweep
 from shared.recipe import Recipe
+from shared.training.stopping import Interrupted
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
 
 OPTIONS_OF_A_RUN = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
+
+#: By phase: its fingerprint, and the places that it wrote to.
+Done = dict[str, tuple[str, list[str]]]
 
 
 def run_recipe(
@@ -28,7 +31,7 @@ def run_recipe(
     """Run the phases of a recipe in its output folder.
 
     A phase is skipped if it finished with the same fingerprint (its resolved keys and those of the phases it reads
-    from), resumed if it was interrupted, and refused if its keys have changed since it started.
+    from), resumed if it was interrupted, and refused if its keys, the seed or ``debug`` have changed since it started.
 
     Args:
         recipe: a loaded recipe.
@@ -39,6 +42,7 @@ def run_recipe(
 
     Raises:
         UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
+        Interrupted: after Ctrl-C, when the run can go on from where it was.
 
     """
     recipe.check()
@@ -53,64 +57,130 @@ def run_recipe(
         recipe=recipe.name,
         **(options or {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}),
     )
-    with workspace.locked():
-        if workspace.main:
-            with replaced_file(workspace.output / "recipe.yaml") as temporary:
-                temporary.write_text(recipe.text(), encoding="utf-8")
-        done: dict[str, tuple[str, list[str]]] = {}  # phase -> fingerprint, places it wrote to
-        for name in names[: names.index(until) + 1] if until else names:
-            _run_phase(recipe, workspace, name, done, list(restart))
+    from shared.training.distributed import join, leave, on_main, together
+
+    outermost = join(workspace)
+    try:
+        with workspace.locked(), together():
+            on_main(lambda: _begin(recipe, workspace, restart), workspace)
+            done: Done = {}
+            for name in names[: names.index(until) + 1] if until else names:
+                _run_phase(recipe, workspace, name, done)
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            f"{workspace.output}: stopped in phase {workspace.phase!r}; the same command goes on from there"
+        ) from error
+    if outermost:
+        leave()
     return workspace
 
 
-def _run_phase(
-    recipe: Recipe, workspace: Workspace, name: str, done: dict[str, tuple[str, list[str]]], restart: list[str]
-) -> None:
+def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:
+    """Clear away what killed runs have left, throw away what is to be done again, and write down the recipe."""
+    sweep(workspace.output)
+    _discard(recipe, workspace, set(restart))
+    done: Done = {}
+    for name in recipe.phases:
+        state = PhaseRecord(workspace.output, name).read()
+        _check_unchanged(workspace, name, state, _mark(recipe, name, done))
+        if state.get("status") != "finished":
+            break
+        done[name] = (state["fingerprint"], _places(workspace, name, state))
+    with replaced_file(workspace.output / "recipe.yaml") as temporary:
+        temporary.write_text(recipe.text(), encoding="utf-8")
+
+
+def _discard(recipe: Recipe, workspace: Workspace, again: set[str]) -> None:
+    """Throw away the work of phases, and of those that read from them.
+
+    First all records say so, the later phases' before the earlier ones': a kill leaves nothing that seems finished.
+    """
+    places: dict[str, list[str]] = {}
+    for name in recipe.phases:
+        state = PhaseRecord(workspace.output, name).read()
+        if state.get("status") == "discarded" or again.intersection(_reads(recipe, name, places)):
+            again.add(name)
+        places[name] = _places(workspace, name, state)
+    discarded = [name for name in recipe.phases if name in again]
+    for name in reversed(discarded):
+        PhaseRecord(workspace.output, name).write(status="discarded")
+    for name in discarded:
+        discard_folder(workspace.output / name)
+        PhaseRecord(workspace.output, name).remove()
+
+
+def _run_phase(recipe: Recipe, workspace: Workspace, name: str, done: Done) -> None:
     import torch
 
-    plain = recipe.plain(name)
-    read = [
-        earlier
-        for earlier, (_, places) in done.items()
-        if any(_inside(text, place) for text in strings(plain) for place in places)
-    ]
-    mark = fingerprint(plain, {earlier: done[earlier][0] for earlier in read}, recipe.value("output_folder"))
+    from shared.training.distributed import on_main
+
     record = PhaseRecord(workspace.output, name)
-    state = record.read()
+    state = on_main(record.read, workspace)
+    mark = _mark(recipe, name, done)
     workspace.phase = name
-    if name in restart or any(earlier in restart for earlier in read):
-        if name not in restart:
-            restart.append(name)
-        if workspace.main:
-            shutil.rmtree(workspace.folder, ignore_errors=True)
-        state = {}
-    if state and state["fingerprint"] != mark:
-        raise UsageError(
-            f"{workspace.output}: phase {name!r} was started with other keys than the recipe now has; "
-            f"use --restart {name} to do it again, or another --output_folder"
-        )
+    _check_unchanged(workspace, name, state, mark)
     torch.manual_seed(workspace.seed_for(name))
     if state.get("status") == "finished":
         workspace.log.info("%s: done before", name)
-        done[name] = (mark, [str(workspace.folder), *state["outputs"]])
+        done[name] = (mark, _places(workspace, name, state))
         return
     workspace.log.info("%s: %s", name, "going on" if state else "starting")
     stopwatch = Stopwatch()
     phase: Phase = recipe.build(name)
-    outputs = [str(path) for path in phase.outputs()]
     before = float(state.get("seconds", 0.0))
-    if workspace.main:
-        record.write(status="running", fingerprint=mark, outputs=outputs, seconds=before)
+    state = {
+        "fingerprint": mark,
+        "outputs": [str(path) for path in phase.outputs()],
+        "seed": workspace.seed,
+        "debug": workspace.debug,
+    }
+
+    def note(status: str) -> None:
+        if workspace.main:
+            record.write(status=status, **state, seconds=before + stopwatch.seconds)
+
+    note("running")
     try:
         phase.run(workspace)
-    finally:
-        seconds = before + stopwatch.seconds
-        if workspace.main:
-            record.write(status="running", fingerprint=mark, outputs=outputs, seconds=seconds)
-    if workspace.main:
-        record.write(status="finished", fingerprint=mark, outputs=outputs, seconds=seconds)
-    workspace.log.info("%s: done in %.0f s", name, seconds)
-    done[name] = (mark, [str(workspace.folder), *outputs])
+    except BaseException:
+        note("running")  # with the seconds that it took so far
+        raise
+    note("finished")
+    workspace.log.info("%s: done in %.0f s", name, before + stopwatch.seconds)
+    done[name] = (mark, _places(workspace, name, state))
+
+
+def _check_unchanged(workspace: Workspace, name: str, state: Mapping[str, Any], mark: str) -> None:
+    changed = None
+    if state and state["fingerprint"] != mark:
+        changed = "other keys than the recipe now has"
+    for key in ("seed", "debug"):
+        if key in state and state[key] != getattr(workspace, key):
+            changed = f"{key} {state[key]}, not {getattr(workspace, key)}"
+    if changed:
+        raise UsageError(
+            f"{workspace.output}: phase {name!r} was started with {changed}; "
+            f"use --restart {name} to do it again, or another --output_folder"
+        )
+
+
+def _mark(recipe: Recipe, name: str, done: Done) -> str:
+    """Return the fingerprint of a phase."""
+    read = _reads(recipe, name, {earlier: places for earlier, (_, places) in done.items()})
+    inputs = {earlier: done[earlier][0] for earlier in read}
+    return fingerprint(recipe.plain(name), inputs, recipe.value("output_folder"))
+
+
+def _reads(recipe: Recipe, name: str, places: Mapping[str, list[str]]) -> list[str]:
+    """Return the earlier phases, given with the places they write to, that a phase reads from."""
+    texts = list(strings(recipe.plain(name)))
+    return [
+        earlier for earlier, found in places.items() if any(_inside(text, place) for text in texts for place in found)
+    ]
+
+
+def _places(workspace: Workspace, name: str, state: Mapping[str, Any]) -> list[str]:
+    return [str(workspace.output / name), *state.get("outputs", [])]
 
 
 def _inside(text: str, place: str) -> bool:
@@ -150,7 +220,8 @@ def log_to_terminal() -> None:
             console().print(f"{time} {record.getMessage()}", markup=False, highlight=False)
 
     logger = logging.getLogger("dragoman")
-    logger.setLevel(logging.INFO)
+    # All processes of a run have the same to say, and errors end them.
+    logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
     logger.propagate = False
     if not logger.handlers:
         handler = Handler()

@@ -45,7 +45,7 @@ class Workspace:
     Attributes:
         output: the folder of the whole run.
         seed: every random choice is derived from it.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps".
+        device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
         precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
         compile: compile the layers (torch.compile).
         debug: do two updates and two batches of everything, to see that a recipe runs.
@@ -74,15 +74,11 @@ class Workspace:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
-        if self.device == "auto":
-            import torch
-
-            local = int(os.environ.get("LOCAL_RANK", "0"))
-            self.device = f"cuda:{local}" if torch.cuda.is_available() else "cpu"
+        self.device = _device(self.device, several=self.world > 1)
         if self.precision == "auto":
             import torch
 
-            on_gpu = self.device.startswith("cuda") and torch.cuda.is_bf16_supported()
+            on_gpu = self.device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
             self.precision = "bf16" if on_gpu else "fp32"
 
     @property
@@ -151,8 +147,39 @@ class Workspace:
                 lock.close()
 
 
+def _device(name: str, *, several: bool) -> str:
+    """Return the full name of a device, with the number of a GPU.
+
+    Raises:
+        UsageError: if there is no such device.
+
+    """
+    if name == "cpu":
+        return name
+    kind, colon, number = name.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "mps") or (colon and not (kind == "cuda" and number.isdecimal())):
+        raise UsageError(f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
+    import torch
+
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if kind == "cuda":
+        if colon and several:
+            raise UsageError(f"device {name!r}: several processes cannot share a GPU; say cuda")
+        index = int(number) if colon else int(os.environ.get("LOCAL_RANK", "0"))
+        if index >= torch.cuda.device_count():
+            raise UsageError(f"device {name!r}: there is no GPU {index}; {torch.cuda.device_count()} can be used")
+        return f"cuda:{index}"
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise UsageError("device 'mps' is not to be had on this machine")
+    return kind
+
+
 class PhaseRecord:
-    """``state/<phase>.json``: whether a phase has finished, for which fingerprint, and how long it took."""
+    """``state/<phase>.json``: how far a phase is, for which fingerprint, and how long it took.
+
+    Its ``status`` is "running" (or interrupted), "finished", or "discarded": about to be deleted with its folder.
+    """
 
     def __init__(self, output: Path, name: str) -> None:
         self.path = output / "state" / f"{name}.json"
@@ -165,6 +192,10 @@ class PhaseRecord:
             return dict(json.loads(self.path.read_text(encoding="utf-8")))
         except ValueError as error:
             raise DataError(f"{self.path}: not a phase record ({error})") from error
+
+    def remove(self) -> None:
+        """Forget the phase."""
+        self.path.unlink(missing_ok=True)
 
     def write(self, **values: Any) -> None:
         """Replace the record."""

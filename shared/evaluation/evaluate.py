@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,15 +11,17 @@ import torch
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.evaluation.alarms import Alarm, detect
-from shared.evaluation.scores import Score, score
+from shared.evaluation.scores import METRICS, Score, score
 from shared.files import replaced_file
 from shared.generator import Hypothesis
 from shared.progress import progress_bar
 from shared.search.search import Search
 from shared.system import System
 from shared.workspace import Workspace
+
+ONE_LINE = str.maketrans("\t\n\r", "   ")
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,18 @@ class Evaluation:
     alarms: list[Alarm]
 
     def write(self, path: Path) -> None:
-        """Write a table (TSV) of ids, hypotheses, references and sources."""
+        """Write a table (TSV) of ids, hypotheses, references and sources; tabs and line ends in them become spaces."""
         with replaced_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
             file.write("id\thypothesis\treference\tsource\n")
             for row in zip(self.ids, self.hypotheses, self.references, self.sources, strict=True):
-                file.write("\t".join(" ".join(text.split()) for text in row) + "\n")
+                file.write("\t".join(text.translate(ONE_LINE) for text in row) + "\n")
+
+
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raise a UsageError if a metric is unknown."""
+    for metric in metrics:
+        if metric not in METRICS:
+            raise UsageError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
 
 
 @torch.inference_mode()
@@ -84,12 +94,10 @@ def evaluate_system(
     """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
 
     Raises:
-        DataError: if a row has no reference, naming the row.
+        DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score.
 
     """
     name, column = system.output_name, system.output.column
-    found = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
-    hypotheses = [best[0].texts[name] for best in found]
     ids, references, sources, languages = [], [], [], set()
     for row in (manifest[i] for i in range(len(manifest))):
         if row[column] is None:
@@ -98,8 +106,11 @@ def evaluate_system(
         references.append(row[column])
         sources.append(row["source_text"] or "")
         languages.add(row[f"{system.output.side}_language"])
-    if len(languages) > 1:
-        raise DataError(f"{manifest.path}: holds references in {sorted(languages)}; score one language at a time")
+    if len(languages) != 1 or None in languages:
+        found = f"references in {sorted(map(str, languages))}" if languages else "no rows"
+        raise DataError(f"{manifest.path}: holds {found}; references in one language are what can be scored")
+    translated = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
+    hypotheses = [best[0].texts[name] for best in translated]
     scores = score(hypotheses, references, languages.pop(), metrics)
     copies = sources if column != "source_text" else None  # a transcript is its source
     alarms = detect(hypotheses, references=references, sources=copies)

@@ -76,6 +76,15 @@ def record(path: Path, row: dict[str, Any]) -> None:
         os.close(descriptor)
 
 
+def forget(path: Path, recipe: str, phase: str) -> None:
+    """Remove the rows of a phase of a recipe, which is about to be done again."""
+    if not path.is_file():
+        return
+    kept = [row for row in read(path) if (row["recipe"], row.get("phase")) != (recipe, phase)]
+    with replaced_file(path) as temporary:
+        temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
+
+
 def read(path: Path) -> list[dict[str, Any]]:
     """Return all rows, oldest first.
 

@@ -10,7 +10,6 @@ A checkpoint is a folder ``checkpoints/00012000/`` with
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from shared.errors import DataError, UsageError
-from shared.files import replaced_folder
+from shared.files import discard_folder, replaced_folder
 from shared.system import contiguous, load_exactly
 
 
@@ -94,7 +93,7 @@ class Checkpoints:
         kept = {c.update for c in found[-self.keep_last :]} | {c.update for c in best(found)[: self.keep_best]}
         for checkpoint in found:
             if checkpoint.update not in kept:
-                shutil.rmtree(checkpoint.folder)
+                discard_folder(checkpoint.folder)
 
 
 def list_checkpoints(folder: Path) -> list[Checkpoint]:

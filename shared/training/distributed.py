@@ -30,14 +30,16 @@ class EndedElsewhere(DataError):
     """Another process of the run has stopped, and says why."""
 
 
-def join(workspace: Workspace) -> None:
-    """Join the processes that torchrun started."""
+def join(workspace: Workspace) -> bool:
+    """Join the processes that torchrun started; return whether this call did it, and not one before."""
     global _control
     if workspace.device.startswith("cuda"):
         torch.cuda.set_device(workspace.device)
     if workspace.world > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if workspace.device.startswith("cuda") else "gloo")
         _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+        return True
+    return False
 
 
 def leave() -> None:

@@ -12,12 +12,12 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import evaluate_system
+from shared.evaluation.evaluate import check_metrics, evaluate_system
 from shared.objectives.objective import Objective
 from shared.search.search import Search
 from shared.workspace import Workspace
 
-LOWER_IS_BETTER = {"loss", "wer", "cer", "ter"}
+LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Validation:
         limit: int = 0,
     ) -> None:
         metrics = list(metrics or [])
+        check_metrics(metrics)
         if metrics and search is None:
             raise UsageError(f"metrics {metrics} need a search")
         if metric != "loss" and metric not in metrics:

@@ -1,14 +1,17 @@
 """Running recipes: finished phases are skipped, changed ones refused, and what reads from a restarted one redone."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
+import shared.running
 from shared.errors import DataError, UsageError
 from shared.recipe import Recipe
 from shared.running import RunRecipe, run_recipe
-from shared.workspace import Phase, Workspace
+from shared.training.stopping import Interrupted
+from shared.workspace import Phase, PhaseRecord, Workspace
 
 
 class Append(Phase):
@@ -95,6 +98,79 @@ def test_until_and_unknown_phases(recipe, tmp_path):
         run_recipe(recipe(), restart=["third"])
 
 
+def test_a_restart_that_is_killed_leaves_nothing_that_seems_finished(recipe, tmp_path, monkeypatch):
+    run_recipe(recipe())
+    for calls in range(6):
+        with monkeypatch.context() as patch:
+            left = iter(range(calls))
+            for place, name in ((PhaseRecord, "write"), (PhaseRecord, "remove"), (shared.running, "discard_folder")):
+                function = getattr(place, name)
+
+                def killed(*arguments, real=function, left=left, **keywords):
+                    if next(left, None) is None:
+                        raise ZeroDivisionError
+                    return real(*arguments, **keywords)
+
+                patch.setattr(place, name, killed)
+            with pytest.raises(ZeroDivisionError):
+                run_recipe(recipe(), restart=["first"])
+        (tmp_path / "out" / "log_of_phases.txt").unlink()
+        run_recipe(recipe(output_folder=str(tmp_path / "out"), two=2))
+        # Killed before the first record was touched, nothing has been restarted; "second" may be all that was.
+        again = done(tmp_path) if (tmp_path / "out" / "log_of_phases.txt").exists() else []
+        assert again == [[], ["second"], *[["first", "second"]] * 4][calls]
+        (tmp_path / "out" / "log_of_phases.txt").touch()
+
+
+def test_what_reads_from_a_restarted_phase_is_redone_even_later(recipe, tmp_path):
+    run_recipe(recipe())
+    run_recipe(recipe(), restart=["first"], until="first")
+    assert not (tmp_path / "out" / "second").exists()
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart", "first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"), [("seed", 2, "seed 1, not 2"), ("debug", True, "debug False, not")]
+)
+def test_another_seed_is_another_run(recipe, tmp_path, key, value, message):
+    file = tmp_path / "seeded.yaml"
+    recipe()
+    file.write_text("# As before\nseed: 1\n" + (tmp_path / "chain.yaml").read_text().partition("\n")[2])
+    run_recipe(Recipe.load(file))
+    with pytest.raises(UsageError, match=message):
+        run_recipe(Recipe.load(file, {key: value}))
+
+
+def test_a_refused_run_leaves_the_recipe_of_the_one_that_was(recipe, tmp_path):
+    run_recipe(recipe())
+    text = (tmp_path / "out" / "recipe.yaml").read_text()
+    with pytest.raises(UsageError, match="'second' was started with other keys"):
+        run_recipe(recipe(two=7))
+    assert (tmp_path / "out" / "recipe.yaml").read_text() == text
+
+
+def test_ctrl_c_in_any_phase_is_one_line_and_keeps_the_time(recipe, tmp_path, monkeypatch):
+    def interrupted(phase, workspace):
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Append, "run", interrupted)
+        with pytest.raises(Interrupted, match="stopped in phase 'first'; the same command goes on"):
+            run_recipe(recipe())
+    assert json.loads((tmp_path / "out" / "state" / "first.json").read_text())["seconds"] >= 0.1
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart"]
+
+
+def test_what_killed_runs_left_half_written_is_swept(recipe, tmp_path):
+    run_recipe(recipe())
+    (tmp_path / "out" / "fit" / ".00000012.77.tmp").mkdir(parents=True)
+    run_recipe(recipe())
+    assert not list((tmp_path / "out" / "fit").iterdir())
+
+
 def test_two_runs_cannot_share_a_folder(recipe, tmp_path):
     with Workspace(output=tmp_path / "out", device="cpu").locked():
         with pytest.raises(UsageError, match="another run is at work"):
@@ -131,3 +207,9 @@ def test_a_recipe_can_be_a_phase_of_another(recipe, tmp_path):
 def test_options_are_checked():
     with pytest.raises(UsageError, match="precision must be one of auto, fp32, bf16, not 'fp8'"):
         Workspace(output=Path(), precision="fp8", device="cpu")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cpu:1", "cuda:99", "cuda:"])
+def test_a_device_that_is_not_there_is_refused(device):
+    with pytest.raises(UsageError, match=f"device.*{device}"):
+        Workspace(output=Path(), device=device)
