@@ -97,6 +97,7 @@ def small(name):
         overrides |= {"channels": 16}
     if name.startswith("almanac"):
         overrides |= {"utterances": 24}
+    if name.startswith("almanac") and name != "almanac/st_from_asr_mt":  # which leaves the corpus to those it runs
         overrides |= {f"corpus.sizes.{split}": 4 for split in ("dev", "tst-COMMON", "tst-HE")}
     return overrides
 
@@ -104,7 +105,8 @@ def small(name):
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == "own/st" else [pytest.mark.recipes]) for n in NAMES])
 def test_two_updates(name, miniature, tmp_path):
     overrides = small(name) | {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    recipe = load(name, tmp_path, miniature[name.split("/")[0]], **overrides)
+    data = tmp_path / "corpus" if name == "almanac/st_from_asr_mt" else miniature[name.split("/")[0]]
+    recipe = load(name, tmp_path, data, **overrides)
     workspace = run_recipe(recipe, command="a test")
     rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
     assert {row["metric"] for row in rows} == set(recipe.value("metrics"))
