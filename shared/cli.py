@@ -6,13 +6,17 @@ Exit codes: 0 done; 1 something is wrong with the data or the run (or it was sto
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
 
 from shared.errors import DataError, UsageError
+from shared.training.stopping import Interrupted
 
 app = typer.Typer(
     name="dragoman",
@@ -25,9 +29,9 @@ OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps")]
 Precision = Annotated[str, typer.Option(help="auto, fp32, bf16")]
-Beam = Annotated[int, typer.Option(help="width of the beam; 1 is greedy search")]
+Beam = Annotated[int, typer.Option(min=1, help="width of the beam; 1 is greedy search")]
 LengthPenalty = Annotated[float, typer.Option(help="scores are divided by length to this power")]
-BatchSize = Annotated[int, typer.Option(help="inputs translated at a time; does not change the output")]
+BatchSize = Annotated[int, typer.Option(min=1, help="inputs translated at a time; does not change the output")]
 
 
 @app.command(context_settings=OPEN)
@@ -36,7 +40,7 @@ def prepare(
     corpus: Annotated[str, typer.Argument(help="mustc, covost2, moses, tsv, almanac, or one that a package registers")],
     root: Annotated[Path, typer.Option(help="folder of the corpus")],
     out: Annotated[Path | None, typer.Option(help="folder for the manifests (almanac needs none)")] = None,
-    workers: Annotated[int, typer.Option(help="processes; 0: one per core")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="processes; 0: one per core")] = 0,
 ) -> None:
     """Check a corpus and turn it into manifests; other options go to its reader (--source-language fr ...)."""
     from shared.preparing import prepare_corpus
@@ -68,7 +72,9 @@ def translate(
     target_language: Annotated[str | None, typer.Option("--target-language", "--to")] = None,
     beam: Beam = 5,
     length_penalty: LengthPenalty = 1.0,
-    n_best: Annotated[int, typer.Option(help="print so many hypotheses of each input (not of long sound files)")] = 1,
+    n_best: Annotated[
+        int, typer.Option(min=1, help="print so many hypotheses of each input (not of long sound files)")
+    ] = 1,
     maximum_seconds: Annotated[float, typer.Option(help="longer sound files are divided at their pauses")] = 20.0,
     batch_size: BatchSize = 32,
     device: Device = "auto",
@@ -102,7 +108,7 @@ def evaluate(
     batch_size: BatchSize = 32,
     device: Device = "auto",
     precision: Precision = "auto",
-    limit: Annotated[int, typer.Option(help="only the first so many rows; 0: all")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="only the first so many rows; 0: all")] = 0,
 ) -> None:
     """Translate manifests with a model and score the output, exactly as recipes do."""
     from shared.translating import evaluate_manifests
@@ -176,20 +182,34 @@ def main() -> None:
     # Threads that wait by spinning stand in each other's way as soon as anything else runs on the machine: on two busy
     # cores a training step takes ten times as long. It has to be said before torch loads OpenMP.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    signal.signal(signal.SIGTERM, _as_ctrl_c(os.getpid()))
     try:
         app()
+    except Interrupted as error:
+        if os.environ.get("RANK", "0") != "0":  # all processes of the run were stopped, and rank 0 says so
+            sys.exit(1)
+        _complain(error, 1)
     except UsageError as error:
         _complain(error, 2)
-    except DataError as error:
+    except (DataError, OSError) as error:  # a full disk, a folder that is not ours: the message names the file
         _complain(error, 1)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(0)
 
 
 def _complain(error: Exception, code: int) -> None:
-    print("dragoman: error: " + " ".join(str(error).split()), file=sys.stderr)
+    process = f" (process {os.environ['RANK']})" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
+    print(f"dragoman: error{process}: " + " ".join(str(error).split()), file=sys.stderr)
     sys.exit(code)
+
+
+def _as_ctrl_c(process: int) -> Callable[[int, FrameType | None], None]:
+    """Return a handler that makes SIGTERM end this process as Ctrl-C does; processes forked from it just end."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() == process:
+            raise KeyboardInterrupt
+        os._exit(128 + number)
+
+    return handle
 
 
 if __name__ == "__main__":

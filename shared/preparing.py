@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
@@ -29,7 +30,7 @@ def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arg
     kind = corpus_class(name)
     options = _options(kind, _pairs(arguments))
     if hasattr(kind, "write"):  # a corpus that is made, not read
-        with progress(name, enabled=True) as show:
+        with progress(name, enabled=sys.stderr.isatty()) as show:
             kind(root=str(root), workers=workers, **options).write(progress=show)
         print(f"{root}: written")
         return
@@ -38,7 +39,7 @@ def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arg
     several = [key for key, value in options.items() if key.endswith("_language") and isinstance(value, list)]
     for choice in product(*(options[key] for key in several)):
         corpus = kind(root=str(root), **options | dict(zip(several, choice, strict=True)))
-        with progress(f"{name} {corpus.folder}", enabled=True) as show:
+        with progress(f"{name} {corpus.folder}", enabled=sys.stderr.isatty()) as show:
             reports = prepare(corpus, out, workers=workers, progress=show)
         print(f"{name} {corpus.folder}\n{render(reports)}")
 
@@ -74,6 +75,9 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
             options[key] = _whole(text, key)
         else:
             options[key] = text
+    for key, parameter in parameters.items():
+        if parameter.default is parameter.empty and key not in ("root", "workers", *given):
+            raise UsageError(f"{kind.__name__} needs --{key.replace('_', '-')}")
     return options
 
 

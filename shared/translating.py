@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import evaluate_system
+from shared.evaluation.evaluate import ONE_LINE, check_metrics, evaluate_system
 from shared.evaluation.scores import Score
 from shared.evaluation.scores import score as score_texts
 from shared.phases import Evaluate
@@ -25,10 +26,18 @@ CHUNK = 2048  # lines held in memory at a time
 
 
 def search_for(beam: int, length_penalty: float, n_best: int = 1) -> Search:
-    """Return beam search, or greedy search for a beam of 1."""
+    """Return beam search, or greedy search for a beam of 1.
+
+    Raises:
+        UsageError: if the numbers do not fit together.
+
+    """
     if beam == 1 and n_best == 1:
         return GreedySearch()
-    return BeamSearch(beam=beam, length_penalty=length_penalty, n_best=n_best)
+    try:
+        return BeamSearch(beam=beam, length_penalty=length_penalty, n_best=n_best)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def translate_inputs(
@@ -46,8 +55,8 @@ def translate_inputs(
 ) -> None:
     """Translate files or standard input and print the result."""
     workspace = Workspace(output=Path(), device=device, precision=precision)
-    system = System.load(model, workspace.device)
     search = search_for(beam, length_penalty, n_best)
+    system = System.load(model, workspace.device)
     speech = "speech" in system.inputs
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = iter(items)
@@ -65,7 +74,7 @@ def translate_inputs(
             for hypothesis in hypotheses[:n_best]:
                 cells = [str(item)] if speech else []
                 cells += [f"{hypothesis.score:.4f}"] if n_best > 1 else []
-                print("\t".join([*cells, hypothesis.texts[system.output_name]]))
+                print("\t".join([*cells, hypothesis.texts[system.output_name].translate(ONE_LINE)]))
         sys.stdout.flush()
 
 
@@ -120,32 +129,35 @@ def evaluate_manifests(
 ) -> None:
     """Translate manifests, print the scores, and write hypotheses and results if ``out`` is given."""
     log_to_terminal()
+    check_metrics(metrics)
+    if out is not None and limit:
+        raise UsageError("--limit is for a quick look: without --out, since no part of a test is a result")
     search = search_for(beam, length_penalty)
     budget = Budget(rows=batch_size)
     command = " ".join(["dragoman", *sys.argv[1:]])
     workspace = Workspace(output=out or Path(), device=device, precision=precision, command=command, phase="evaluate")
-    if out is not None and not limit:
-        phase = Evaluate(
-            model=str(model), manifests=[str(p) for p in manifests], search=search, budget=budget, metrics=metrics
-        )
-        with workspace.locked():
-            phase.run(workspace)
-        return
     system = System.load(model, workspace.device)
-    for path in manifests:
-        manifest = Manifest.open(path)
-        if limit:
-            manifest = manifest.select(range(min(limit, len(manifest))))
-        evaluation = evaluate_system(
-            system, manifest, search=search, budget=budget, metrics=metrics, workspace=workspace
-        )
-        for alarm in evaluation.alarms:
-            workspace.log.warning("%s: %s", path, alarm)
-        print_scores(evaluation.scores, str(path))
+    phase = Evaluate(
+        model=str(model), manifests=[str(p) for p in manifests], search=search, budget=budget, metrics=metrics
+    )
+    with workspace.locked() if out is not None else nullcontext():
+        for path in manifests:
+            if out is not None:
+                evaluation = phase.evaluate(system, path, workspace)
+            else:
+                manifest = Manifest.open(path)
+                manifest = manifest.select(range(min(limit, len(manifest)))) if limit else manifest
+                evaluation = evaluate_system(
+                    system, manifest, search=search, budget=budget, metrics=metrics, workspace=workspace
+                )
+                for alarm in evaluation.alarms:
+                    workspace.log.warning("%s: %s", path, alarm)
+            print_scores(evaluation.scores, str(path))
 
 
 def score_files(hypotheses: Path, references: list[Path], language: str, metrics: list[str]) -> None:
     """Score a file of hypotheses against one or more files of references."""
+    check_metrics(metrics)
     streams = [list(lines([path])) for path in references]
     for path, stream in zip(references, streams, strict=True):
         if len(stream) != len(streams[0]):

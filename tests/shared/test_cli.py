@@ -92,6 +92,7 @@ def test_evaluate_and_score_agree_with_the_run(run, tmp_path):
     result = dragoman("evaluate", output / "average" / "model", manifest, "--metrics", "chrf", "--out", tmp_path)
     assert result.returncode == 0, result.stderr
     row = json.loads((tmp_path / "results.jsonl").read_text())
+    assert result.stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
     wanted = [json.loads(line) for line in (output / "results.jsonl").read_text().splitlines()]
     assert row["value"] == next(w["value"] for w in wanted if w["metric"] == "chrf")
     table = next(output.glob("evaluate/*.tsv")).read_text().splitlines()[1:]
@@ -127,6 +128,11 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
         (["translate", "missing"], 1, "not a model folder"),
         (["evaluate", "missing", "x.arrow"], 1, "missing"),
         (["score", "missing", "missing", "--language", "de"], 1, "missing"),
+        (["prepare", "covost2", "--root", "x", "--out", "m"], 2, "needs --source-language"),
+        (["translate", "missing", "--beam", "2", "--n-best", "3"], 2, "n_best"),
+        (["translate", "missing", "--device", "gpu"], 2, "gpu"),
+        (["evaluate", "missing", "x.arrow", "--metrics", "blue"], 2, "bleu, chrf"),
+        (["evaluate", "missing", "x.arrow", "--limit", "3", "--out", "o"], 2, "--limit"),
         (["translate"], 2, "Missing argument"),
         (["fly"], 2, "fly"),
     ],
