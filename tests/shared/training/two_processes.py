@@ -1,0 +1,239 @@
+"""What test_two_processes.py runs in each process under torchrun: ``two_processes.py FOLDER CASE``."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[3]))
+
+from shared.corpus.loader import Loader
+from shared.corpus.stream import Budget
+from shared.errors import DataError
+from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
+from shared.search.greedy import GreedySearch
+from shared.training.checkpoints import Checkpoints
+from shared.training.distributed import add_up, gather, join, leave, on_main, together, wrap
+from shared.training.fit import Fit
+from shared.training.history import Meter
+from shared.training.optimizer import Adam, set_learning_rate
+from shared.training.schedules import Constant
+from shared.training.stopping import Interrupted
+from shared.training.validation import Validation
+from shared.workspace import Workspace
+from tests.shared.training.conftest import World
+
+
+class PerStream(Objective):
+    """Each stream has a part and parameters of its own, and on odd rows one that other rows lack."""
+
+    def __init__(self, system):
+        super().__init__()
+        self.system = system
+        self.inner = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.1)])
+        self.own = torch.nn.ParameterDict(
+            {name: torch.nn.Parameter(torch.ones(())) for name in ("text", "more", "odd")}
+        )
+
+    def counts(self, batch):
+        rows = torch.tensor(float(len(batch)))
+        counts = {f"length_{batch.stream}": rows}
+        if batch.stream == "text":
+            counts |= self.inner.counts(batch)
+        if int(batch.ids[0][1:]) % 2:
+            counts["odd"] = rows
+        return counts
+
+    def forward(self, batch):
+        counts = self.counts(batch)
+        parts = self.inner(batch).parts if batch.stream == "text" else {}
+        lengths = batch["target"].lengths.float()
+        name = f"length_{batch.stream}"
+        parts[name] = Term(((self.own[batch.stream] * lengths - 3.0) ** 2).sum(), counts[name], 0.5)
+        if "odd" in counts:
+            parts["odd"] = Term(((self.own["odd"] * lengths - 1.0) ** 2).sum(), counts["odd"], 0.2)
+        return Loss(parts)
+
+
+class Recorded(EncoderDecoderObjective):
+    """Notes the rows of every batch, by process."""
+
+    seen: list = []
+
+    def prepare(self, batch):
+        self.seen.append(batch.ids)
+        return batch
+
+
+def fit(world, *, objective=None, streams=None, dropout=0.0, **options):
+    settings = {
+        "optimizer": Adam(eps=1e-3),  # so that the last bit of a gradient is not blown up to a whole step
+        "schedule": Constant(peak=0.01),
+        "updates": 6,
+        "checkpoints": Checkpoints(keep_last=9, keep_best=0, every=2),
+    }
+    objective = objective or EncoderDecoderObjective(system=world.system(dropout), parts=[CrossEntropy(smoothing=0.1)])
+    return Fit(objective=objective, streams=streams or [world.stream()], **(settings | options))
+
+
+def equal_on_all_ranks(objective, workspace):
+    state = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
+    first, second = gather(state, workspace)
+    return all(torch.equal(first[name], second[name]) for name in first)
+
+
+def difference(one, other):
+    state = other.state_dict()
+    return max(float((tensor - state[name]).abs().max()) for name, tensor in one.state_dict().items())
+
+
+def equality(world, place):
+    """Two ranks x the batches of each = one process x all of them accumulated."""
+    workspace = place("two")
+    for kind in (EncoderDecoderObjective, PerStream):
+        arguments = {"parts": [CrossEntropy(smoothing=0.1)]} if kind is EncoderDecoderObjective else {}
+        objectives = [kind(system=world.system(), **arguments) for _ in range(2)]
+        streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
+        loaders = [Loader(streams=streams, seed=3, rank=rank, world=2) for rank in range(2)]
+        batches = list(zip(*(loader.epoch(0) for loader in loaders), strict=True))
+        alone = place("one")
+        alone.world, alone.rank = 1, 0
+        trainer = fit(world)
+        models = [wrap(objectives[0], workspace), objectives[1]]
+        optimizers = [trainer.optimizer.build(objective) for objective in objectives]
+        for step in range(0, len(batches) - 1, 2):  # each update takes a batch of either stream
+            for optimizer in optimizers:
+                set_learning_rate(optimizer, 0.01)
+            mine = [batches[step][workspace.rank], batches[step + 1][workspace.rank]]
+            everything = [*batches[step], *batches[step + 1]]
+            trainer.update(models[0], objectives[0], optimizers[0], mine, Meter(), workspace)
+            trainer.update(models[1], objectives[1], optimizers[1], everything, Meter(), alone)
+        assert {batch.stream for pair in batches for batch in pair} == {"text", "more"}
+        assert equal_on_all_ranks(objectives[0], workspace)
+        assert difference(objectives[0], kind(system=world.system(), **arguments)) > 0.01
+        assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
+
+
+def watch(folder):
+    """Make it an error if this process writes anything below a folder."""
+
+    def audit(event, arguments):
+        if event in ("os.rename", "os.mkdir", "os.remove", "os.rmdir") and str(arguments[0]).startswith(str(folder)):
+            raise AssertionError(f"{event} {arguments}")
+        if event == "open" and str(arguments[0]).startswith(str(folder)) and arguments[2] & (os.O_WRONLY | os.O_RDWR):
+            raise AssertionError(f"{event} {arguments}")
+
+    sys.addaudithook(audit)
+
+
+def whole(world, place):
+    """A run with validation: ranks stay equal, see different rows, and only rank 0 writes."""
+    workspace = place("run")
+    if not workspace.main:
+        watch(workspace.output)
+    Recorded.seen.clear()
+    validation = Validation(
+        manifests=[str(world.manifest)],
+        budget=Budget(rows=16),
+        search=GreedySearch(maximum_length_extra=8),
+        metrics=["chrf"],
+        metric="chrf",
+        every=2,
+    )
+    objective = Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)])
+    trainer = fit(world, objective=objective, validation=validation, grad_accumulation_factor=2)
+    trainer.run(place("run"))
+    assert equal_on_all_ranks(objective, workspace)
+    seen = gather([name for ids in Recorded.seen for name in ids], workspace)
+    states = gather(torch.get_rng_state(), workspace)
+    assert not torch.equal(*states), "both ranks drop the same units"
+    assert set(seen[0]) | set(seen[1]) == {f"r{number}" for number in range(48)}
+
+    # cut and resumed
+    torch.manual_seed(0)
+    first = fit(world, objective=Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)]), updates=4)
+    first.accumulation, first.validation = 2, validation
+    first.run(place("cut"))
+    torch.manual_seed(99)
+    again = Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)])
+    fit(world, objective=again, validation=validation, grad_accumulation_factor=2).run(place("cut"))
+    assert difference(again, objective) == 0.0
+
+
+def control(world, place):
+    """What processes agree on."""
+    workspace = place("control")
+    mine = {"both": torch.tensor(workspace.rank + 1.0), f"only{workspace.rank}": torch.tensor(5)}
+    counts = add_up(mine, workspace, "cpu")
+    assert {name: float(count) for name, count in counts.items()} == {"both": 3.0, "only0": 5.0, "only1": 5.0}
+    assert on_main(lambda: workspace.rank, workspace) == 0
+    assert on_main(lambda: None, workspace) is None
+    assert gather(workspace.rank, workspace) == [0, 1]
+    try:
+        on_main(lambda: int("x"), workspace)
+    except DataError as error:
+        assert not workspace.main and "process 0 of this run has ended" in str(error)
+    except ValueError:
+        assert workspace.main
+    else:
+        raise AssertionError("no error")
+
+
+def dies(world, place):
+    """Rank 1 meets a row that cannot be read."""
+
+    class Broken(EncoderDecoderObjective):
+        def prepare(self, batch):
+            if place("x").rank == 1:
+                raise DataError("train.arrow: row 'r7': broken")
+            return batch
+
+    fit(world, objective=Broken(system=world.system(), parts=[CrossEntropy()])).run(place("dies"))
+
+
+def stopped(world, place):
+    """Rank 1 alone gets a signal; both stop after the same update."""
+
+    class Stopping(EncoderDecoderObjective):
+        calls = 0
+
+        def prepare(self, batch):
+            Stopping.calls += 1
+            if place("x").rank == 1 and Stopping.calls == 3:
+                os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(0.01)
+            return batch
+
+    objective = Stopping(system=world.system(), parts=[CrossEntropy()])
+    try:
+        fit(world, objective=objective, updates=50).run(place("stopped"))
+    except Interrupted as error:
+        assert "stopped at update 3 of 50" in str(error), error
+    else:
+        raise AssertionError("went on")
+
+
+def main():
+    folder, cases = Path(sys.argv[1]), sys.argv[2:]
+
+    def place(name):
+        torch.manual_seed(0)
+        return Workspace(output=folder / name, device="cpu", phase="fit", noprogressbar=True, workers=0)
+
+    join(place("x"))
+    world = on_main(lambda: World(folder), place("x"))
+    try:
+        with together():
+            for case in cases:
+                globals()[case](world, place)
+    except DataError as error:
+        print(f"process {place('x').rank}: {error}", file=sys.stderr, flush=True)
+        sys.exit(1)
+    leave()
+
+
+if __name__ == "__main__":
+    main()
