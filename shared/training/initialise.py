@@ -64,7 +64,8 @@ class Initialise:
 
     def _check_symbols(self, system: System) -> None:
         """Refuse vectors of symbols that mean something else there than here."""
-        if not any("target_embedding" in part or "projection" in part for part in self.parts):
+        names = [name for name in system.state_dict() if any(f"{name}.".startswith(f"{part}.") for part in self.parts)]
+        if not any(name.startswith(("model.target_embedding.", "model.projection.")) for name in names):
             return
         other = System.from_description(self.folder)
         here, there = system.output.tokenizer.fingerprint, other.output.tokenizer.fingerprint

@@ -110,6 +110,10 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
     common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
     assert dragoman("run", "own/mt", *common).returncode == 0
     assert "starting" not in (output / "log.txt").read_text()[len(before) :]
+    scores = (output / "results.jsonl").read_text().splitlines()
+    assert dragoman("run", "own/mt", *common, "--restart", "evaluate").returncode == 0
+    again = (output / "results.jsonl").read_text().splitlines()
+    assert [json.loads(line)["value"] for line in again] == [json.loads(line)["value"] for line in scores]
     changed = dragoman("run", "own/mt", *common, "--smoothing", "0.2")
     assert changed.returncode == 2
     assert changed.stderr.strip().splitlines()[-1].startswith("dragoman: error:") and "--restart fit" in changed.stderr
