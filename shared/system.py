@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -94,9 +94,11 @@ class System(Described, nn.Module):
 
     def translate_batch(self, batch: Batch, search: Search) -> list[list[Hypothesis]]:
         """Translate a batch on the system's device; the best hypothesis of each row comes first."""
+        if not isinstance(self.model, Generator):
+            raise UsageError("this model has no decoder to translate with: take it to initialise one that has")
         tokenizer = self.output.tokenizer
         found = search.search(
-            cast(Generator, self.model),
+            self.model,
             batch,
             prefix=self.prefix(batch.languages[self.output.side]),
             end=tokenizer.eos,

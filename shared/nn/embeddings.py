@@ -33,6 +33,27 @@ class TypeVector(Described, nn.Module):
         return x + self.vector
 
 
+class TypeVectors(Described, nn.Module):
+    """A trained vector for each type of token, such as the first and the second sentence (Devlin et al. 2019, fig. 2).
+
+    Args:
+        width: D.
+        types: how many there are; where none is named, all tokens are of the first.
+
+    """
+
+    def __init__(self, *, width: int, types: int = 2) -> None:
+        super().__init__()
+        if types < 1:
+            raise ValueError(f"types must be at least 1, not {types}")
+        self.weight = nn.Parameter(torch.empty(types, width))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, x: Tensor, types: Tensor | None = None) -> Tensor:
+        """Add to x (B, L, D) the vectors of ``types`` (B, L) int64."""
+        return x + (self.weight[0] if types is None else F.embedding(types, self.weight))
+
+
 class TextEmbedding(Described, nn.Module):
     """Token vectors times sqrt(D), plus positions, normalised if asked, with dropout.
 
@@ -43,10 +64,14 @@ class TextEmbedding(Described, nn.Module):
         width: D.
         padding: the padding symbol.
         positions: a module of shared/nn/positions.py, or None for no positions.
-        type_vector: what is added to tell this text from other inputs, or None.
+        type_vector: what is added to tell this text from other inputs, or its tokens apart; None for nothing.
         dropout: of the sum.
         scaled: multiply token vectors by sqrt(D) (Vaswani et al. 2017, section 3.4).
         norm: normalise the sum (layernorm_embedding of BART's family).
+        norm_epsilon: added to the variance by which that divides.
+        shared_with: another embedding of the same vocabulary and width whose token vectors serve here too, while
+            positions, type vector and norm are this one's own. The vectors belong to the other, and stand once in a
+            model's folder.
 
     """
 
@@ -61,6 +86,8 @@ class TextEmbedding(Described, nn.Module):
         dropout: float = 0.1,
         scaled: bool = True,
         norm: bool = False,
+        norm_epsilon: float = 1e-5,
+        shared_with: TextEmbedding | None = None,
     ) -> None:
         super().__init__()
         if not 0 <= padding < vocabulary:
@@ -71,29 +98,41 @@ class TextEmbedding(Described, nn.Module):
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
         self.vocabulary, self.width, self.dropout = vocabulary, width, dropout
         self.scale = math.sqrt(width) if scaled else 1.0
-        self.tokens = nn.Embedding(vocabulary, width, padding_idx=padding)
-        nn.init.normal_(self.tokens.weight, std=width**-0.5)
-        with torch.no_grad():
-            self.tokens.weight[padding].zero_()
+        self.padding = padding
+        if shared_with is None:
+            self.tokens = nn.Embedding(vocabulary, width, padding_idx=padding)
+            nn.init.normal_(self.tokens.weight, std=width**-0.5)
+            with torch.no_grad():
+                self.tokens.weight[padding].zero_()
+        elif (shared_with.vocabulary, shared_with.width, shared_with.padding) != (vocabulary, width, padding):
+            raise ValueError(
+                f"token vectors {shared_with.vocabulary} x {shared_with.width} with padding {shared_with.padding} "
+                f"cannot be shared with an embedding of {vocabulary} x {width} with padding {padding}"
+            )
+        # Inside a tuple, so that it does not become a submodule and its parameters do not get a second name.
+        self._shared_with = (shared_with,)
         self.positions, self.type_vector = positions, type_vector
-        self.norm = nn.LayerNorm(width) if norm else nn.Identity()
+        if not norm_epsilon > 0:
+            raise ValueError(f"norm_epsilon must be positive, not {norm_epsilon}")
+        self.norm = nn.LayerNorm(width, eps=norm_epsilon) if norm else nn.Identity()
 
     @property
     def weight(self) -> Tensor:
         """The token vectors (V, D), which an output projection may share."""
-        return self.tokens.weight
+        owner = self._shared_with[0]
+        return self.tokens.weight if owner is None else owner.weight
 
     def forward(self, tokens: Padded, *, start: int = 0) -> Padded:
         """Embed tokens (B, L) int64, the first of which is element ``start`` of its sequence: (B, L, D)."""
         return tokens.map(lambda values: self.embed(values, start))
 
-    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """Embed tokens (B, L) without lengths."""
-        x = self.tokens(tokens)
+    def embed(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
+        """Embed tokens (B, L) without lengths; with ``types`` (B, L), if the type vector is a TypeVectors."""
+        x = F.embedding(tokens, self.weight, padding_idx=self.padding)
         if self.scale != 1.0:
             x = x * self.scale
         if self.positions is not None:
             x = x + self.positions(tokens.shape[1], start, like=x)
         if self.type_vector is not None:
-            x = self.type_vector(x)
+            x = self.type_vector(x) if types is None else self.type_vector(x, types)
         return F.dropout(self.norm(x), self.dropout, self.training)

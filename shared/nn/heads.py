@@ -11,42 +11,47 @@ from torch.nn import functional as F
 
 from shared.described import Described
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.transformer import activation_module, layer_norm
 from shared.padded import Padded
 
 
 class OutputProjection(Described, nn.Module):
-    """States to logits by a matrix of its own, without bias (as in fairseq).
+    """States to logits by a matrix of its own.
 
     Args:
         width: D.
         vocabulary: V.
+        bias: add a trained number to each logit; fairseq's translators have none.
 
     """
 
-    def __init__(self, *, width: int, vocabulary: int) -> None:
+    def __init__(self, *, width: int, vocabulary: int, bias: bool = False) -> None:
         super().__init__()
         if width < 1 or vocabulary < 1:
             raise ValueError(f"an output projection cannot have width {width} and vocabulary {vocabulary}")
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         nn.init.normal_(self.weight, std=width**-0.5)
+        self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
 
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
-        return F.linear(states, self.weight)
+        return F.linear(states, self.weight, self.bias)
 
 
 class TiedProjection(Described, nn.Module):
     """States to logits by the matrix of an embedding (Press and Wolf 2017).
 
-    It owns no parameters: the matrix belongs to the embedding, and stands once in a model's folder.
+    It does not own the matrix, which belongs to the embedding and stands once in a model's folder.
 
     Args:
         embedding: the embedding, usually of the target tokens.
+        bias: add a trained number, its own, to each logit (as Marian and masked language models do).
 
     """
 
-    def __init__(self, *, embedding: TextEmbedding) -> None:
+    def __init__(self, *, embedding: TextEmbedding, bias: bool = False) -> None:
         super().__init__()
+        self.bias = nn.Parameter(torch.zeros(embedding.vocabulary)) if bias else None
         # Inside a tuple, so that it does not become a submodule and its parameters do not get a second name.
         self._embedding = (embedding,)
 
@@ -57,7 +62,34 @@ class TiedProjection(Described, nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
-        return F.linear(states, self.weight)
+        return F.linear(states, self.weight, self.bias)
+
+
+class MaskedTokenHead(Described, nn.Module):
+    """Scores of the token that a mask stands for: a dense layer, its norm, a projection (Devlin et al. 2019).
+
+    Args:
+        width: D.
+        projection: to the vocabulary, usually tied to the embedding of the encoder's input and with a bias.
+        activation: of the dense layer, as in shared/nn/transformer.py.
+        norm_epsilon: added to the variance by which the norm divides.
+
+    """
+
+    def __init__(
+        self, *, width: int, projection: nn.Module, activation: str = "gelu", norm_epsilon: float = 1e-5
+    ) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width)
+        nn.init.xavier_uniform_(self.dense.weight)
+        nn.init.zeros_(self.dense.bias)
+        self.activation = activation_module(activation)
+        self.norm = layer_norm(width, norm_epsilon)
+        self.projection = projection
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return logits (..., V) of states (..., D)."""
+        return self.projection(self.norm(self.activation(self.dense(states))))
 
 
 class CtcHead(Described, nn.Module):

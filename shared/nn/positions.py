@@ -12,6 +12,7 @@ import math
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from shared.described import Described
 
@@ -19,22 +20,24 @@ from shared.described import Described
 class SinusoidalPositions(Described, nn.Module):
     """Sines and cosines of D/2 wavelengths from 2 pi to 20000 pi (Vaswani et al. 2017, section 3.5).
 
-    The layout is fairseq's (all sines, then all cosines; wavelengths in D/2 - 1 equal ratios), so that its checkpoints
+    The layout is fairseq's (all sines, then all cosines; an odd width has a zero at its end), so that its checkpoints
     mean the same here. Nothing is stored, so there is no longest sequence.
 
     Args:
-        width: D, even and at least 4.
+        width: D, at least 4.
         offset: the number given to the first element; fairseq counts from its padding index + 1, which is 2.
+        endpoint: the longest wavelength is 20000 pi itself (D/2 - 1 equal ratios, fairseq's reading), not one ratio
+            below it (D/2 ratios: the paper's formula, which Marian follows).
 
     """
 
-    def __init__(self, *, width: int, offset: int = 2) -> None:
+    def __init__(self, *, width: int, offset: int = 2, endpoint: bool = True) -> None:
         super().__init__()
-        if width < 4 or width % 2:
-            raise ValueError(f"sinusoidal positions need an even width of at least 4, not {width}")
+        if width < 4:
+            raise ValueError(f"sinusoidal positions need a width of at least 4, not {width}")
         if offset < 0:
             raise ValueError(f"offset must not be negative, not {offset}")
-        self.width, self.offset = width, offset
+        self.width, self.offset, self.endpoint = width, offset, endpoint
 
     def forward(self, length: int, start: int = 0, *, like: Tensor) -> Tensor:
         """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``, in the type and place of ``like``.
@@ -44,8 +47,9 @@ class SinusoidalPositions(Described, nn.Module):
         half = self.width // 2
         numbers = torch.arange(start + self.offset, start + self.offset + length, device=like.device).float()
         exponents = torch.arange(half, device=like.device).float()
-        angles = numbers[:, None] * torch.exp(exponents * (-math.log(10000) / (half - 1)))
-        return torch.cat([angles.sin(), angles.cos()], dim=1).to(like.dtype)
+        angles = numbers[:, None] * torch.exp(exponents * (-math.log(10000) / (half - self.endpoint)))
+        vectors = torch.cat([angles.sin(), angles.cos()], dim=1)
+        return F.pad(vectors, (0, self.width % 2)).to(like.dtype)
 
 
 class LearnedPositions(Described, nn.Module):

@@ -8,7 +8,8 @@ layer has no memories, a decoder's is called causally; nothing else tells them a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -19,7 +20,37 @@ from shared.described import Described
 from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
 from shared.padded import Padded
 
-ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU}
+#: By the name that model folders hold; "gelu_tanh" is the tanh approximation (Hendrycks and Gimpel 2016, section 2).
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "relu": nn.ReLU,
+    "gelu": nn.GELU,
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+    "swish": nn.SiLU,
+}
+
+
+def activation_module(name: str) -> nn.Module:
+    """Build an activation function.
+
+    Raises:
+        ValueError: for an unknown name.
+
+    """
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {name!r}")
+    return ACTIVATIONS[name]()
+
+
+def layer_norm(width: int, epsilon: float) -> nn.LayerNorm:
+    """Build a layer normalisation.
+
+    Raises:
+        ValueError: if the epsilon is not positive.
+
+    """
+    if not epsilon > 0:
+        raise ValueError(f"norm_epsilon must be positive, not {epsilon}")
+    return nn.LayerNorm(width, eps=epsilon)
 
 
 class LayerCache:
@@ -49,8 +80,9 @@ class Layer(Described, nn.Module):
         dropout: of what each sub-layer adds.
         attention_dropout: of attention weights.
         activation_dropout: inside the feed-forward net.
-        activation: "relu" or "gelu".
+        activation: "relu", "gelu", "gelu_tanh" or "swish".
         pre_norm: normalise what enters a sub-layer (Xiong et al. 2020) instead of what leaves it.
+        norm_epsilon: added to the variance by which a normalisation divides.
 
     """
 
@@ -66,20 +98,19 @@ class Layer(Described, nn.Module):
         activation_dropout: float = 0.0,
         activation: str = "relu",
         pre_norm: bool = True,
+        norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
         if feedforward < 1:
             raise ValueError(f"feedforward must be at least 1, not {feedforward}")
-        if activation not in ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
         for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
-        self.width, self.pre_norm = width, pre_norm
+        self.width, self.pre_norm, self.norm_epsilon = width, pre_norm, norm_epsilon
         self.dropout, self.activation_dropout = dropout, activation_dropout
         self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
-        self.self_attention_norm = nn.LayerNorm(width)
+        self.self_attention_norm = layer_norm(width, norm_epsilon)
         self.memory_attention = nn.ModuleDict(
             {
                 name: MemoryAttention(width=width, heads=heads, memory_width=size, dropout=attention_dropout)
@@ -87,11 +118,11 @@ class Layer(Described, nn.Module):
             }
         )
         if widths:
-            self.memory_attention_norm = nn.LayerNorm(width)
+            self.memory_attention_norm = layer_norm(width, norm_epsilon)
         # torch's own initialisation of linear maps, as in fairseq 0.12.
         self.inner, self.outer = nn.Linear(width, feedforward), nn.Linear(feedforward, width)
-        self.activation = ACTIVATIONS[activation]()
-        self.feedforward_norm = nn.LayerNorm(width)
+        self.activation = activation_module(activation)
+        self.feedforward_norm = layer_norm(width, norm_epsilon)
 
     def forward(
         self,
@@ -174,21 +205,23 @@ def fresh(template: Any) -> Any:
 
 
 class Stack(Described, nn.Module):
-    """Equal layers on top of each other; after the last, a normalisation if they normalise what enters them.
+    """Equal layers on top of each other.
 
     Args:
         layer: the first layer, of this or a derived class; the others are built as it was.
         layers: how many.
+        final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
 
     """
 
-    def __init__(self, *, layer: Layer, layers: int) -> None:
+    def __init__(self, *, layer: Layer, layers: int, final_norm: bool | None = None) -> None:
         super().__init__()
         if layers < 1:
             raise ValueError(f"layers must be at least 1, not {layers}")
         self.width = layer.width
         self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
-        self.norm = nn.LayerNorm(layer.width) if layer.pre_norm else nn.Identity()
+        normalised = layer.pre_norm if final_norm is None else final_norm
+        self.norm = layer_norm(layer.width, layer.norm_epsilon) if normalised else nn.Identity()
 
     @property
     def memories(self) -> list[str]:
@@ -220,11 +253,14 @@ class Encoder(Stack):
         layers: how many.
         taps: the layers whose states others want as well: 1 for the first layer's, ``layers`` for the encoder's output
             (normalised, as the inner ones are not), 0 for its input.
+        final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
 
     """
 
-    def __init__(self, *, layer: Layer, layers: int, taps: list[int] | None = None) -> None:
-        super().__init__(layer=layer, layers=layers)
+    def __init__(
+        self, *, layer: Layer, layers: int, taps: list[int] | None = None, final_norm: bool | None = None
+    ) -> None:
+        super().__init__(layer=layer, layers=layers, final_norm=final_norm)
         self.taps = list(taps or [])
         for tap in self.taps:
             if not 0 <= tap <= layers:
@@ -267,6 +303,7 @@ class Decoder(Stack):
     Args:
         layer: the first layer.
         layers: how many.
+        final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
 
     """
 

@@ -1,4 +1,4 @@
-"""The Translator: embeddings, encoder, decoder and projection put together; a Generator for search.
+"""Whole models: an encoder of embedded inputs; the Translator, which adds a decoder and is a Generator for search.
 
 Legend: B sentences, K beams, R = B x K rows, N input length, S encoder states, T target, D model width, V vocabulary.
 """
@@ -46,8 +46,92 @@ class DecoderState:
         return DecoderState(self.caches, sentences, self.beams, self.length)
 
 
-class Translator(Described, nn.Module):
-    """An encoder-decoder for any inputs that have an embedding: text, speech, or both by turns.
+class FieldEncoder(nn.Module):
+    """Encodes any inputs that have an embedding: text, speech, or both by turns.
+
+    Attributes:
+        embeddings: by batch field ("speech", "source", ...): modules from Padded input to Padded (B, S, D).
+        encoder: from (B, S, D) to states (B, S, D).
+
+    """
+
+    embeddings: nn.ModuleDict
+    encoder: Encoder
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Encode one field of a batch.
+
+        Args:
+            batch: of B sentences.
+            field: which; by default the first that the batch has, in the order of ``embeddings``, speech before all.
+
+        Returns:
+            The memory "source" (B, S, D), and for each tapped layer the extra "tap.<layer>" (B, S, D).
+
+        """
+        return self.encode_embedded(self.embed(batch, field))
+
+    def embed(self, batch: Batch, field: str | None = None) -> Padded:
+        """Embed one field of a batch: (B, S, D).
+
+        Raises:
+            KeyError: if the batch lacks the field, or the model an embedding for it.
+
+        """
+        if field is None:
+            known = sorted(self.embeddings, key=lambda name: name != "speech")
+            field = next((name for name in known if name in batch), known[0])
+        if field not in self.embeddings:
+            raise KeyError(f"the model has no embedding for {field!r}, only for {list(self.embeddings)}")
+        return self.embeddings[field](batch[field])
+
+    def encode_embedded(self, embedded: Padded) -> Encoding:
+        """Encode what has been embedded (B, S, D)."""
+        encoded, tapped = self.encoder(embedded)
+        return Encoding({MEMORY: encoded}, {f"tap.{number}": states.values for number, states in tapped.items()})
+
+    def tap(self, encoding: Encoding, layer: int) -> Padded:
+        """Return the states (B, S, D) of a tapped encoder layer, with their lengths."""
+        return Padded(encoding.extras[f"tap.{layer}"], encoding.memories[MEMORY].lengths)
+
+
+def check_parts(embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None) -> None:
+    """Refuse parts that do not fit together.
+
+    Raises:
+        ValueError: if there is no embedding, or a head reads a layer that is not tapped.
+
+    """
+    if not embeddings:
+        raise ValueError("a model needs at least one embedding")
+    for name, head in (heads or {}).items():
+        tap = getattr(head, "tap", None)
+        if tap is not None and tap not in encoder.taps:
+            raise ValueError(f"head {name!r} reads layer {tap}, but the encoder's taps are {encoder.taps}")
+
+
+class EncoderModel(Described, FieldEncoder):
+    """An encoder with heads and no decoder: a masked language model, for example.
+
+    Args:
+        embeddings: by batch field ("speech", "source", ...): modules from Padded input to Padded (B, S, D).
+        encoder: from (B, S, D) to states (B, S, D).
+        heads: further modules by name that read encoder states, such as a MaskedTokenHead; objectives use them.
+
+    """
+
+    def __init__(
+        self, *, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None = None
+    ) -> None:
+        super().__init__()
+        check_parts(embeddings, encoder, heads)
+        self.embeddings = nn.ModuleDict(embeddings)
+        self.encoder = encoder
+        self.heads = nn.ModuleDict(heads or {})
+
+
+class Translator(Described, FieldEncoder):
+    """An encoder-decoder.
 
     Args:
         embeddings: by batch field ("speech", "source", ...): modules from Padded input to Padded (B, S, D).
@@ -70,60 +154,17 @@ class Translator(Described, nn.Module):
         heads: dict[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        if not embeddings:
-            raise ValueError("a translator needs at least one embedding")
+        check_parts(embeddings, encoder, heads)
         if target_embedding.width != decoder.width:
             raise ValueError(
                 f"the target embedding's width {target_embedding.width} is not the decoder's {decoder.width}"
             )
-        for name, head in (heads or {}).items():
-            tap = getattr(head, "tap", None)
-            if tap is not None and tap not in encoder.taps:
-                raise ValueError(f"head {name!r} reads layer {tap}, but the encoder's taps are {encoder.taps}")
         self.embeddings = nn.ModuleDict(embeddings)
         self.encoder = encoder
         self.target_embedding = target_embedding
         self.decoder = decoder
         self.projection = projection
         self.heads = nn.ModuleDict(heads or {})
-
-    # -- training ---------------------------------------------------------------------------------------------------
-
-    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode one field of a batch.
-
-        Args:
-            batch: of B sentences.
-            field: which; by default the first that the batch has, in the order of ``embeddings``, speech before all.
-
-        Returns:
-            The memory "source" (B, S, D), and for each tapped layer the extra "tap.<layer>" (B, S, D).
-
-        """
-        return self.encode_embedded(self.embed(batch, field))
-
-    def embed(self, batch: Batch, field: str | None = None) -> Padded:
-        """Embed one field of a batch: (B, S, D).
-
-        Raises:
-            KeyError: if the batch lacks the field, or the translator an embedding for it.
-
-        """
-        if field is None:
-            known = sorted(self.embeddings, key=lambda name: name != "speech")
-            field = next((name for name in known if name in batch), known[0])
-        if field not in self.embeddings:
-            raise KeyError(f"the translator has no embedding for {field!r}, only for {list(self.embeddings)}")
-        return self.embeddings[field](batch[field])
-
-    def encode_embedded(self, embedded: Padded) -> Encoding:
-        """Encode what has been embedded (B, S, D)."""
-        encoded, tapped = self.encoder(embedded)
-        return Encoding({MEMORY: encoded}, {f"tap.{number}": states.values for number, states in tapped.items()})
-
-    def tap(self, encoding: Encoding, layer: int) -> Padded:
-        """Return the states (B, S, D) of a tapped encoder layer, with their lengths."""
-        return Padded(encoding.extras[f"tap.{layer}"], encoding.memories[MEMORY].lengths)
 
     def decode(self, prefix: Padded, encoding: Encoding) -> Tensor:
         """Return the decoder's states (B, T, D) after consuming each token of prefix (B, T)."""

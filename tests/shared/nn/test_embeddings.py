@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from shared.batch import Batch
-from shared.nn.embeddings import TextEmbedding, TypeVector
+from shared.described import build, describe
+from shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
 from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from shared.nn.heads import CtcHead, MaskedTokenHead, OutputProjection, TiedProjection
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
@@ -27,6 +28,20 @@ def test_sinusoidal_positions_by_hand() -> None:
     half = SinusoidalPositions(width=6)(2, 4000, like=like.bfloat16())
     assert half.dtype == torch.bfloat16
     assert not torch.equal(half[0], half[1])  # computed in float32, rounded at the end
+
+
+def test_sinusoidal_positions_short_of_the_longest_wavelength_are_the_formula_of_the_paper() -> None:
+    vectors = SinusoidalPositions(width=6, offset=0, endpoint=False)(3, 7, like=torch.zeros(1))
+    for row, position in enumerate((7, 8, 9)):
+        for i in range(3):
+            angle = position / 10000 ** (2 * i / 6)
+            assert vectors[row, i].item() == pytest.approx(math.sin(angle), abs=1e-5)
+            assert vectors[row, i + 3].item() == pytest.approx(math.cos(angle), abs=1e-5)
+
+
+def test_sinusoidal_positions_of_an_odd_width_end_with_a_zero() -> None:
+    odd, even = (SinusoidalPositions(width=width)(5, like=torch.zeros(1)) for width in (7, 6))
+    assert torch.equal(odd[:, :6], even) and odd.shape == (5, 7) and not odd[:, 6].any()
 
 
 def test_learned_positions() -> None:
@@ -57,6 +72,38 @@ def test_text_embedding_is_scaled_tokens_plus_positions_and_type_normalised() ->
     assert torch.equal(embedding.embed(tokens.values, 2), result.values)
 
 
+def test_types_of_tokens_and_the_epsilon_of_the_norm() -> None:
+    torch.manual_seed(0)
+    types = TypeVectors(width=4, types=3)
+    embedding = TextEmbedding(
+        vocabulary=9, width=4, padding=3, type_vector=types, scaled=False, norm=True, norm_epsilon=0.25
+    ).eval()
+    tokens, kinds = torch.tensor([[5, 2, 8]]), torch.tensor([[2, 0, 1]])
+    for given, meant in ((kinds, kinds), (None, torch.zeros_like(kinds))):
+        result = embedding.embed(tokens, types=given)
+        for place in range(3):
+            x = embedding.weight[tokens[0, place]] + types.weight[meant[0, place]]
+            torch.testing.assert_close(result[0, place], (x - x.mean()) / (x.var(unbiased=False) + 0.25).sqrt())
+
+
+def test_an_embedding_can_share_token_vectors_and_keep_positions_and_norm_of_its_own() -> None:
+    torch.manual_seed(0)
+    common = {"vocabulary": 9, "width": 4, "padding": 3, "dropout": 0.0, "norm": True}
+    owner = TextEmbedding(positions=LearnedPositions(width=4, length=8), **common)
+    other = TextEmbedding(positions=LearnedPositions(width=4, length=8), shared_with=owner, **common)
+    tied = TiedProjection(embedding=other)
+    assert set(other.state_dict()) == {"positions.weight", "norm.weight", "norm.bias"}
+    tokens = torch.tensor([[5, 2]])
+    tied(other.embed(tokens)).sum().backward()
+    assert owner.weight.grad[5].any() and owner.positions.weight.grad is None
+    x = 2 * owner.weight[5] + other.positions.weight[0]
+    torch.testing.assert_close(other.embed(tokens)[0, 0], torch.nn.functional.layer_norm(x, (4,)))
+    again = build(describe({"source": owner, "target": other, "projection": tied}))
+    assert again["target"].weight is again["source"].weight is again["projection"].weight
+    with pytest.raises(ValueError, match="9 x 4 with padding 3 cannot be shared .* 8 x 4"):
+        TextEmbedding(vocabulary=8, width=4, padding=3, shared_with=owner)
+
+
 def test_the_padding_symbol_has_no_vector_and_no_gradient() -> None:
     embedding = TextEmbedding(vocabulary=9, width=4, padding=3, dropout=0.0)
     assert not embedding.weight[3].any()
@@ -83,6 +130,24 @@ def test_projections() -> None:
     assert not list(tied.parameters())
     own = OutputProjection(width=4, vocabulary=9)
     torch.testing.assert_close(own(states), states @ own.weight.T)
+    for biased in (TiedProjection(embedding=embedding, bias=True), OutputProjection(width=4, vocabulary=9, bias=True)):
+        biased.bias.data.normal_()
+        torch.testing.assert_close(biased(states), states @ biased.weight.T + biased.bias)
+
+
+def test_masked_token_head_is_dense_gelu_norm_and_projection() -> None:
+    torch.manual_seed(0)
+    embedding = TextEmbedding(vocabulary=9, width=4, padding=3)
+    head = MaskedTokenHead(width=4, projection=TiedProjection(embedding=embedding, bias=True), norm_epsilon=0.5)
+    head.projection.bias.data.normal_()
+    state = torch.randn(4)
+    dense = head.dense.weight @ state + head.dense.bias
+    x = torch.tensor([v * 0.5 * (1 + math.erf(v / math.sqrt(2))) for v in dense.tolist()])
+    x = (x - x.mean()) / (x.var(unbiased=False) + 0.5).sqrt()
+    torch.testing.assert_close(head(state), embedding.weight @ x + head.projection.bias)
+    assert set(head.state_dict()) == {
+        "dense.weight", "dense.bias", "norm.weight", "norm.bias", "projection.bias"
+    }  # fmt: skip
 
 
 def test_ctc_head() -> None:
@@ -101,7 +166,10 @@ def test_ctc_head() -> None:
     "build",
     [
         lambda: TextEmbedding(vocabulary=5, width=4, padding=5),
-        lambda: SinusoidalPositions(width=5),
+        lambda: SinusoidalPositions(width=3),
+        lambda: TextEmbedding(vocabulary=5, width=4, padding=1, norm_epsilon=0.0),
+        lambda: Layer(width=4, heads=2, feedforward=8, norm_epsilon=-1.0),
+        lambda: TypeVectors(width=4, types=0),
         lambda: LearnedPositions(width=4, length=0),
         lambda: OutputProjection(width=0, vocabulary=5),
         lambda: Conv1dSubsampler(width=5, kernels=[4]),

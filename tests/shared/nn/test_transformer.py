@@ -1,5 +1,7 @@
 """The layer against torch's own with the same weights, and what stacks of it promise."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -49,6 +51,41 @@ def test_a_layer_equals_torchs_encoder_layer(pre_norm: bool, activation: str) ->
     x, mask = torch.randn(2, 7, 12, dtype=torch.float64), torch.arange(7) < torch.tensor([[7], [4]])
     expected = theirs(x, src_key_padding_mask=~mask)
     torch.testing.assert_close(ours(x, mask=mask)[mask], expected[mask])
+
+
+@pytest.mark.parametrize(
+    ("name", "formula"),
+    [
+        ("swish", lambda x: x / (1 + (-x).exp())),
+        ("gelu", lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))),
+        ("gelu_tanh", lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+    ],
+)
+def test_activations_are_their_formulas(name, formula) -> None:
+    x = torch.linspace(-4, 4, 33)
+    torch.testing.assert_close(Layer(width=4, heads=1, feedforward=8, activation=name).activation(x), formula(x))
+    with pytest.raises(ValueError, match="not 'selu'"):
+        Layer(width=4, heads=1, feedforward=8, activation="selu")
+
+
+@pytest.mark.parametrize("stack", [Encoder, Decoder])
+def test_the_last_norm_can_be_there_or_not_whatever_the_layers_do(stack) -> None:
+    for pre_norm in (True, False):
+        for asked, there in ((None, pre_norm), (True, True), (False, False)):
+            layer = Layer(width=8, heads=2, feedforward=16, pre_norm=pre_norm, norm_epsilon=0.25)
+            norm = stack(layer=layer, layers=2, final_norm=asked).norm
+            assert isinstance(norm, nn.LayerNorm) is there
+            assert not there or norm.eps == 0.25
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_every_norm_of_a_layer_has_its_epsilon(pre_norm: bool) -> None:
+    torch.manual_seed(0)
+    ours = shake(Layer(width=12, heads=3, feedforward=20, pre_norm=pre_norm, norm_epsilon=0.25))
+    theirs = nn.TransformerEncoderLayer(12, 3, 20, batch_first=True, norm_first=pre_norm, layer_norm_eps=0.25)
+    copy_layer(theirs, ours)
+    x = torch.randn(2, 7, 12, dtype=torch.float64)
+    torch.testing.assert_close(ours.double().eval()(x), theirs(x))
 
 
 @pytest.mark.parametrize("pre_norm", [True, False])

@@ -16,7 +16,7 @@ from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder, Layer
-from shared.nn.translator import Translator
+from shared.nn.translator import EncoderModel, Translator
 from shared.padded import Padded
 
 WIDTH, VOCABULARY, PADDING = 16, 30, 1
@@ -55,6 +55,16 @@ def batch(*lengths: int) -> Batch:
 
 def test_it_is_a_generator() -> None:
     assert isinstance(translator(), Generator)
+
+
+def test_an_encoder_model_is_the_encoder_of_a_translator_and_generates_nothing() -> None:
+    whole = translator(taps=[1])
+    half = EncoderModel(embeddings=dict(whole.embeddings), encoder=whole.encoder).eval()
+    one, other = whole.encode(batch(7, 4)), half.encode(batch(7, 4))
+    assert torch.equal(one.memories["source"].values, other.memories["source"].values)
+    assert torch.equal(whole.tap(one, 1).values, half.tap(other, 1).values)
+    assert set(half.state_dict()) == {n for n in whole.state_dict() if n.startswith(("embeddings.", "encoder."))}
+    assert not isinstance(half, Generator)
 
 
 @pytest.mark.parametrize("pre_norm", [True, False])
