@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from shared.batch import Batch
@@ -53,7 +54,10 @@ class State(Protocol):
 
 @runtime_checkable
 class Generator(Protocol):
-    """An autoregressive system, as greedy and beam search see it."""
+    """An autoregressive system, as greedy and beam search see it.
+
+    One that cannot consume more than so many tokens (it has positions for no more) says so in ``longest_output``.
+    """
 
     def encode(self, batch: Batch) -> Encoding:
         """Encode the inputs of a batch."""
@@ -73,6 +77,26 @@ class Generator(Protocol):
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Consume one token per row, (B x K,) int64; return the logits (B x K, V) of the next one, and the state."""
         ...
+
+
+@runtime_checkable
+class Scoring(Protocol):
+    """A generator whose steps return what is to be added up as it is: combinations of several models."""
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return scores (R, V) in single precision from what ``step`` returned."""
+        ...
+
+
+def next_scores(generator: Generator, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    """Take a step, and return the scores (R, V) of the next token: log-probabilities, in single precision.
+
+    The tensor is the caller's own, to write into.
+    """
+    logits, state = generator.step(tokens, state)
+    if isinstance(generator, Scoring):
+        return generator.scores(logits), state
+    return torch.log_softmax(logits.float(), dim=-1), state
 
 
 @dataclass(frozen=True)

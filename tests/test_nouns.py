@@ -22,7 +22,7 @@ from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.padded import Padded
-from shared.search import BeamSearch, CtcGreedySearch, GreedySearch
+from shared.search import BeamSearch, CtcGreedySearch, GreedySearch, Rules
 from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
@@ -118,7 +118,7 @@ def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
     loss.total().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in system.model.decoder.parameters())
     system.eval()
-    search = BeamSearch(beam=3, maximum_length_extra=6)
+    search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
     before = system.translate_batch(data, search)
     swapped = system.translate_batch(batch(tokenizer, WORDS, others=WORDS), search)
     assert [h[0].score for h in before] != [h[0].score for h in swapped]  # the second memory is heard

@@ -1,8 +1,21 @@
 """Search: from a generator's distributions to hypotheses. Knows nothing of models but ``shared.generator``."""
 
+from shared.search.bans import AllowedTokens, ForbiddenTokens, RepeatedNgrams
 from shared.search.beam import BeamSearch
 from shared.search.ctc import CtcGreedySearch
 from shared.search.greedy import GreedySearch
+from shared.search.rules import Rules
+from shared.search.sampling import SamplingSearch
 from shared.search.search import Search
 
-__all__ = ["BeamSearch", "CtcGreedySearch", "GreedySearch", "Search"]
+__all__ = [
+    "AllowedTokens",
+    "BeamSearch",
+    "CtcGreedySearch",
+    "ForbiddenTokens",
+    "GreedySearch",
+    "RepeatedNgrams",
+    "Rules",
+    "SamplingSearch",
+    "Search",
+]

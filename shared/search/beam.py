@@ -17,6 +17,7 @@ The rules (``sequence_generator.py`` and ``search.py`` of fairseq 0.12), for eac
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,9 +26,10 @@ from torch import Tensor
 
 from shared.batch import Batch
 from shared.described import Described
-from shared.generator import Generator, Hypothesis
+from shared.generator import Generator, Hypothesis, next_scores
 from shared.padded import Padded
-from shared.search.constraints import Constraints, LengthLimits, check_numbers, no_output
+from shared.search.constraints import Constraints, check_numbers, no_output
+from shared.search.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,7 @@ class BeamSearch(Described):
         beam: K, the number of beams and of finished hypotheses.
         length_penalty: exponent of the length that divides a hypothesis's score; above 1 favours long outputs.
         n_best: how many hypotheses to return per sentence, at most ``beam``.
-        maximum_length_ratio: fairseq's ``max_len_a``, longest output per position of the encoder's memory.
-        maximum_length_extra: fairseq's ``max_len_b``, added to it; the end symbol comes on top.
-        maximum_length: no output is longer than this, whatever the source.
-        minimum_length: tokens before the end symbol may come.
-        start_symbols: how many tokens of the prefix are the start: they are consumed at once, and do not count.
+        rules: lengths, start symbols and bans; by default those of :class:`Rules`.
 
     """
 
@@ -79,22 +77,15 @@ class BeamSearch(Described):
         beam: int = 5,
         length_penalty: float = 1.0,
         n_best: int = 1,
-        maximum_length_ratio: float = 0.0,
-        maximum_length_extra: int = 200,
-        maximum_length: int = 1000,
-        minimum_length: int = 1,
-        start_symbols: int = 1,
+        rules: Rules | None = None,
     ) -> None:
         if beam < 1:
             raise ValueError(f"beam must be at least 1, not {beam}")
         if not 1 <= n_best <= beam:
             raise ValueError(f"n_best must be between 1 and beam ({beam}), not {n_best}")
-        if start_symbols < 1:
-            raise ValueError(f"start_symbols must be at least 1, not {start_symbols}")
-        self.beam, self.length_penalty, self.n_best, self.start_symbols = beam, length_penalty, n_best, start_symbols
-        self.limits = LengthLimits(
-            ratio=maximum_length_ratio, extra=maximum_length_extra, minimum=minimum_length, maximum=maximum_length
-        )
+        if not math.isfinite(length_penalty):
+            raise ValueError(f"length_penalty must be a number, not {length_penalty}")
+        self.beam, self.length_penalty, self.n_best, self.rules = beam, length_penalty, n_best, rules or Rules()
 
     @torch.no_grad()
     def search(
@@ -114,15 +105,18 @@ class BeamSearch(Described):
             forced ones, generated ones, the end symbol. Their texts are empty.
 
         Raises:
-            ValueError: if the prefix is impossible, or the model's scores are not numbers (naming the rows' ids).
+            DataError: if the model's scores are not numbers, or allow no output (naming the rows' ids).
+            ValueError: if the prefix is impossible, or a ban does not fit the vocabulary or the languages.
 
         """
         if not len(batch):
             return []
         encoding = generator.encode(batch)
-        rules = Constraints(self.limits, encoding, prefix, self.start_symbols, end, padding)
-        state = generator.start(encoding, rules.primed, beams=self.beam)
-        tokens = rules.first[:, None].expand(-1, self.beam)
+        constraints = Constraints(
+            self.rules, generator, encoding, batch, prefix=prefix, beams=self.beam, end=end, padding=padding
+        )
+        state = generator.start(encoding, constraints.primed, beams=self.beam)
+        tokens = constraints.first[:, None].expand(-1, self.beam)
         scores = torch.full(tokens.shape, float("-inf"), device=tokens.device)
         scores[:, 0] = 0.0  # before the first step all beams are the same: only one is alive
 
@@ -131,17 +125,20 @@ class BeamSearch(Described):
         paths = np.empty((len(batch), self.beam, 0), dtype=np.int32)
         step = 0
         while True:
-            logits, state = generator.step(tokens.reshape(-1), state)
-            choice = self._choose(logits, scores, rules, step, end)
-            next_scores, ended, next_tokens, parents, ended_parents = choice.fetch()
+            new, state = next_scores(generator, tokens.reshape(-1), state)
+            new = constraints.apply(new.view(*scores.shape, -1), step)
+            choice = self._choose(new, scores, end)
+            going, ended, next_tokens, parents, ended_parents = choice.fetch()
             check_numbers(ended, active, batch.ids, step)
             for row, rank in (ended > float("-inf")).nonzero().tolist():
                 hypotheses = finished[active[row]]
                 if len(hypotheses) < self.beam:
                     score = float(ended[row, rank]) / (step + 1) ** self.length_penalty
                     hypotheses.append(Hypothesis([*paths[row, int(ended_parents[row, rank])].tolist(), end], score))
-            dead = next_scores[:, 0] == float("-inf")
-            done = rules.exhausted(step) | dead | torch.tensor([len(finished[row]) == self.beam for row in active])
+            dead = going[:, 0] == float("-inf")
+            done = (
+                constraints.exhausted(step) | dead | torch.tensor([len(finished[row]) == self.beam for row in active])
+            )
             rows = done.logical_not().nonzero().flatten()
             if not len(rows):
                 break
@@ -151,20 +148,19 @@ class BeamSearch(Described):
             index = there[:, None] * self.beam + choice.parents.index_select(0, there)
             state = state.reorder(index.flatten())
             tokens, scores = choice.tokens.index_select(0, there), choice.scores.index_select(0, there)
+            constraints.advance(index.flatten(), tokens)
             if len(rows) < len(active):
                 active = [active[row] for row in rows.tolist()]
-                rules.keep(rows, there)
+                constraints.keep(rows, there)
             step += 1
         if not all(finished):
             raise no_output([row for row, hypotheses in enumerate(finished) if not hypotheses], batch.ids)
         return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: self.n_best] for hypotheses in finished]
 
-    def _choose(self, logits: Tensor, scores: Tensor, rules: Constraints, step: int, end: int) -> _Choice:
-        """Choose the next beams and the ending ones from logits (A x K, V) and the beams' scores (A, K)."""
-        sentences, beams = scores.shape
-        vocabulary = logits.shape[-1]
-        new = torch.log_softmax(logits.float(), dim=-1).view(sentences, beams, vocabulary)
-        total = (rules.apply(new, step) + scores[..., None]).flatten(1)
+    def _choose(self, new: Tensor, scores: Tensor, end: int) -> _Choice:
+        """Choose the next beams and the ending ones from the scores of tokens (A, K, V) and of the beams (A, K)."""
+        beams, vocabulary = new.shape[1:]
+        total = (new + scores[..., None]).flatten(1)
         best, flat = total.topk(min(2 * beams, total.shape[1]), dim=1)
         tokens, parents = flat % vocabulary, flat // vocabulary
         is_end = tokens == end

@@ -1,66 +1,33 @@
-"""What every left-to-right search must obey: forced beginnings, shortest and longest outputs, no padding symbol.
+"""The rules of a search at work on a batch: what is forced, what may not yet end or must, what is banned, no padding.
 
-Legend: B sentences, A sentences still searched, K beams, P prefix, S source memory, V vocabulary.
-
-The rules are fairseq's (``sequence_generator.py`` of fairseq 0.12), with two differences that make the output of a
-sentence independent of the batch it stands in: the longest output follows from the sentence's own source length, not
-from the longest source of the batch, and it is never shorter than the forced beginning.
+Legend: B sentences, A sentences still searched, K beams, P prefix, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from shared.generator import Encoding
+from shared.batch import Batch
+from shared.errors import DataError
+from shared.generator import Encoding, Generator
 from shared.padded import Padded
-
-
-@dataclass(frozen=True, kw_only=True)
-class LengthLimits:
-    """How long outputs may be, counted in generated tokens (forced ones included) without the end symbol.
-
-    Attributes:
-        ratio: fairseq's ``max_len_a``: tokens allowed per position of the sentence's longest encoder memory.
-        extra: fairseq's ``max_len_b``: tokens allowed in any case.
-        minimum: tokens that must be generated before the end symbol may come (fairseq's ``min_len``).
-        maximum: what ``ratio * S + extra`` is cut to, whatever the source.
-
-    Raises:
-        ValueError: if the numbers contradict each other.
-
-    """
-
-    ratio: float = 0.0
-    extra: int = 200
-    minimum: int = 1
-    maximum: int = 1000
-
-    def __post_init__(self) -> None:
-        if self.ratio < 0 or self.extra < 0:
-            raise ValueError(f"the longest output cannot be {self.ratio} tokens per source position + {self.extra}")
-        if not 0 <= self.minimum <= self.maximum:
-            raise ValueError(f"the minimum length {self.minimum} is not between 0 and the maximum {self.maximum}")
-
-    def of(self, encoding: Encoding) -> Tensor:
-        """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum``."""
-        lengths = [memory.lengths for memory in encoding.memories.values()]
-        longest = torch.stack(lengths).amax(0).cpu() if lengths else torch.zeros(len(encoding), dtype=torch.int64)
-        limits = (self.ratio * longest.double()).floor().long() + self.extra
-        return limits.clamp(min=self.minimum, max=self.maximum)
+from shared.search.bans import Opening
+from shared.search.rules import Rules
 
 
 class Constraints:
-    """Masks log-probabilities step by step; ``step`` counts the tokens generated so far, forced ones included.
+    """The rules at work on one batch; ``step`` counts the tokens generated so far, forced ones included.
 
     Args:
-        limits: the length limits.
+        rules: what holds for all batches.
+        generator: the model.
         encoding: of B sentences.
+        batch: of B sentences.
         prefix: (B, P_i) forced beginnings; their first ``start_symbols`` tokens are the start and are not generated.
-        start_symbols: how many.
+        beams: K.
         end: the end symbol.
         padding: the padding symbol, which is never generated.
 
@@ -74,8 +41,18 @@ class Constraints:
     """
 
     def __init__(
-        self, limits: LengthLimits, encoding: Encoding, prefix: Padded, start_symbols: int, end: int, padding: int
+        self,
+        rules: Rules,
+        generator: Generator,
+        encoding: Encoding,
+        batch: Batch,
+        *,
+        prefix: Padded,
+        beams: int,
+        end: int,
+        padding: int,
     ) -> None:
+        start_symbols = rules.start_symbols
         if len(prefix) != len(encoding):
             raise ValueError(f"{len(prefix)} prefixes for {len(encoding)} sentences")
         forced_lengths = prefix.lengths.cpu() - start_symbols
@@ -87,15 +64,16 @@ class Constraints:
         self._is_forced = prefix.mask[:, start_symbols:]
         if bool(((self._forced == end) & self._is_forced).any()):
             raise ValueError(f"a forced prefix contains the end symbol {end} after its {start_symbols} start symbols")
-        self._minimum, self._end, self._padding = limits.minimum, end, padding
+        self._minimum, self._end, self._padding = rules.minimum, end, padding
         self._forced_lengths = forced_lengths
-        self._limits = torch.maximum(limits.of(encoding), forced_lengths)
+        self._limits = torch.maximum(rules.longest(encoding, generator), forced_lengths)
         self._limits_there = self._limits.to(prefix.device)  # a copy where the model is
-        consumed = start_symbols - 1
+        start = prefix.values[:, :start_symbols]
         self.primed: Padded | None = None
-        if consumed:
-            self.primed = Padded(prefix.values[:, :consumed], torch.full_like(prefix.lengths, consumed))
-        self.first = prefix.values[:, consumed]
+        if start_symbols > 1:
+            self.primed = Padded(start[:, :-1], torch.full_like(prefix.lengths, start_symbols - 1))
+        self.first = start[:, -1]
+        self._bans = [ban.begin(Opening(batch, start, beams, end, padding)) for ban in rules.bans]
 
     def keep(self, rows_here: Tensor, rows_there: Tensor) -> None:
         """Go on with some sentences only: their rows (A',) on the CPU and on the model's device."""
@@ -103,6 +81,13 @@ class Constraints:
         self._limits_there = self._limits_there.index_select(0, rows_there)
         self._forced = self._forced.index_select(0, rows_there)
         self._is_forced = self._is_forced.index_select(0, rows_there)
+        for ban in self._bans:
+            ban.keep(rows_there)
+
+    def advance(self, index: Tensor | None, tokens: Tensor) -> None:
+        """Note what a step has chosen; see :meth:`shared.search.bans.ActiveBan.advance`."""
+        for ban in self._bans:
+            ban.advance(index, tokens)
 
     def exhausted(self, step: int) -> Tensor:
         """Tell which sentences (A,) bool, on the CPU, had to end at this step."""
@@ -111,17 +96,25 @@ class Constraints:
     def apply(self, log_probabilities: Tensor, step: int) -> Tensor:
         """Forbid tokens by minus infinity in (A, K, V), in place, without renormalising; wait for no device."""
         nothing = float("-inf")
-        vocabulary = torch.arange(log_probabilities.shape[-1], device=log_probabilities.device)
         log_probabilities[..., self._padding] = nothing
+        forced = None
+        if int(self._forced_lengths.max()) > step:
+            # A row without a forced token here has the padding symbol there, which makes no difference.
+            token = self._forced[:, step].masked_fill(self._is_forced[:, step].logical_not(), self._padding)
+            forced = token[:, None, None].expand(-1, log_probabilities.shape[1], 1)
+            scores = log_probabilities.gather(-1, forced)
+            log_probabilities.masked_fill_(self._is_forced[:, step, None, None], nothing)
         if step < self._minimum:
             # No matter to rows with a forced token: it is not the end, and it counts towards the minimum.
             log_probabilities[..., self._end] = nothing
         if int(self._limits.min()) <= step:
-            over = (self._limits_there <= step)[:, None] & (vocabulary != self._end)  # (A, V)
-            log_probabilities.masked_fill_(over[:, None], nothing)
-        if int(self._forced_lengths.max()) > step:
-            other = self._is_forced[:, step, None] & (vocabulary != self._forced[:, step, None])  # (A, V)
-            log_probabilities.masked_fill_(other[:, None], nothing)
+            end = log_probabilities[..., self._end].clone()
+            log_probabilities.masked_fill_((self._limits_there <= step)[:, None, None], nothing)
+            log_probabilities[..., self._end] = end
+        for ban in self._bans:
+            ban.apply(log_probabilities)
+        if forced is not None:
+            log_probabilities.scatter_(-1, forced, scores)
         return log_probabilities
 
 
@@ -131,18 +124,18 @@ def check_numbers(scores: Tensor, active: Sequence[int], ids: Sequence[str], ste
     ``topk`` and ``max`` put NaN first, so looking at the best scores of a sentence is enough.
 
     Raises:
-        ValueError: naming the rows of the batch.
+        DataError: naming the rows of the batch.
 
     """
     wrong = scores.isnan().flatten(1).any(1)
     if bool(wrong.any()):
         rows = _named([active[row] for row in wrong.nonzero().flatten().tolist()], ids)
-        raise ValueError(f"the model's log-probabilities are not numbers at output position {step + 1} of: {rows}")
+        raise DataError(f"the model's log-probabilities are not numbers at output position {step + 1} of: {rows}")
 
 
-def no_output(rows: Sequence[int], ids: Sequence[str]) -> ValueError:
+def no_output(rows: Sequence[int], ids: Sequence[str]) -> DataError:
     """Return the error to raise when a model gives every allowed output a probability of zero."""
-    return ValueError(f"the model gives no allowed output a probability above zero for: {_named(rows, ids)}")
+    return DataError(f"the model gives no allowed output a probability above zero for: {_named(rows, ids)}")
 
 
 def _named(rows: Sequence[int], ids: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ from shared.nn.positions import SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
-from shared.search import BeamSearch
+from shared.search import BeamSearch, Rules
 from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
@@ -35,7 +35,8 @@ WIDTH = 24
 
 #: What is asked of the model: pairs, one of them written for the normaliser; a blank; and what it never learnt.
 QUESTIONS = ["one two", "eight seven", "five five", "\ufeffｓｉｘ\u00a0 three", "", "one two three", "nine"]
-SEARCH = {"beam": 3, "n_best": 2, "length_penalty": 0.6, "maximum_length_extra": 24}
+SEARCH = {"beam": 3, "n_best": 2, "length_penalty": 0.6}
+LONGEST = 24
 
 
 def system(folder: Path) -> System:
@@ -101,7 +102,7 @@ def train(translator: System, updates: int = 400) -> None:
 
 def answers(translator: System) -> list[dict]:
     """Translate the questions."""
-    found = translator.translate(QUESTIONS, search=BeamSearch(**SEARCH))
+    found = translator.translate(QUESTIONS, search=BeamSearch(**SEARCH, rules=Rules(maximum_length_extra=LONGEST)))
     return [
         {"source": question, "hypotheses": [{"text": h.texts["translation"], "score": h.score} for h in hypotheses]}
         for question, hypotheses in zip(QUESTIONS, found, strict=True)
@@ -113,5 +114,8 @@ if __name__ == "__main__":
         made = system(Path(temporary))
         train(made)
         made.save(HERE / "model")
-    content = {"search": SEARCH, "translations": answers(System.load(HERE / "model"))}
+    content = {
+        "search": SEARCH | {"maximum_length_extra": LONGEST},
+        "translations": answers(System.load(HERE / "model")),
+    }
     (HERE / "translations.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

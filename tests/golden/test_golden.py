@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.search import BeamSearch
+from shared.search import BeamSearch, Rules
 from shared.system import System
 
 HERE = Path(__file__).parent
@@ -18,8 +18,10 @@ def test_an_old_model_folder_gives_the_same_translations(batch_size):
     stored = json.loads((HERE / "translations.json").read_text(encoding="utf-8"))
     asked = stored["translations"]
     system = System.load(HERE / "model")
+    settings = stored["search"]
+    rules = Rules(maximum_length_extra=settings.pop("maximum_length_extra"))
     found = system.translate(
-        [one["source"] for one in asked], search=BeamSearch(**stored["search"]), batch_size=batch_size
+        [one["source"] for one in asked], search=BeamSearch(**settings, rules=rules), batch_size=batch_size
     )
     for one, hypotheses in zip(asked, found, strict=True):
         assert [h.texts["translation"] for h in hypotheses] == [h["text"] for h in one["hypotheses"]], one["source"]

@@ -24,8 +24,7 @@ TINY = {
     "pieces": 400,
     "validate_rows": 2,
     "beam": 2,
-    "search.maximum_length_extra": 10,
-    "quick_search.maximum_length_extra": 10,
+    "rules.maximum_length_extra": 10,
 }
 
 #: Trainable parameters in millions at full size, with the recipe's own vocabulary; published ones in the comments.

@@ -26,12 +26,12 @@ from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.search import BeamSearch
+from shared.search import BeamSearch, Rules
 from shared.system import System, contiguous
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
 WORDS = ["abc", "bca cab", "cab bca abc", "aabb", "ccab aabb", "abcabc"]
-SEARCH = BeamSearch(beam=2, n_best=2, maximum_length_extra=5)
+SEARCH = BeamSearch(beam=2, n_best=2, rules=Rules(maximum_length_extra=5))
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ import torch
 
 from shared.generator import Encoding, Generator
 from shared.padded import Padded
-from shared.search import BeamSearch, Search
+from shared.search import BeamSearch, RepeatedNgrams, Rules, Search
 
 
 def slow_beam(world, table, source, prefix, *, beam, length_penalty, limit, minimum, n_best):
@@ -70,10 +70,12 @@ def test_agrees_with_a_slow_search(world, case):
         beam=settings["beam"],
         length_penalty=settings["length_penalty"],
         n_best=settings["n_best"],
-        maximum_length_ratio=ratio,
-        maximum_length_extra=extra,
-        maximum_length=maximum,
-        minimum_length=settings["minimum"],
+        rules=Rules(
+            maximum_length_ratio=ratio,
+            maximum_length_extra=extra,
+            maximum_length=maximum,
+            minimum_length=settings["minimum"],
+        ),
     )
     found = search.search(table, world.batch(sources), prefix=world.prefix(prefixes), end=world.end, padding=world.pad)
     for source, prefix, hypotheses in zip(sources, prefixes, found, strict=True):
@@ -99,7 +101,10 @@ def test_a_huge_beam_enumerates_everything(world, length_penalty):
     scored.sort(key=lambda pair: -pair[0])
     beam = len(scored) + 10
     search = BeamSearch(
-        beam=beam, n_best=beam, length_penalty=length_penalty, maximum_length_extra=limit, minimum_length=0
+        beam=beam,
+        n_best=beam,
+        length_penalty=length_penalty,
+        rules=Rules(maximum_length_extra=limit, minimum_length=0),
     )
     found = search.search(
         table, world.batch([source]), prefix=world.prefix([[world.start]]), end=world.end, padding=world.pad
@@ -112,7 +117,7 @@ def test_output_does_not_depend_on_the_batch(world):
     sources = world.sources(3, 12)
     rng = np.random.default_rng(3)
     prefixes = [[world.start, *rng.integers(3, world.vocabulary, size=rng.integers(0, 3)).tolist()] for _ in sources]
-    search = BeamSearch(beam=4, n_best=4, maximum_length_ratio=1.0, maximum_length_extra=3)
+    search = BeamSearch(beam=4, n_best=4, rules=Rules(maximum_length_ratio=1.0, maximum_length_extra=3))
 
     def run(rows):
         return search.search(
@@ -133,7 +138,7 @@ def test_output_does_not_depend_on_the_batch(world):
 
 def test_finished_sentences_leave_the_batch(world):
     table = world.table(2, sharpness=3.0)
-    search = BeamSearch(beam=2, maximum_length_ratio=2.0, maximum_length_extra=0)
+    search = BeamSearch(beam=2, rules=Rules(maximum_length_ratio=2.0, maximum_length_extra=0))
     search.search(
         table, world.batch([[1], [1, 2, 3, 4]]), prefix=world.prefix([[world.start]] * 2), end=world.end, padding=0
     )
@@ -144,10 +149,12 @@ def test_start_symbols_are_consumed_at_once_and_do_not_count(world):
     table, source = world.table(4), [5, 6]
     prefix = world.prefix([[4, 5, 6, 7]])
     arguments = {"prefix": prefix, "end": world.end, "padding": world.pad}
-    counted = BeamSearch(beam=3, maximum_length_extra=6).search(table, world.batch([source]), **arguments)[0][0]
+    counted = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6)).search(table, world.batch([source]), **arguments)[
+        0
+    ][0]
     steps = len(table.steps)
     table.steps.clear()
-    primed = BeamSearch(beam=3, maximum_length_extra=3, start_symbols=4).search(
+    primed = BeamSearch(beam=3, rules=Rules(maximum_length_extra=3, start_symbols=4)).search(
         table, world.batch([source]), **arguments
     )[0][0]
     assert counted.tokens == [5, 6, 7, *primed.tokens] and len(table.steps) == steps - 3
@@ -159,7 +166,7 @@ def test_start_symbols_are_consumed_at_once_and_do_not_count(world):
 def test_the_padding_symbol_is_never_generated(world):
     table = world.table(0)
     table.logits = lambda source, history: np.array([9.0, 0, 0, 1, 2, 0, 0, 0, 0], dtype=np.float32)
-    found = BeamSearch(beam=3, n_best=3, maximum_length_extra=4).search(
+    found = BeamSearch(beam=3, n_best=3, rules=Rules(maximum_length_extra=4)).search(
         table, world.batch([[1]]), prefix=world.prefix([[world.start]]), end=world.end, padding=world.pad
     )[0]
     assert found and all(world.pad not in h.tokens for h in found)
@@ -171,7 +178,7 @@ def test_names_the_rows_whose_scores_are_not_numbers(world):
     table.logits = lambda source, history: (
         fine(source, history) * (math.nan if source == [2] and len(history) == 3 else 1.0)
     )
-    search = BeamSearch(beam=2, minimum_length=6, maximum_length_extra=7)
+    search = BeamSearch(beam=2, rules=Rules(minimum_length=6, maximum_length_extra=7))
     with pytest.raises(ValueError, match=r"position 3 of: id1$"):
         search.search(
             table, world.batch([[1], [2], [3]]), prefix=world.prefix([[1]] * 3), end=world.end, padding=world.pad
@@ -189,14 +196,17 @@ def test_refuses_what_cannot_be_searched(world):
     with pytest.raises(ValueError, match="end symbol 2"):
         run([[1, 2]])
     with pytest.raises(ValueError, match="fewer than 2"):
-        run([[1]], start_symbols=2)
-    for wrong in ({"beam": 0}, {"beam": 2, "n_best": 3}, {"start_symbols": 0}, {"maximum_length_ratio": -1.0}):
+        run([[1]], rules=Rules(start_symbols=2))
+    for wrong in ({"beam": 0}, {"beam": 2, "n_best": 3}, {"length_penalty": math.nan}):
         with pytest.raises(ValueError, match=str(next(reversed(wrong.values())))):
             BeamSearch(**wrong)
+    for wrong in ({"start_symbols": 0}, {"maximum_length_ratio": -1.0}, {"minimum_length": 9, "maximum_length": 8}):
+        with pytest.raises(ValueError, match=str(next(reversed(wrong.values())))):
+            Rules(**wrong)
     table = world.table(0)
     table.logits = lambda source, history: np.where(np.arange(9) == world.end, -np.inf, 0.0).astype(np.float32)
     with pytest.raises(ValueError, match="above zero for: id0"):
-        BeamSearch(beam=2, maximum_length_extra=2).search(
+        BeamSearch(beam=2, rules=Rules(maximum_length_extra=2)).search(
             table, world.batch([[1]]), prefix=world.prefix([[1]]), end=world.end, padding=world.pad
         )
 
@@ -245,8 +255,8 @@ class WrappedState:
         return WrappedState(self.memory.select(index), self.history.index_select(0, index))
 
 
-@pytest.mark.parametrize(("beam", "length_penalty"), [(1, 1.0), (3, 0.5), (4, 1.0), (5, 1.8)])
-def test_agrees_with_transformers(world, beam, length_penalty):
+@pytest.mark.parametrize(("beam", "length_penalty", "ngram"), [(1, 1.0, 2), (3, 0.5, 2), (4, 1.0, 0), (5, 1.8, 1)])
+def test_agrees_with_transformers(world, beam, length_penalty, ngram):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(beam)
     config = transformers.BartConfig(
@@ -270,6 +280,7 @@ def test_agrees_with_transformers(world, beam, length_penalty):
     model = transformers.BartForConditionalGeneration(config).eval()
     model.final_logits_bias[0, world.end] = 4.5  # so that all hypotheses end before the limit
     limit = 40
+    bans = [RepeatedNgrams(size=ngram)] if ngram else []
     compared = same = 0
     for seed in range(8):
         rng = np.random.default_rng(seed)
@@ -283,13 +294,17 @@ def test_agrees_with_transformers(world, beam, length_penalty):
             early_stopping=beam > 1,
             length_penalty=length_penalty,
             max_new_tokens=limit + 1,
+            no_repeat_ngram_size=ngram,
             do_sample=False,
             suppress_tokens=[world.pad],
             return_dict_in_generate=True,
             output_scores=True,
         )
         search = BeamSearch(
-            beam=beam, n_best=beam, length_penalty=length_penalty, maximum_length_extra=limit, minimum_length=0
+            beam=beam,
+            n_best=beam,
+            length_penalty=length_penalty,
+            rules=Rules(maximum_length_extra=limit, minimum_length=0, bans=bans),
         )
         found = search.search(
             Wrapped(model), batch, prefix=world.prefix([[world.start]] * 8), end=world.end, padding=world.pad

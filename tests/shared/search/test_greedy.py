@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from shared.search import BeamSearch, GreedySearch, Search
+from shared.search import BeamSearch, GreedySearch, Rules, Search
 
 
 @pytest.mark.parametrize("case", range(20))
@@ -18,8 +18,8 @@ def test_equals_a_loop_and_a_beam_of_one(world, case):
     limits = {"maximum_length_ratio": 0.5, "maximum_length_extra": 4, "minimum_length": int(rng.integers(0, 3))}
     table = world.table(case)
     arguments = {"prefix": world.prefix(prefixes), "end": world.end, "padding": world.pad}
-    found = GreedySearch(**limits).search(table, world.batch(sources), **arguments)
-    beam = BeamSearch(beam=1, **limits).search(table, world.batch(sources), **arguments)
+    found = GreedySearch(rules=Rules(**limits)).search(table, world.batch(sources), **arguments)
+    beam = BeamSearch(beam=1, rules=Rules(**limits)).search(table, world.batch(sources), **arguments)
     for source, prefix, [ours], [other] in zip(sources, prefixes, found, beam, strict=True):
         tokens, total = [], 0.0
         while world.end not in tokens:
@@ -43,7 +43,7 @@ def test_equals_a_loop_and_a_beam_of_one(world, case):
 def test_finished_sentences_leave_the_batch_and_errors_name_rows(world):
     assert isinstance(GreedySearch(), Search)
     table = world.table(2, sharpness=3.0)
-    search = GreedySearch(maximum_length_ratio=2.0, maximum_length_extra=0)
+    search = GreedySearch(rules=Rules(maximum_length_ratio=2.0, maximum_length_extra=0))
     arguments = {"prefix": world.prefix([[world.start]] * 2), "end": world.end, "padding": 0}
     search.search(table, world.batch([[1], [1, 2, 3, 4]]), **arguments)
     assert table.steps[0] == 2 and table.steps == sorted(table.steps, reverse=True)

@@ -12,9 +12,10 @@ from shared.nn.heads import OutputProjection
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch
+from shared.search import BeamSearch, GreedySearch, Rules
 
 PAD, START, END, VOCABULARY = 0, 1, 2, 8
+LONG = Rules(maximum_length_extra=25)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def model() -> Translator:
     return translator
 
 
-@pytest.mark.parametrize("search", [GreedySearch(maximum_length_extra=25), BeamSearch(beam=4, maximum_length_extra=25)])
+@pytest.mark.parametrize("search", [GreedySearch(rules=LONG), BeamSearch(beam=4, rules=LONG)])
 def test_scores_are_those_of_the_whole_decoder_and_batches_do_not_matter(model, search):
     generator = torch.Generator().manual_seed(1)
     sources = [torch.randint(3, VOCABULARY, (n,), generator=generator) for n in (3, 9, 1, 5, 5, 7)]

@@ -9,6 +9,7 @@ from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.search.greedy import GreedySearch
+from shared.search.rules import Rules
 from shared.training import compiling
 from shared.training.compiling import compile_layers
 from shared.training.validation import Validation
@@ -47,7 +48,7 @@ def test_a_run_compiles_and_its_validation_does_not(world, tmp_path, monkeypatch
     validation = Validation(
         manifests=[str(world.manifest)],
         budget=Budget(rows=16),
-        search=GreedySearch(maximum_length_extra=8),
+        search=GreedySearch(rules=Rules(maximum_length_extra=8)),
         metrics=["chrf"],
         every=4,
     )

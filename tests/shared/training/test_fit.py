@@ -16,6 +16,7 @@ from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.search.greedy import GreedySearch
+from shared.search.rules import Rules
 from shared.training.checkpoints import Checkpoints, list_checkpoints
 from shared.training.fit import Interrupted
 from shared.training.history import History, Meter
@@ -46,7 +47,7 @@ def test_it_learns_to_write_words_backwards(world, workspace):
     validation = Validation(
         manifests=[str(world.manifest)],
         budget=Budget(rows=16),
-        search=GreedySearch(maximum_length_extra=8),
+        search=GreedySearch(rules=Rules(maximum_length_extra=8)),
         metrics=["bleu", "chrf"],
         metric="chrf",
         every=200,

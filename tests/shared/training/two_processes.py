@@ -15,6 +15,7 @@ from shared.corpus.stream import Budget
 from shared.errors import DataError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.search.greedy import GreedySearch
+from shared.search.rules import Rules
 from shared.training.checkpoints import Checkpoints
 from shared.training.distributed import add_up, gather, join, leave, on_main, together, wrap
 from shared.training.fit import Fit
@@ -138,7 +139,7 @@ def whole(world, place):
     validation = Validation(
         manifests=[str(world.manifest)],
         budget=Budget(rows=16),
-        search=GreedySearch(maximum_length_extra=8),
+        search=GreedySearch(rules=Rules(maximum_length_extra=8)),
         metrics=["chrf"],
         metric="chrf",
         every=2,

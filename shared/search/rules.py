@@ -1,0 +1,65 @@
+"""What every left-to-right search must obey: shortest and longest outputs, start symbols, bans.
+
+Legend: B sentences, S source memory.
+
+The rules are fairseq's (``sequence_generator.py`` of fairseq 0.12), with two differences that make the output of a
+sentence independent of the batch it stands in: the longest output follows from the sentence's own source length, not
+from the longest source of the batch, and it is never shorter than the forced beginning.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from shared.described import Described
+from shared.generator import Encoding, Generator
+from shared.search.bans import Ban
+
+
+class Rules(Described):
+    """The rules of a search. Lengths are in generated tokens, forced ones included, without the end symbol.
+
+    Args:
+        maximum_length_ratio: fairseq's ``max_len_a``: tokens allowed per position of the encoder's longest memory.
+        maximum_length_extra: fairseq's ``max_len_b``: tokens allowed in any case, added to it.
+        maximum_length: no output is longer than this, whatever the source, nor longer than the model can make it.
+        minimum_length: tokens before the end symbol may come (fairseq's ``min_len``).
+        start_symbols: how many tokens of a prefix are the start: they are consumed at once, and do not count.
+        bans: what outputs must not contain (see shared/search/bans.py).
+
+    Raises:
+        ValueError: if the numbers contradict each other.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        maximum_length_ratio: float = 0.0,
+        maximum_length_extra: int = 200,
+        maximum_length: int = 1000,
+        minimum_length: int = 1,
+        start_symbols: int = 1,
+        bans: list[Ban] | None = None,
+    ) -> None:
+        if not maximum_length_ratio >= 0 or maximum_length_extra < 0:
+            raise ValueError(
+                f"the longest output cannot be {maximum_length_ratio} tokens per source position "
+                f"+ {maximum_length_extra}"
+            )
+        if not 0 <= minimum_length <= maximum_length:
+            raise ValueError(f"minimum_length {minimum_length} is not between 0 and maximum_length {maximum_length}")
+        if start_symbols < 1:
+            raise ValueError(f"start_symbols must be at least 1, not {start_symbols}")
+        self.ratio, self.extra, self.maximum = maximum_length_ratio, maximum_length_extra, maximum_length
+        self.minimum, self.start_symbols, self.bans = minimum_length, start_symbols, list(bans or [])
+
+    def longest(self, encoding: Encoding, generator: Generator) -> Tensor:
+        """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum_length``."""
+        lengths = [memory.lengths for memory in encoding.memories.values()]
+        memories = torch.stack(lengths).amax(0).cpu() if lengths else torch.zeros(len(encoding), dtype=torch.int64)
+        limits = (self.ratio * memories.double()).floor().long() + self.extra
+        limits = limits.clamp(min=self.minimum, max=self.maximum)
+        known = getattr(generator, "longest_output", None)  # positions that the model has, those of the start included
+        return limits if known is None else limits.clamp(max=known - self.start_symbols)
