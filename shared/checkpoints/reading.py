@@ -19,7 +19,7 @@ import torch
 
 from shared.errors import DataError
 
-#: What stand-ins replace. Everything is replaced, nothing imported: the list is short so that a strange file is noticed.
+#: What stand-ins replace. Nothing is imported, whatever stands here; the list is short so that strange files stand out.
 STAND_INS = re.compile(
     r"argparse\.Namespace|omegaconf\.[\w.]+|fairseq\.[\w.]+|typing\.(Any|Dict|List|Optional|Tuple|Union)"
     r"|numpy\.(dtype|ndarray|float64|int64)|numpy\._?core\.multiarray\.(scalar|_reconstruct)|_codecs\.encode"
