@@ -42,6 +42,11 @@ def samples(seconds: float, rate: int = SAMPLE_RATE) -> int:
     return math.floor(seconds * rate + 0.5)
 
 
+def samples_of(seconds: np.ndarray, rate: int = SAMPLE_RATE) -> np.ndarray:
+    """Return :func:`samples` of each of many durations, int64."""
+    return np.floor(seconds * rate + 0.5).astype(np.int64)
+
+
 def read_audio(path: str | Path, start: float = 0.0, duration: float | None = None) -> np.ndarray:
     """Read a file or a segment of it; only the segment is decoded.
 

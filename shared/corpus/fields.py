@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
 
-from shared.corpus.audio import read_audio, samples
+from shared.corpus.audio import read_audio, samples, samples_of
 from shared.corpus.lengths import kept_counts
 from shared.corpus.manifest import Manifest, Row
 from shared.corpus.normalise import Normalizer
@@ -28,6 +27,8 @@ from shared.tokenizer import Tokenizer
 
 #: What batching and evaluation read from: a manifest, or rows made on the spot.
 Rows = Manifest | Sequence[Row]
+
+Count = TypeVar("Count", int, np.ndarray)
 
 
 class Field(Protocol):
@@ -287,16 +288,16 @@ class SpeechField(Described):
         if len(lost):
             raise DataError(f"{rows.path}: row {rows[int(lost[0])]['id']!r} has audio, but no duration")
         lengths = np.full(len(rows), -1, dtype=np.int64)
-        lengths[there] = [self._slowest(samples(duration)) for duration in durations[there].tolist()]
+        lengths[there] = self._slowest(samples_of(durations[there]))
         return lengths
 
     def evaluating(self) -> SpeechField:
         """Return the field at normal speed."""
         return SpeechField()
 
-    def _slowest(self, count: int) -> int:
+    def _slowest(self, count: Count) -> Count:
         # Speeds have two decimals: in hundredths, the division is exact. It is the length that _resampler gives.
-        return math.ceil(count * 100 / round(100 * min(self.speeds)))
+        return -(-count * 100 // round(100 * min(self.speeds)))
 
 
 @lru_cache(maxsize=64)

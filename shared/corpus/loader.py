@@ -23,7 +23,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from shared.batch import Batch
 from shared.corpus.fields import Field, Rows
 from shared.corpus.manifest import Manifest, Row
-from shared.corpus.plan import Plan, Step, cut, sorting_keys
+from shared.corpus.plan import Plan, Step, cut
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream, field_lengths
 from shared.errors import DataError, UsageError
@@ -103,23 +103,20 @@ class Loader:
 
         """
         plan = self.plan(number)
-        self._feed.items = ((number, plan[index]) for index in range(start, len(plan)))
+        self._feed.items = (plan[index] for index in range(start, len(plan)))
         yield from _checked(self._batches)
 
     def largest(self) -> Iterator[Batch]:
-        """Yield, for each field of each stream, the batch of epoch 0 that has the most of it, padding included.
+        """Yield the batches of each stream that need the most memory, of all ranks' batches of epoch 0.
 
+        Of each field, they are the one that has the most of it, padding included, and the one with the longest row.
         What does not fit into memory is found before training starts.
         """
-        plan = self.plan(0)
-        sizes: dict[tuple[int, int], tuple[int, int]] = {}
-        for index in range(len(plan)):
-            step = plan[index]
-            longest = self.streams[step.stream].table.lengths[:, step.rows].max(1) * len(step.rows)
-            for field, size in enumerate(longest.tolist()):
-                sizes[step.stream, field] = max(sizes.get((step.stream, field), (0, 0)), (size, index))
-        for index in sorted({index for _, index in sizes.values()}):
-            yield _unwrapped(self._dataset[0, plan[index]])
+        for number, (stream, passes) in enumerate(zip(self.streams, self.plan(0).passes, strict=True)):
+            found = passes[0]
+            for index in found.worst(stream.table.lengths):
+                part = slice(found.bounds[index], found.bounds[index + 1])
+                yield _unwrapped(self._dataset[Step(number, found.rows[part], found.copies[part])])
 
     def report(self, epoch: int = 0) -> list[str]:
         """Return one line per stream: rows, dropped ones, batches, and the share of padding by field."""
@@ -169,10 +166,9 @@ def evaluation_batches(rows: Rows, fields: dict[str, Field], budget: Budget) -> 
         lost = np.flatnonzero(length < 0)
         if len(lost):
             raise DataError(f"{_place(rows, int(lost[0]))}: there is nothing for field {name!r}")
-    share, _, total = sorting_keys(budget, fields, lengths)
-    order = np.lexsort((-total, -share))
-    capacities = np.maximum(budget.capacities(fields, lengths), 1)[order]
-    bounds = cut(capacities, np.zeros(len(order), dtype=np.int64))
+    capacities = budget.capacities(fields, lengths)
+    order = np.lexsort((*-lengths[::-1], capacities))
+    bounds = cut(np.maximum(capacities[order], 1), np.zeros(len(order), dtype=np.int32))
     return np.split(order, bounds[1:-1])
 
 
@@ -238,8 +234,7 @@ class _Steps(Dataset):
     def __init__(self, streams: Sequence[Stream], seed: int) -> None:
         self._streams, self._seed = streams, seed
 
-    def __getitem__(self, item: tuple[int, Step]) -> Batch | _Failure:
-        epoch, step = item
+    def __getitem__(self, step: Step) -> Batch | _Failure:
         stream = self._streams[step.stream]
         copies = step.copies.tolist()
         try:
@@ -247,7 +242,7 @@ class _Steps(Dataset):
             rows = [manifest[index] for manifest, index in located]
 
             def rng(number: int, field: str) -> np.random.Generator:
-                return generator(self._seed, epoch, step.number, copies[number], str(rows[number]["id"]), field)
+                return generator(self._seed, copies[number], str(rows[number]["id"]), field)
 
             group = "-".join(str(rows[0][name]) for name in stream.group_by) if stream.group_by else None
             return _assemble(

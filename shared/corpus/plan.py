@@ -13,14 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shared.corpus.fields import Field
 from shared.corpus.randomness import generator
-from shared.corpus.stream import Budget, Stream, Table
+from shared.corpus.stream import Stream
 from shared.errors import DataError
-from shared.tokenizer import smoothed_counts
 
-#: Rows whose lengths differ by less than this factor are in random order among each other.
-BUCKET_RATIO = 1.1
+#: Buckets are at least so wide (as a ratio of lengths), however many rows there are: so that other rows meet each time.
+#: Half of it becomes padding.
+NARROWEST = 1.04
+
+#: How far, in widths of a bucket, lengths are blurred in the other direction.
+BLUR = 0.5
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ class Pass:
     """One pass through a stream.
 
     Attributes:
-        rows: (R,) int64 row numbers, batch after batch.
-        copies: (R,) int64, 0 for a row's first time in this pass, 1 for its second, ...
+        rows: (R,) int32 row numbers, batch after batch.
+        copies: (R,) int32: how often the stream has had the row before, in this pass and in all earlier ones.
         bounds: (batches + 1,) int64: batch i is ``rows[bounds[i]:bounds[i + 1]]``.
 
     """
@@ -42,21 +44,39 @@ class Pass:
         """Return the number of batches."""
         return len(self.bounds) - 1
 
-    def padding(self, lengths: np.ndarray) -> np.ndarray:
-        """Return (F,) float: the share of padding in all batches, by field, for lengths (F, R)."""
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.rows.nbytes + self.copies.nbytes + self.bounds.nbytes
+
+    def longest(self, lengths: np.ndarray) -> np.ndarray:
+        """Return (F, batches): the length of the longest row of each batch, for lengths (F, rows of the stream)."""
         if not len(self):
-            return np.zeros(len(lengths))
-        ordered = lengths[:, self.rows]
-        longest = np.maximum.reduceat(ordered, self.bounds[:-1], axis=1)
-        return 1 - ordered.sum(1) / np.maximum((longest * np.diff(self.bounds)).sum(1), 1)
+            return np.zeros((len(lengths), 0), dtype=lengths.dtype)
+        return np.stack([np.maximum.reduceat(length[self.rows], self.bounds[:-1]) for length in lengths])
+
+    def padding(self, lengths: np.ndarray) -> np.ndarray:
+        """Return (F,) float: the share of padding in all batches, by field, for lengths (F, rows of the stream)."""
+        padded = (self.longest(lengths) * np.diff(self.bounds)).sum(1)
+        filled = np.array([length[self.rows].sum(dtype=np.int64) for length in lengths])
+        return 1 - filled / np.maximum(padded, 1) if len(self) else np.zeros(len(lengths))
+
+    def worst(self, lengths: np.ndarray) -> list[int]:
+        """Return the numbers of the batches that need the most memory, for lengths (F, rows of the stream).
+
+        Of each field, they are the one that has the most of it, padding included, and the one with the longest row.
+        """
+        longest = self.longest(lengths)
+        volumes = longest * np.diff(self.bounds)
+        largest = [int(volume.argmax()) for volume in volumes]
+        return sorted({*largest, *(int(np.lexsort(pair)[-1]) for pair in zip(volumes, longest, strict=True))})
 
 
 @dataclass(frozen=True)
 class Step:
-    """One batch to be made: the stream, which pass through it, and the rows with their copy numbers."""
+    """One batch to be made: the number of its stream, and its rows with how often each was had before."""
 
     stream: int
-    number: int
     rows: np.ndarray
     copies: np.ndarray
 
@@ -64,9 +84,10 @@ class Step:
 class Plan:
     """The steps of one epoch, for one of ``world`` ranks.
 
-    The epoch is one pass through the first stream; the others are gone through as often as their weights ask, each pass
-    in a new order. At each step all ranks have a batch of the same stream, and every rank has equally many steps: if
-    the batches of a pass do not divide evenly, the largest ones are cut in two.
+    The epoch is one pass through the first stream. Of the others come as many batches as their weights ask, evenly
+    spread; each goes on about where it was at the end of the epoch before, and begins anew, in a new order, when it is
+    through. At each step all ranks have a batch of the same stream, and every rank has equally many steps: if the
+    batches of a pass do not divide evenly, the largest ones are cut in two, so that no row is left out.
 
     Args:
         streams: the first is the main one.
@@ -75,6 +96,9 @@ class Plan:
         rank: whose steps.
         world: number of ranks.
 
+    Attributes:
+        passes: by stream, the passes that the epoch's batches are from.
+
     Raises:
         DataError: if a stream has fewer rows than there are ranks.
 
@@ -82,21 +106,23 @@ class Plan:
 
     def __init__(self, streams: Sequence[Stream], *, seed: int, epoch: int, rank: int = 0, world: int = 1) -> None:
         self._rank, self._world = rank, world
-        self.passes: list[list[Pass]] = []
-        counts: list[int] = []
-        for stream in streams:
-            first = plan_pass(stream, seed=seed, epoch=epoch, number=0, world=world)
-            per_pass = len(first) // world
-            share = stream.weight / streams[0].weight
-            counts.append(per_pass if not counts else round(counts[0] * share))
-            needed = -(-counts[-1] // per_pass)
-            others = range(1, needed)
-            more = [plan_pass(stream, seed=seed, epoch=epoch, number=number, world=world) for number in others]
-            self.passes.append([first, *more])
+        main = streams[0]
+        self.passes = [[plan_pass(main, seed=seed, number=epoch, world=world)]]
+        counts, begins = [len(self.passes[0][0]) // world], [0]
+        for stream in streams[1:]:
+            share = stream.weight / main.weight
+            done, through = divmod(epoch * share * estimated_batches(main) / estimated_batches(stream), 1)
+            found = [plan_pass(stream, seed=seed, number=int(done), world=world)]
+            counts.append(round(counts[0] * share))
+            begins.append(int(round(through * len(found[0]), 6)) // world)
+            while sum(map(len, found)) // world < begins[-1] + counts[-1]:
+                found.append(plan_pass(stream, seed=seed, number=int(done) + len(found), world=world))
+            self.passes.append(found)
         times = [(np.arange(count) + 0.5) / stream.weight for count, stream in zip(counts, streams, strict=True)]
         order = np.argsort(np.concatenate(times), kind="stable")
         self._stream = np.repeat(np.arange(len(streams)), counts)[order]
-        self._within = np.concatenate([np.arange(count) for count in counts])[order]
+        within = [np.arange(begin, begin + count) for begin, count in zip(begins, counts, strict=True)]
+        self._within = np.concatenate(within)[order]
 
     def __len__(self) -> int:
         """Return the number of steps."""
@@ -105,34 +131,38 @@ class Plan:
     def __getitem__(self, index: int) -> Step:
         """Return a step of this rank."""
         stream, batch = int(self._stream[index]), int(self._within[index])
-        number = 0
-        while batch >= len(self.passes[stream][number]) // self._world:
-            batch -= len(self.passes[stream][number]) // self._world
-            number += 1
-        found = self.passes[stream][number]
+        for found in self.passes[stream]:
+            if batch < len(found) // self._world:
+                break
+            batch -= len(found) // self._world
         position = batch * self._world + self._rank
         part = slice(found.bounds[position], found.bounds[position + 1])
-        return Step(stream, number, found.rows[part], found.copies[part])
+        return Step(stream, found.rows[part], found.copies[part])
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, without the streams' tables."""
+        passes = sum(found.nbytes for stream in self.passes for found in stream)
+        return passes + self._stream.nbytes + self._within.nbytes
 
 
-def plan_pass(stream: Stream, *, seed: int, epoch: int, number: int, world: int) -> Pass:
+def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1) -> Pass:
     """Plan one pass through a stream: draw rows, bucket them by length, cut batches, shuffle the batches.
 
     Args:
         stream: the stream.
         seed: of the run.
-        epoch: number of the epoch.
-        number: how many passes of this epoch came before.
+        number: how many passes came before.
         world: the number of batches is a multiple of this.
 
     Raises:
         DataError: if there are fewer rows than ranks.
 
     """
-    rng = generator(seed, epoch, number, stream.name, "plan")
     table = stream.table
-    rows, copies = draw(table.kept, stream.alpha, rng)
-    order = _bucketed(table, stream, rows, rng)
+    rows, copies = draw(table.kept, stream.shares(), number, (seed, stream.name))
+    rng = generator(seed, number, stream.name, "plan")
+    order = bucketed(stream, rows, rng)
     rows, copies = rows[order], copies[order]
     bounds = split(cut(table.capacities[rows], table.groups[rows]), world)
     if bounds is None:
@@ -140,38 +170,89 @@ def plan_pass(stream: Stream, *, seed: int, epoch: int, number: int, world: int)
     return _shuffled(Pass(rows, copies, bounds), rng)
 
 
-def draw(parts: Sequence[np.ndarray], alpha: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Draw as many rows as there are, from each part in proportion to its size^alpha, and shuffle them.
+def draw(
+    parts: Sequence[np.ndarray], counts: np.ndarray, number: int, key: tuple[int | str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the rows of a pass from several parts.
 
-    A part gives each of its rows equally often, but for one more of some.
+    A part goes round and round its rows, in a new order each time, and pass after pass takes up where the one before
+    has ended: after any number of passes, each of its rows was had equally often, but for one more of some.
 
     Args:
-        parts: row numbers, (n,) int64 each.
-        alpha: 1 takes every row once.
-        rng: decides which rows, and the order.
+        parts: row numbers, (n,) each.
+        counts: (parts,) int: how many rows to draw from each.
+        number: of the pass.
+        key: decides the orders.
 
     Returns:
-        Rows (R,) int64 and how many times each had come before, (R,) int64.
+        Rows (R,) int32, in no order to be relied on, and how often each was had before, (R,) int32.
 
     """
-    filled = [part for part in parts if len(part)]
-    sizes = np.array([len(part) for part in filled])
-    counts = smoothed_counts(sizes, alpha, int(sizes.sum()))
     rows, copies = [], []
-    for part, count in zip(filled, counts.tolist(), strict=True):
-        whole, rest = divmod(count, len(part))
-        rows += [np.tile(part, whole), rng.permutation(part)[:rest]]
-        copies += [np.repeat(np.arange(whole), len(part)), np.full(rest, whole)]
-    order = rng.permutation(int(counts.sum()))
-    return np.concatenate(rows)[order], np.concatenate(copies)[order]
+    for index, (part, count) in enumerate(zip(parts, counts.tolist(), strict=True)):
+        begin, end = number * count, (number + 1) * count
+        while begin < end:
+            turn, skipped = divmod(begin, len(part))
+            whole = (end - begin) // len(part) if skipped == 0 else 0  # turns of which no order is needed
+            if whole:
+                rows.append(np.tile(part, whole))
+                copies.append(np.repeat(np.arange(turn, turn + whole), len(part)))
+            else:
+                some = generator(*key, index, turn, "draw").permutation(part)[skipped : skipped + end - begin]
+                rows.append(some)
+                copies.append(np.full(len(some), turn))
+            begin += len(rows[-1])
+    return np.concatenate(rows).astype(np.int32), np.concatenate(copies).astype(np.int32)
+
+
+def bucketed(stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the order (R,) in which rows are cut into batches, so that those of a batch are alike in two fields.
+
+    Rows are sorted by group, then by buckets of the share that they take of the budget (the greater one, if both of the
+    stream's first two fields have a budget), which decides how many fit into a batch, and in a bucket by the length of
+    the other field, up and down in turns, so that rows at the border of two buckets are alike too. (Boxes are packed
+    likewise into the pages of an R-tree: Leutenegger et al. 1997, "STR".) Buckets are about half as wide as a batch is
+    in the other direction: how many rows fit matters more. Their borders lie elsewhere each time, and the other length
+    is blurred, so that other rows meet.
+    """
+    table = stream.table
+    first, second, of_second = _shares(stream, rows)
+    share = np.where(of_second, second, first)
+    batches = (1 / table.capacities[rows]).sum() / len(table.group_names)
+    width = max(round(_spread(share, second - first) / batches**0.5 / 2, 6), np.log(NARROWEST))
+    bucket = np.floor(share / width + (shift := rng.random()))
+    middle = (bucket + 0.5 - shift) * width
+    other = np.where(of_second, middle - first, second - middle)
+    other += width * BLUR * (rng.random(len(rows)) - 0.5)
+    np.negative(other, out=other, where=bucket % 2 == 1)
+    keys = (other, bucket, table.groups[rows]) if len(table.group_names) > 1 else (other, bucket)
+    return np.lexsort(keys)
+
+
+def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (R,) each: log shares of their budgets that the first two fields take; whether the second's one counts."""
+    logs = [np.log(np.maximum(length[rows], 1)) for length in stream.table.lengths[:2]]
+    limits = [stream.budget.of(field) for field in [*stream.fields.values()][:2]]
+    logs = [log - np.log(limit or 1) for log, limit in zip(logs, limits, strict=True)]
+    if len(logs) == 1:
+        return logs[0], np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+    if all(limits):
+        return logs[0], logs[1], logs[1] > logs[0]
+    return logs[0], logs[1], np.full(len(rows), limits[1] is not None)
+
+
+def _spread(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the side of the square whose area is that of the parallelogram which the values would fill evenly."""
+    determinant = np.linalg.det(np.cov(first, second)) if len(first) > 1 else 0.0
+    return float(np.sqrt(12 * np.sqrt(max(determinant, 0.0))))
 
 
 def cut(capacities: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Cut ordered rows into batches, each as long as the capacities of all its rows and their group allow.
 
     Args:
-        capacities: (R,) int64, positive: the most rows of a batch with this row in it.
-        groups: (R,) int64; rows of a group stand together.
+        capacities: (R,) int, positive: the most rows of a batch with this row in it.
+        groups: (R,) int; rows of a group stand together.
 
     Returns:
         (batches + 1,) int64 bounds.
@@ -201,38 +282,11 @@ def split(bounds: np.ndarray, world: int) -> np.ndarray | None:
     return bounds
 
 
-def sorting_keys(budget: Budget, fields: dict[str, Field], lengths: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return what rows are sorted by, so that those of a batch are alike.
-
-    Args:
-        budget: what is shared out.
-        fields: the F fields.
-        lengths: (F, R) int64.
-
-    Returns:
-        The largest share of its budget that a field of the row takes (R,); which field that is (R,); and the sum over
-        all fields (R,), where one without a budget counts in shares of the longest row.
-
-    """
-    limits = [budget.of(field) for field in fields.values()]
-    scale = [limit or max(int(length.max(initial=1)), 1) for limit, length in zip(limits, lengths, strict=True)]
-    shares = np.maximum(lengths, 1) / np.array(scale, dtype=np.float64)[:, None]
-    limited = [number for number, limit in enumerate(limits) if limit is not None] or list(range(len(limits)))
-    return shares[limited].max(0), shares[limited].argmax(0), shares.sum(0)
-
-
-def _bucketed(table: Table, stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return the order in which rows are cut into batches.
-
-    They are sorted by group; by buckets of the dearest field, which alone decides how many fit; by which field that is;
-    and by buckets of all fields together, so that the cheaper ones are alike as well. The borders of the buckets lie
-    elsewhere each time, and rows of a bucket stay in the random order that they come in, so that other rows meet.
-    """
-    share, dearest, total = sorting_keys(stream.budget, stream.fields, table.lengths[:, rows])
-    shift = rng.random(2)
-    first = np.floor(np.log(share) / np.log(BUCKET_RATIO) + shift[0])
-    second = np.floor(np.log(total) / np.log(BUCKET_RATIO) + shift[1])
-    return np.lexsort((second, dearest, first, table.groups[rows]))
+def estimated_batches(stream: Stream) -> float:
+    """Return how many batches a pass has if nothing is padded: a few in a hundred too few, but known at once."""
+    table = stream.table
+    parts = [(part, count) for part, count in zip(table.kept, stream.shares(), strict=True) if count]
+    return float(sum((1 / table.capacities[part]).mean() * count for part, count in parts))
 
 
 def _shuffled(found: Pass, rng: np.random.Generator) -> Pass:

@@ -19,6 +19,10 @@ from shared.corpus.fields import Field, Rows
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
+from shared.tokenizer import smoothed_counts
+
+#: Lengths are kept in 32 bits: 37 hours of sound.
+LONGEST = np.iinfo(np.int32).max
 
 
 class Budget:
@@ -57,18 +61,18 @@ class Budget:
         raise UsageError(f"a field's unit must be 'samples' or 'tokens', not {field.unit!r}")
 
     def capacities(self, fields: dict[str, Field], lengths: np.ndarray) -> np.ndarray:
-        """Return (R,) int64: the most rows that a batch with this row in it can have; 0 if it does not fit alone.
+        """Return (R,) int32: the most rows that a batch with this row in it can have; 0 if it does not fit alone.
 
         Args:
             fields: the F fields.
-            lengths: (F, R) int64.
+            lengths: (F, R) int32.
 
         """
-        capacities = np.full(lengths.shape[1], self.rows or lengths.shape[1] or 1, dtype=np.int64)
+        capacities = np.full(lengths.shape[1], self.rows or lengths.shape[1] or 1, dtype=np.int32)
         for field, length in zip(fields.values(), lengths, strict=True):
             limit = self.of(field)
             if limit is not None:
-                np.minimum(capacities, limit // np.maximum(length, 1), out=capacities)
+                np.minimum(capacities, min(limit, LONGEST) // np.maximum(length, 1), out=capacities)
         return capacities
 
 
@@ -113,7 +117,7 @@ class Filter:
 
         Args:
             fields: the F fields.
-            lengths: (F, R) int64, -1 where a row lacks the field.
+            lengths: (F, R) int32, -1 where a row lacks the field.
             seconds: (R,) float64, NaN where a row has no recording.
 
         """
@@ -140,10 +144,10 @@ class Table:
     """What planning needs of a stream's rows, numbered through all manifests.
 
     Attributes:
-        kept: per manifest, the (kept,) int64 numbers of the rows that are trained on.
-        lengths: (F, R) int64, the greatest length of each field of each row.
-        capacities: (R,) int64, see :meth:`Budget.capacities`.
-        groups: (R,) int64 number of each row's group.
+        kept: per manifest, the (kept,) int32 numbers of the rows that are trained on.
+        lengths: (F, R) int32, the greatest length of each field of each row.
+        capacities: (R,) int32, see :meth:`Budget.capacities`.
+        groups: (R,) int32 number of each row's group.
         group_names: what the groups are called; [None] if the stream has none.
         dropped: number of rows dropped, by reason; a row counts for the first that applies.
 
@@ -165,7 +169,8 @@ class Stream:
     Args:
         name: for messages, and to tell batches apart.
         manifests: paths of the manifests, or patterns (``*-en/train.arrow``).
-        fields: by name in the batch: ``{"speech": SpeechField(), "target": TextField(...)}``.
+        fields: by name in the batch: ``{"speech": SpeechField(), "target": TextField(...)}``. Rows of a batch are
+            alike in the lengths of the first two.
         budget: the size of a batch.
         weight: how many batches of this stream come for each of another one with weight 1.
         alpha: manifest m with n_m of N rows gives n_m^alpha / sum_k n_k^alpha of the N rows of an epoch: 1 takes every
@@ -235,7 +240,7 @@ class Stream:
                 dropped[reason] = count
             keep &= ~applies
         bounds = np.cumsum([0, *(len(manifest) for manifest in self.manifests)])
-        kept = [np.flatnonzero(keep[a:b]) + a for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        kept = [(np.flatnonzero(keep[a:b]) + a).astype(np.int32) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
         groups, names = self._groups()
         self._check(len(keep), dropped)
         return Table(kept, lengths, capacities, groups, names, dropped)
@@ -245,9 +250,22 @@ class Stream:
         """Number of rows left out, by reason."""
         return self.table.dropped
 
+    def shares(self) -> np.ndarray:
+        """Return (manifests,) int64: how many rows each manifest gives to a pass of as many rows as there are."""
+        sizes = np.array([len(kept) for kept in self.table.kept])
+        counts = np.zeros(len(sizes), dtype=np.int64)
+        counts[sizes > 0] = smoothed_counts(sizes[sizes > 0], self.alpha, int(sizes.sum()))
+        return counts
+
     def report(self) -> str:
         """Return one line about the stream's rows, for the log."""
         text = f"stream {self.name!r}: {sum(map(len, self.table.kept)):,} rows"
+        if self.alpha < 1 and len(self.manifests) > 1:
+            shares = zip(self.manifests, self.shares().tolist(), self.table.kept, strict=True)
+            text += f", mixed with alpha {self.alpha:g}: " + ", ".join(
+                f"{manifest.path.parent.name}/{manifest.path.stem} {count:,} of {len(kept):,}"
+                for manifest, count, kept in shares
+            )
         return text + (f", dropped {_listed(self.dropped)}" if self.dropped else "")
 
     def locate(self, row: int) -> tuple[Manifest, int]:
@@ -272,15 +290,15 @@ class Stream:
 
     def _groups(self) -> tuple[np.ndarray, list[str | None]]:
         if not self.group_by:
-            return np.zeros(sum(map(len, self.manifests)), dtype=np.int64), [None]
+            return np.broadcast_to(np.int32(0), sum(map(len, self.manifests))), [None]  # takes no memory
         values = pa.chunked_array([group_values(m, self.group_by) for m in self.manifests], type=pa.string())
         encoded = values.combine_chunks().dictionary_encode()
-        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+        return encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
 
 
 def field_lengths(fields: dict[str, Field], rows: Rows, folder: Path | None = None) -> np.ndarray:
-    """Return (F, R) int64: the lengths of all fields of all rows."""
-    return np.stack([np.asarray(field.lengths(rows, folder), dtype=np.int64) for field in fields.values()])
+    """Return (F, R) int32: the lengths of all fields of all rows; one above ``LONGEST`` counts as that."""
+    return np.stack([np.minimum(field.lengths(rows, folder), LONGEST).astype(np.int32) for field in fields.values()])
 
 
 def group_values(manifest: Manifest, columns: Sequence[str]) -> pa.Array:

@@ -234,8 +234,10 @@ class Fit(Phase):
     def _try_largest(self, objective: Objective, loader: Loader, workspace: Workspace) -> None:
         """Run the largest batches once, without an update: what does not fit into memory is known at once.
 
-        It is done without DDP, because the processes do not have equally many of them.
+        It is done without DDP: an error in one process must not leave the others waiting.
         """
+        trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+        moments = [torch.empty_like(parameter) for parameter in trained for _ in range(2)]  # room for the optimiser's
         with _same_randomness_after(workspace):
             for batch in loader.largest():
                 try:
@@ -253,6 +255,7 @@ class Fit(Phase):
                         "make the budget smaller and grad_accumulation_factor larger"
                     ) from error
             objective.zero_grad(set_to_none=True)
+        del moments
 
     def _restore(
         self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer, meter: Meter
