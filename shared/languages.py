@@ -59,9 +59,28 @@ en-US English Latn      en-GB English Latn      es-ES Spanish Latn      es-MX Sp
 fy-NL Frisian Latn      ga-IE Irish Latn        hy-AM Armenian Armn     nn-NO Nynorsk Latn      pa-IN Punjabi Guru
 ne-NP Nepali Deva       sr-Latn Serbian Latn    sr-Cyrl Serbian Cyrl    rm-sursilv Sursilvan Latn
 rm-vallader Vallader Latn
+ace Acehnese Latn       ace-Arab Acehnese Arab  acm Mesopotamian Arab   acq Taizzi-Adeni Arab   aeb Tunisian Arab
+ajp South-Levantine Arab apc North-Levantine Arab ars Najdi Arab        ary Moroccan Arab       arz Egyptian Arab
+ak Akan Latn            ast Asturian Latn       awa Awadhi Deva         ay Aymara Latn          azb Azeri Arab
+ba Bashkir Cyrl         ban Balinese Latn       bem Bemba Latn          bho Bhojpuri Deva       bjn Banjar Latn
+bjn-Arab Banjar Arab    bm Bambara Latn         bo Tibetan Tibt         bug Buginese Latn       cjk Chokwe Latn
+ckb Sorani Arab         crh Crimean-Tatar Latn  din Dinka Latn          dyu Dyula Latn          dz Dzongkha Tibt
+ee Ewe Latn             ff Fulah Latn           fj Fijian Latn          fo Faroese Latn         fon Fon Latn
+fur Friulian Latn       gn Guarani Latn         hne Chhattisgarhi Deva  ilo Ilocano Latn        kab Kabyle Latn
+kac Kachin Latn         kam Kamba Latn          kbp Kabiye Latn         kea Kabuverdianu Latn   kg Kongo Latn
+ki Kikuyu Latn          kmb Kimbundu Latn       kr Kanuri Latn          kr-Arab Kanuri Arab     ks Kashmiri Arab
+ks-Deva Kashmiri Deva   li Limburgish Latn      lij Ligurian Latn       lmo Lombard Latn        ltg Latgalian Latn
+lua Luba-Lulua Latn     luo Luo Latn            lus Mizo Latn           mag Magahi Deva         mai Maithili Deva
+min Minangkabau Latn    mni Manipuri Beng       mos Mossi Latn          nso Northern-Sotho Latn nus Nuer Latn
+ny Nyanja Latn          om Oromo Latn           pag Pangasinan Latn     pap Papiamento Latn     prs Dari Arab
+rn Rundi Latn           sa Sanskrit Deva        sat Santali Beng        sc Sardinian Latn       scn Sicilian Latn
+sg Sango Latn           shn Shan Mymr           sm Samoan Latn          sn Shona Latn           ss Swati Latn
+szl Silesian Latn       taq Tamasheq Latn       taq-Tfng Tamasheq Tfng  ti Tigrinya Ethi        tpi Tok-Pisin Latn
+ts Tsonga Latn          tum Tumbuka Latn        tw Twi Latn             tzm Tamazight Tfng      umb Umbundu Latn
+vec Venetian Latn       war Waray Latn
 """
 
-_UNSPACED_SCRIPTS = {"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr"}
+_UNSPACED_SCRIPTS = {"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"}
 
 
 def _read_table() -> dict[str, Language]:

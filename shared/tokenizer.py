@@ -1,7 +1,8 @@
 """Tokenizers: text to ids and back, with specials and tags outside the pieces.
 
-Ids are laid out as ``[0, P)`` pieces of the model, then the specials, then the tags. Text is only ever turned into
-pieces: a user who types ``<de>`` or ``</s>`` gets the pieces of those characters, never the symbol.
+Text is only ever turned into pieces: a user who types ``<de>`` or ``</s>`` gets the pieces of those characters, never
+the symbol. Here ids are laid out as ``[0, P)`` pieces of the model, then the specials, then the tags; tokenizers that
+others trained (shared/foreign) keep the ids that their checkpoints know.
 
 There is no subword regularisation: what SentencePiece samples differs from process to process, however its generator
 is seeded, and a random choice here has to be a function of (seed, epoch, row id, field).
@@ -59,12 +60,7 @@ class Tokenizer(Protocol):
 
     @property
     def size(self) -> int:
-        """Number of ids: pieces, specials and tags."""
-        ...
-
-    @property
-    def pieces(self) -> int:
-        """Number of pieces, P; ids from P on are specials and tags."""
+        """Number of ids, V: pieces, specials and tags."""
         ...
 
     def encode(self, text: str) -> list[int]:

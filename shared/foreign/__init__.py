@@ -1,0 +1,1 @@
+"""Tokenizers that others trained, with the ids that their checkpoints know."""

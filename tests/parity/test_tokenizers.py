@@ -1,0 +1,272 @@
+"""Ids of foreign tokenizers against transformers, subword-nmt and sacremoses: the same for every line, odd ones too."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+from pathlib import Path
+
+import pytest
+import sentencepiece
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from shared.almanac.frames import draw
+from shared.almanac.sentences import sentence
+from shared.foreign.json_file import JsonTokenizer
+from shared.foreign.segmenters import BytePairs, MosesWords, SentencePieces
+from shared.foreign.vocabulary import FIRST, VocabularyTokenizer
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.parity
+
+ODD = """
+
+ leading and trailing\x20\x20
+two  spaces   three
+\ttab\tand\u00a0no-break\u3000ideographic\u2028separator
+emoji 😀 👩\u200d👩\u200d👧 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f ❤\ufe0f
+combining e\u0301 a\u0308\u0323 \u0301alone ﬁ ﬀ ½ ² Å Å
+我能吞下玻璃而不伤身体。 日本語とカタカナ 한국어 한국어 ไทย भाषा
+أنا قادر على أكل الزجاج שלום עולם ‏rtl‏
+control \x01\x02\x07\x1b\x7f \u200b\ufeff\u00ad end
+İstanbul ıI ẞß ǅ Œuvre L'été d'aujourd'hui — “quotes” ‘single’ «guillemets» …
+3,14 1.000.000 12:30 50% $5 €7,20 a/b c\\d @user #tag http://example.org/?q=1&r=2
+well-known U.S. e.g. Mr. Smith's can't won't I'm -- &amp; <b>bold</b> | [x] {y}
+unknown ꙮ 𒀀 𝔘𝔫𝔦 \ue000
+▁ ▁▁ @@ a@@ </w> ## ##ing Ġ Ċ
+aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+""".split("\n")
+
+#: What a user may type and transformers takes for a symbol.
+TYPED = ["<s> a", "</s>", "a <pad> b", "<unk>", "<mask>", "[MASK] a [SEP]", "en_XX de_DE", "__de__ a", ">>de<< a"]
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    """A thousand lines of four languages, and odd ones."""
+    generator = random.Random(11)
+    said = [sentence(saying, code) for code in ("en", "de", "fr", "tr") for saying in draw("train", 246, generator)]
+    return [*said, *ODD]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("tokenizers")
+
+
+@pytest.fixture(scope="module")
+def model(lines: list[str], folder: Path) -> str:
+    return train(lines, folder / "sentencepiece.bpe.model", "unigram")
+
+
+def train(lines: list[str], path: Path, kind: str) -> str:
+    """Train as the published models were: <unk>, <s>, </s> first, and no bytes."""
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([line for line in lines if line.strip()]),
+        model_writer=model,
+        model_type=kind,
+        vocab_size=700,
+        character_coverage=0.9995,
+        hard_vocab_limit=False,
+        num_threads=1,
+        minloglevel=2,
+    )
+    path.write_bytes(model.getvalue())
+    return str(path)
+
+
+def written(path: Path, content: object) -> str:
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def wrong(lines: list[str], ours: object, theirs: object) -> list[tuple]:
+    """Return lines, ids and other ids that differ."""
+    assert len(lines) >= 1000
+    return [(line, a, b) for line in lines if (a := ours(line)) != (b := theirs(line))]
+
+
+def same_text(lines: list[str], ours: object, theirs: object) -> None:
+    """Compare decoded texts of known ids."""
+    for line in lines[::7]:
+        ids = ours.encode(line)
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+
+
+# -- SentencePiece with numbers of another vocabulary -----------------------------------------------------------------
+
+
+def test_fairseq_order_is_sentencepieces_moved_by_one(lines: list[str], folder: Path, model: str) -> None:
+    segmenter = SentencePieces(model=model)
+    vocabulary = written(folder / "fairseq.json", [*FIRST, *segmenter.pieces()])
+    symbols = {name: name for name in FIRST} | {"<mask>": "<mask>", "<de>": "de_DE"}
+    ours = VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=["de_DE", "<mask>"], symbols=symbols)
+    library = sentencepiece.SentencePieceProcessor(model_file=model)
+    assert wrong(lines + TYPED, ours.encode, lambda line: [i + 1 if i else 3 for i in library.encode(line)]) == []
+    assert ours.lengths(lines).tolist() == [len(library.encode(line)) for line in lines]
+    assert [ours.decode(ours.encode(line)) for line in lines[:50]] == [
+        library.decode(library.encode(x)) for x in lines[:50]
+    ]
+    assert (ours.bos, ours.pad, ours.eos, ours.unk) == (0, 1, 2, 3)
+    assert ours.id("<de>") == len(library) + 1 and ours.mask == ours.size - 1 == len(library) + 2
+
+
+def test_m2m100(lines: list[str], folder: Path, model: str) -> None:
+    segmenter = SentencePieces(model=model)
+    numbers = {piece: number for number, piece in enumerate([*FIRST, *segmenter.pieces()[:-60]])}
+    vocabulary = written(folder / "m2m.json", numbers)
+    theirs = transformers.M2M100Tokenizer(vocabulary, model, src_lang="de", tgt_lang="fr")
+    codes = [
+        theirs.get_lang_token(code)
+        for code in transformers.models.m2m_100.tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
+    ]
+    symbols = {name: name for name in FIRST} | {"<de>": "__de__", "<fr>": "__fr__"}
+    ours = VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=codes, symbols=symbols)
+    assert wrong(lines, ours.encode, lambda line: plain(theirs, line)) == []
+    assert [ours.id("<de>"), *ours.encode(lines[0]), ours.eos] == theirs(lines[0]).input_ids
+    assert [ours.id("<fr>"), *ours.encode(lines[0]), ours.eos] == theirs(text_target=lines[0]).input_ids
+    assert not {*(i for line in TYPED for i in ours.encode(line))} & {0, 1, 2, ours.id("<de>")}
+    same_text(lines, ours, theirs)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_marian(lines: list[str], folder: Path, separate: bool) -> None:
+    source, target = (
+        train(lines[n::2], folder / name, "unigram") for n, name in enumerate(("source.spm", "target.spm"))
+    )
+    pieces = [[p for p in SentencePieces(model=path).pieces()][:-40] for path in (source, target)]
+    rows = [["</s>", "<unk>", *pieces[0], "<pad>"], ["</s>", "<unk>", *pieces[1], "<pad>"]]
+    if not separate:
+        rows = [["</s>", "<unk>", ">>fra<<", *sorted({*pieces[0], *pieces[1]}), "<pad>"]] * 2
+    files = [
+        written(folder / f"marian-{separate}-{n}.json", {r: i for i, r in enumerate(x)}) for n, x in enumerate(rows)
+    ]
+    options = {"target_vocab_file": files[1], "separate_vocabs": True} if separate else {}
+    theirs = transformers.MarianTokenizer(source, target, files[0], **options)
+    symbols = {name: name for name in ("<pad>", "</s>", "<unk>")} | ({} if separate else {"<fr>": ">>fra<<"})
+    ours = [
+        VocabularyTokenizer(segmenter=SentencePieces(model=spm), vocabulary=file, symbols=symbols)
+        for spm, file in zip((source, target), files, strict=True)
+    ]
+    assert wrong(lines, lambda line: [*ours[0].encode(line), ours[0].eos], lambda line: theirs(line).input_ids) == []
+    assert (
+        wrong(lines, lambda line: [*ours[1].encode(line), ours[1].eos], lambda line: theirs(text_target=line).input_ids)
+        == []
+    )
+    if not separate:
+        assert [ours[0].id("<fr>"), *ours[0].encode("ein Wort")] == theirs(">>fra<<ein Wort").input_ids[:-1]
+        assert ours[0].id("<fr>") not in ours[0].encode(">>fra<< ein Wort")
+
+
+# -- tokenizer.json ---------------------------------------------------------------------------------------------------
+
+
+def plain(theirs: object, line: str) -> list[int]:
+    return theirs(line, add_special_tokens=False).input_ids
+
+
+def unigram(model: str) -> list[tuple[str, float]]:
+    library = sentencepiece.SentencePieceProcessor(model_file=model)
+    pieces = [(library.id_to_piece(i), library.get_score(i)) for i in range(3, len(library))]
+    return [*((name, 0.0) for name in FIRST), *pieces]
+
+
+BERT = {"<s>": "[CLS]", "</s>": "[SEP]", "<pad>": "[PAD]", "<unk>": "[UNK]", "<mask>": "[MASK]"}
+FAIRSEQ = {name: name for name in (*FIRST, "<mask>")}
+
+
+def bert(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
+    learnt = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    learnt.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    learnt.train_from_iterator(lines, trainers.WordPieceTrainer(vocab_size=900, special_tokens=[*BERT.values()]))
+    return transformers.BertTokenizer(vocab=learnt.get_vocab(), do_lower_case=False), BERT
+
+
+def roberta(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
+    learnt = Tokenizer(models.BPE())
+    learnt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    learnt.train_from_iterator(
+        lines, trainers.BpeTrainer(vocab_size=900, special_tokens=[*FAIRSEQ], initial_alphabet=alphabet)
+    )
+    content = json.loads(learnt.to_str())["model"]
+    return transformers.RobertaTokenizer(vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]]), FAIRSEQ
+
+
+def xlm_roberta(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
+    return transformers.XLMRobertaTokenizer(vocab=[*unigram(model), ("<mask>", 0.0)]), FAIRSEQ
+
+
+def mbart50(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
+    codes = transformers.models.mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES
+    vocabulary = [*unigram(model), *((code, 0.0) for code in codes), ("<mask>", 0.0)]
+    theirs = transformers.MBart50Tokenizer(vocab=vocabulary, src_lang="de_DE", tgt_lang="fr_XX")
+    return theirs, FAIRSEQ | {"<de>": "de_DE", "<fr>": "fr_XX"}
+
+
+def mbart(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
+    codes = transformers.models.mbart.tokenization_mbart.FAIRSEQ_LANGUAGE_CODES
+    vocabulary = [*unigram(model), *((code, 0.0) for code in codes), ("<mask>", 0.0)]
+    return transformers.MBartTokenizer(vocab=vocabulary, src_lang="de_DE"), FAIRSEQ | {"<de>": "de_DE"}
+
+
+def nllb(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
+    learnt = Tokenizer(models.BPE(unk_token="<unk>"))
+    learnt.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
+    learnt.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=900, special_tokens=[*FIRST]))
+    content = json.loads(learnt.to_str())["model"]
+    theirs = transformers.NllbTokenizer(
+        vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]], src_lang="deu_Latn", tgt_lang="fra_Latn"
+    )
+    return theirs, FAIRSEQ | {"<de>": "deu_Latn", "<fr>": "fra_Latn"}
+
+
+@pytest.mark.parametrize("make", [bert, roberta, xlm_roberta, mbart50, mbart, nllb])
+def test_tokenizer_json(lines: list[str], folder: Path, model: str, make) -> None:
+    theirs, symbols = make(lines, model)
+    theirs.save_pretrained(folder / make.__name__)
+    ours = JsonTokenizer(file=str(folder / make.__name__ / "tokenizer.json"), symbols=symbols)
+    assert ours.size == len(theirs)
+    assert wrong(lines, ours.encode, lambda line: plain(theirs, line)) == []
+    assert ours.lengths(lines).tolist() == [len(plain(theirs, line)) for line in lines]
+    same_text(lines, ours, theirs)
+    reserved = {ours.id(name) for name in symbols} - {ours.unk}
+    assert ours.eos in plain(theirs, symbols["</s>"])  # which is why it must not be asked
+    assert not reserved & {id for line in (*TYPED, symbols["</s>"]) for id in ours.encode(line)}
+    around = {
+        "bert": (["<s>"], ["</s>"]), "roberta": (["<s>"], ["</s>"]), "xlm_roberta": (["<s>"], ["</s>"]),
+        "mbart50": (["<de>"], ["</s>"]), "mbart": ([], ["</s>", "<de>"]), "nllb": (["<de>"], ["</s>"]),
+    }  # fmt: skip
+    before, behind = ([ours.id(symbol) for symbol in side] for side in around[make.__name__])
+    assert [*before, *ours.encode(lines[5]), *behind] == theirs(lines[5]).input_ids
+
+
+# -- byte-pair codes --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", ["0.2", "0.1"])
+@pytest.mark.parametrize("language", [None, "de"])
+def test_subword_nmt(lines: list[str], folder: Path, version: str, language: str | None) -> None:
+    apply_bpe, learn_bpe = (pytest.importorskip(f"subword_nmt.{name}") for name in ("apply_bpe", "learn_bpe"))
+    moses = pytest.importorskip("sacremoses").MosesTokenizer("de")
+
+    def words(line: str) -> str:
+        return moses.tokenize(line, aggressive_dash_splits=True, return_str=True) if language else line
+
+    codes = io.StringIO()
+    learn_bpe.learn_bpe([words(line) for line in lines], codes, 500)
+    text = codes.getvalue() if version == "0.2" else codes.getvalue().split("\n", 1)[1]
+    path = folder / f"codes-{version}-{language}"
+    path.write_text(text, encoding="utf-8")
+    theirs = apply_bpe.BPE(io.StringIO(text))
+    ours = BytePairs(codes=str(path), words=MosesWords(language="de") if language else None)
+    # fairseq divides what comes out at any kind of space
+    assert wrong(lines, ours.split, lambda line: theirs.process_line(words(line)).split()) == []
+    merges = text.split("\n", 1)[1] if version == "0.2" else None
+    if merges:  # fastBPE's file: the same merges with counts
+        fast = folder / f"fast-{language}"
+        fast.write_text("".join(f"{line} 7\n" for line in merges.split("\n") if line), encoding="utf-8")
+        fast_ours = BytePairs(codes=str(fast), words=MosesWords(language="de") if language else None)
+        assert [fast_ours.split(line) for line in lines] == [ours.split(line) for line in lines]
