@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
 from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
@@ -211,14 +212,27 @@ class Stack(Described, nn.Module):
         layer: the first layer, of this or a derived class; the others are built as it was.
         layers: how many.
         final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
+        layer_drop: the probability with which each layer is left out in training (Fan et al. 2020).
+        recompute: keep only what enters each layer, and compute the rest again in the backward pass (activation
+            checkpointing): a third more time for a fraction of the memory.
 
     """
 
-    def __init__(self, *, layer: Layer, layers: int, final_norm: bool | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        layer: Layer,
+        layers: int,
+        final_norm: bool | None = None,
+        layer_drop: float = 0.0,
+        recompute: bool = False,
+    ) -> None:
         super().__init__()
         if layers < 1:
             raise ValueError(f"layers must be at least 1, not {layers}")
-        self.width = layer.width
+        if not 0 <= layer_drop < 1:
+            raise ValueError(f"layer_drop must be at least 0 and below 1, not {layer_drop}")
+        self.width, self.layer_drop, self.recompute = layer.width, layer_drop, recompute
         self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
         normalised = layer.pre_norm if final_norm is None else final_norm
         self.norm = layer_norm(layer.width, layer.norm_epsilon) if normalised else nn.Identity()
@@ -227,6 +241,14 @@ class Stack(Described, nn.Module):
     def memories(self) -> list[str]:
         """The names of the memories that the layers attend to."""
         return list(cast(Layer, self.layers[0]).memory_attention)
+
+    def through(self, layer: nn.Module, states: Tensor, **given: Any) -> Tensor:
+        """Apply a layer to states (B, L, D), or in training leave it out."""
+        if self.training and self.layer_drop and float(torch.rand((), device="cpu")) < self.layer_drop:
+            return states
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(layer, states, use_reentrant=False, **given)
+        return layer(states, **given)
 
     def check(self, memories: Mapping[str, Padded]) -> dict[str, Padded]:
         """Return memories fit to be attended.
@@ -254,13 +276,22 @@ class Encoder(Stack):
         taps: the layers whose states others want as well: 1 for the first layer's, ``layers`` for the encoder's output
             (normalised, as the inner ones are not), 0 for its input.
         final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
+        layer_drop: the probability with which each layer is left out in training.
+        recompute: keep only what enters each layer, and compute the rest again in the backward pass.
 
     """
 
     def __init__(
-        self, *, layer: Layer, layers: int, taps: list[int] | None = None, final_norm: bool | None = None
+        self,
+        *,
+        layer: Layer,
+        layers: int,
+        taps: list[int] | None = None,
+        final_norm: bool | None = None,
+        layer_drop: float = 0.0,
+        recompute: bool = False,
     ) -> None:
-        super().__init__(layer=layer, layers=layers, final_norm=final_norm)
+        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
         self.taps = list(taps or [])
         for tap in self.taps:
             if not 0 <= tap <= layers:
@@ -290,7 +321,8 @@ class Encoder(Stack):
         for number, layer in enumerate(self.layers):
             if number in self.taps:
                 tapped[number] = Padded(states, x.lengths)
-            states = layer(states, mask=mask, memories=checked, prompts=prompts[number] if prompts else None)
+            given = prompts[number] if prompts else None
+            states = self.through(layer, states, mask=mask, memories=checked, prompts=given)
         encoded = Padded(self.norm(states), x.lengths)
         if len(self.layers) in self.taps:
             tapped[len(self.layers)] = encoded
@@ -304,6 +336,8 @@ class Decoder(Stack):
         layer: the first layer.
         layers: how many.
         final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
+        layer_drop: the probability with which each layer is left out in training.
+        recompute: keep only what enters each layer, and compute the rest again in the backward pass.
 
     """
 
@@ -338,7 +372,8 @@ class Decoder(Stack):
         checked = self.check(memories or {})
         states = x.values
         for number, layer in enumerate(self.layers):
-            states = layer(
+            states = self.through(
+                layer,
                 states,
                 memories=checked,
                 causal=True,

@@ -1,0 +1,99 @@
+"""Masking of spans of time and of channels, in training.
+
+Legend: B batch, R rows, L length, S frames, D width.
+
+Baevski et al. 2020, section 3.1 and appendix B. What is drawn is what fairseq's compute_mask_indices draws: spans of
+one length, which may overlap; but each row's on its own.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from shared.described import Described
+from shared.padded import Padded
+
+
+def spans(sizes: Tensor, length: int, *, probability: float, span: int, least: int = 0) -> Tensor:
+    """Draw spans in rows of elements.
+
+    A row of n elements has ``probability * n / span`` spans, rounded up or down at random so that the mean is right.
+    They begin at different places and are cut at the row's end.
+
+    Args:
+        sizes: (R,) int64, the number of elements of each row.
+        length: L, at least the largest size.
+        probability: the share of elements that the spans would cover if they did not overlap.
+        span: elements of one.
+        least: spans of any row.
+
+    Returns:
+        (R, L) bool, True inside spans, False behind the end of a row.
+
+    """
+    device, rows = sizes.device, len(sizes)
+    count = (probability * sizes / span + torch.rand(rows, device=device)).long().clamp(min=least)
+    starts = torch.where(sizes - span <= count, count + 1, sizes - span)  # that many places may be a start
+    width = length + least + 1
+    places = torch.arange(width, device=device)
+    keys = torch.rand(rows, width, device=device).masked_fill(places >= starts[:, None], -1)
+    ranks = keys.argsort(dim=1, descending=True).argsort(dim=1)
+    begun = (ranks < count[:, None]).int().cumsum(1)[:, :length]
+    ended = torch.nn.functional.pad(begun, (span, 0))[:, :length]
+    return (begun > ended) & (places[:length] < sizes[:, None])
+
+
+class SpanMasking(Described, nn.Module):
+    """Replace spans of frames by a trained vector, and spans of channels by zero; at rest in evaluation.
+
+    Args:
+        width: D.
+        probability: share of frames in spans (before spans overlap), 0 for none.
+        span: frames of a span.
+        least: spans of a row.
+        channel_probability: share of channels in spans, 0 for none.
+        channel_span: channels of a span.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        probability: float = 0.65,
+        span: int = 10,
+        least: int = 2,
+        channel_probability: float = 0.0,
+        channel_span: int = 10,
+    ) -> None:
+        super().__init__()
+        for name, share in (("probability", probability), ("channel_probability", channel_probability)):
+            if not 0 <= share <= 1:
+                raise ValueError(f"{name} must be between 0 and 1, not {share}")
+        if span < 1 or channel_span < 1 or least < 0:
+            raise ValueError(f"spans cannot have {span} frames, {channel_span} channels, or be at least {least}")
+        self.width = width
+        self.probability, self.span, self.least = probability, span, least
+        self.channel_probability, self.channel_span = channel_probability, channel_span
+        self.vector = nn.Parameter(torch.empty(width).uniform_())
+
+    def draw(self, x: Padded) -> tuple[Tensor, Tensor]:
+        """Draw masks for x (B, S, D): of frames (B, S) and of channels (B, D), bool."""
+        rows, length, width = x.values.shape
+        none = torch.zeros((), dtype=torch.bool, device=x.device)
+        frames, channels = none.expand(rows, length), none.expand(rows, width)
+        if self.probability > 0:
+            frames = spans(x.lengths, length, probability=self.probability, span=self.span, least=self.least)
+        if self.channel_probability > 0:
+            sizes = torch.full((rows,), width, device=x.device)
+            channels = spans(sizes, width, probability=self.channel_probability, span=self.channel_span)
+        return frames, channels
+
+    def forward(self, x: Padded) -> Padded:
+        """Mask x (B, S, D) in training; give it back as it is in evaluation."""
+        if not self.training:
+            return x
+        frames, channels = self.draw(x)
+        values = torch.where(frames[..., None], self.vector.to(x.values.dtype), x.values)
+        return Padded(values.masked_fill(channels[:, None], 0), x.lengths)

@@ -1,0 +1,315 @@
+"""From waveforms to vectors without filterbanks: trained convolutions, whose outputs an encoder takes up.
+
+Legend: B batch, N samples, C channels, S frames, D model width.
+
+The front end of Baevski et al. 2020 (section 2), which pre-trained speech encoders of several methods share. Below an
+Encoder it is one of them. A row's result does not depend on the others of its batch: norms over time are taken over the
+row's own frames, and convolutions find zeros behind its end.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from shared.described import Described
+from shared.nn.spans import SpanMasking
+from shared.nn.transformer import Encoder, layer_norm
+from shared.padded import Padded
+
+#: (channels, kernel, stride) of each convolution: a frame of 25 ms every 20 ms at 16 kHz.
+CONVOLUTIONS = [[512, 10, 5], *[[512, 3, 2]] * 4, *[[512, 2, 2]] * 2]
+
+
+class WaveformNorm(Described, nn.Module):
+    """Give each waveform mean 0 and variance 1, over its own samples.
+
+    Args:
+        epsilon: added to the variance: 1e-5 in fairseq, 1e-7 in Hugging Face's feature extractor. The variance of quiet
+            speech is 1e-4, so they differ.
+
+    """
+
+    def __init__(self, *, epsilon: float = 1e-5) -> None:
+        super().__init__()
+        if not epsilon > 0:
+            raise ValueError(f"epsilon must be positive, not {epsilon}")
+        self.epsilon = epsilon
+
+    @torch.no_grad()
+    def forward(self, waveforms: Padded) -> Padded:
+        """Normalise waveforms (B, N) float32; the padding becomes 0."""
+        padding, count = waveforms.mask.logical_not(), waveforms.lengths.clamp(min=1)[:, None]
+        mean = waveforms.values.masked_fill(padding, 0).sum(1, keepdim=True) / count
+        centred = (waveforms.values - mean).masked_fill(padding, 0)
+        variance = centred.square().sum(1, keepdim=True) / count
+        return Padded(centred * (variance + self.epsilon).rsqrt(), waveforms.lengths)
+
+
+class FrameNorm(nn.Module):
+    """What both norms of convolutions share: a factor and a summand for each channel.
+
+    Args:
+        channels: C.
+
+    """
+
+    EPSILON = 1e-5
+
+    def __init__(self, *, channels: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+
+
+class ChannelNorm(FrameNorm):
+    """Layer normalisation of each frame."""
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Normalise x (B, C, S), of whatever lengths, in float32."""
+        values = F.layer_norm(x.transpose(1, 2).float(), self.weight.shape, self.weight, self.bias, self.EPSILON)
+        return values.transpose(1, 2).to(x.dtype)
+
+
+class TimeNorm(FrameNorm):
+    """Group normalisation with a group for each channel (Wu and He 2018), over the real frames of each row.
+
+    Others take the padding in, and so give a row other vectors in another batch.
+    """
+
+    def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
+        """Normalise x (B, C, S), of which ``lengths`` (B,) are real, in float32."""
+        padding = (torch.arange(x.shape[2], device=x.device) >= lengths[:, None])[:, None]
+        values, count = x.float(), lengths[:, None, None]
+        mean = values.masked_fill(padding, 0).sum(2, keepdim=True) / count
+        centred = (values - mean).masked_fill(padding, 0)
+        variance = centred.square().sum(2, keepdim=True) / count
+        scale = self.weight[:, None] * (variance + self.EPSILON).rsqrt()
+        return (centred * scale + self.bias[:, None]).to(x.dtype)
+
+
+class Convolution(nn.Module):
+    """One convolution without padding, its norm if it has one, and GELU.
+
+    Args:
+        before: channels that enter.
+        after: channels that leave.
+        kernel: in steps of what enters.
+        stride: likewise.
+        bias: of the convolution.
+        norm: a TimeNorm or ChannelNorm, or None.
+
+    """
+
+    def __init__(
+        self, *, before: int, after: int, kernel: int, stride: int, bias: bool, norm: nn.Module | None
+    ) -> None:
+        super().__init__()
+        if min(before, after, kernel, stride) < 1:
+            raise ValueError(f"a convolution cannot have {after} channels, kernel {kernel} and stride {stride}")
+        self.convolution = nn.Conv1d(before, after, kernel, stride=stride, bias=bias)
+        nn.init.kaiming_normal_(self.convolution.weight)
+        self.norm, self.kernel, self.stride = norm, kernel, stride
+
+    def lengths(self, before: Tensor) -> Tensor:
+        """Return how many steps leave where so many enter, (B,) int64."""
+        return torch.div(before - self.kernel, self.stride, rounding_mode="floor") + 1
+
+    def forward(self, values: Tensor, lengths: Tensor) -> Tensor:
+        """Convolve values (B, before, L), of which ``lengths`` (B,) are real: (B, after, L')."""
+        x = self.convolution(values)
+        return F.gelu(x if self.norm is None else self.norm(x, self.lengths(lengths)))
+
+
+class WaveformConvolutions(Described, nn.Module):
+    """Convolutions that turn samples into frames.
+
+    Args:
+        convolutions: channels, kernel and stride of each; by default those of the paper.
+        bias: of the convolutions.
+        norm_each: normalise the channels of each frame after every convolution (the large models); otherwise each
+            channel over time, after the first one only (the base model).
+        gradient_scale: what gradients that reach the convolutions are multiplied by (feature_grad_mult); 0 freezes
+            them, and nothing is kept of them for the backward pass.
+        recompute: keep only what enters each convolution, and compute the rest again in the backward pass.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        convolutions: list[list[int]] | None = None,
+        bias: bool = False,
+        norm_each: bool = False,
+        gradient_scale: float = 1.0,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__()
+        sizes = CONVOLUTIONS if convolutions is None else convolutions
+        if not sizes or any(len(size) != 3 for size in sizes):
+            raise ValueError(f"convolutions must be [channels, kernel, stride] of each, not {sizes}")
+        if not 0 <= gradient_scale <= 1:
+            raise ValueError(f"gradient_scale must be between 0 and 1, not {gradient_scale}")
+        entering = [1, *[channels for channels, _, _ in sizes[:-1]]]
+        self.layers = nn.ModuleList()
+        for number, (before, (after, kernel, stride)) in enumerate(zip(entering, sizes, strict=True)):
+            norm = ChannelNorm(channels=after) if norm_each else TimeNorm(channels=after) if number == 0 else None
+            self.layers.append(
+                Convolution(before=before, after=after, kernel=kernel, stride=stride, bias=bias, norm=norm)
+            )
+        self.channels, self.gradient_scale, self.recompute = sizes[-1][0], gradient_scale, recompute
+        #: The samples of one frame.
+        self.window = 1
+        for _, kernel, stride in reversed(sizes):
+            self.window = (self.window - 1) * stride + kernel
+        self.requires_grad_(gradient_scale > 0)
+
+    def lengths(self, samples: Tensor) -> Tensor:
+        """Return how many frames rows of so many samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
+        lengths = samples.clamp(min=self.window)
+        for layer in self.layers:
+            lengths = cast(Convolution, layer).lengths(lengths)
+        return lengths
+
+    def forward(self, waveforms: Padded) -> Padded:
+        """Return frames (B, S, C) of waveforms (B, N).
+
+        A row shorter than one frame is filled up with silence to one frame.
+        """
+        values = waveforms.values.masked_fill(waveforms.mask.logical_not(), 0)
+        values = F.pad(values, (0, max(0, self.window - values.shape[1])))[:, None]
+        lengths = waveforms.lengths.clamp(min=self.window)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.gradient_scale > 0):
+            for layer in self.layers:
+                if self.recompute and torch.is_grad_enabled():
+                    values = checkpoint(layer, values, lengths, use_reentrant=False)
+                else:
+                    values = layer(values, lengths)
+                lengths = cast(Convolution, layer).lengths(lengths)
+        if values.requires_grad and self.gradient_scale != 1:
+            values.register_hook(lambda gradient: gradient * self.gradient_scale)
+        return Padded(values.transpose(1, 2), lengths)
+
+
+class ConvolutionalPositions(Described, nn.Module):
+    """Positions relative to the neighbours, by one wide grouped convolution with weight normalisation and GELU.
+
+    Args:
+        width: D.
+        kernel: in frames.
+        groups: into which channels are divided.
+
+    """
+
+    def __init__(self, *, width: int, kernel: int = 128, groups: int = 16) -> None:
+        super().__init__()
+        if kernel < 1 or groups < 1 or width % groups:
+            raise ValueError(f"{width=} cannot be divided into {groups=} for a convolution with {kernel=}")
+        self.width, self.kernel = width, kernel
+        convolution = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=groups)
+        nn.init.normal_(convolution.weight, std=(4 / (kernel * width)) ** 0.5)
+        nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
+        self.convolution = nn.utils.parametrizations.weight_norm(convolution, dim=2)
+
+    def forward(self, x: Padded) -> Tensor:
+        """Return what is to be added to x (B, S, D)."""
+        values = x.values.masked_fill(x.mask.logical_not()[..., None], 0).transpose(1, 2)
+        # An even kernel gives one frame too many.
+        return F.gelu(self.convolution(values)[..., : values.shape[2]]).transpose(1, 2)
+
+
+class WaveformEmbedding(Described, nn.Module):
+    """Waveforms to vectors: convolutions, their norm and projection, masking in training, positions.
+
+    Args:
+        convolutions: from samples to frames.
+        positions: what is added, which also says the width D.
+        normalisation: of the waveforms, a WaveformNorm, or None for none.
+        masking: of vectors in training, or None for none.
+        projected: project frames to D; without a projection, the convolutions' channels are D.
+        norm: normalise the sum with the positions (before layers that normalise what leaves them).
+        dropout: of the sum.
+        frame_dropout: of the projected frames.
+        norm_epsilon: added to the variance by which norms of vectors divide.
+
+    Raises:
+        ValueError: if the widths do not fit, or a dropout is out of its range.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        convolutions: WaveformConvolutions,
+        positions: ConvolutionalPositions,
+        normalisation: WaveformNorm | None = None,
+        masking: SpanMasking | None = None,
+        projected: bool = True,
+        norm: bool = True,
+        dropout: float = 0.1,
+        frame_dropout: float = 0.0,
+        norm_epsilon: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        for name, value in (("dropout", dropout), ("frame_dropout", frame_dropout)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
+        self.width = positions.width
+        if not projected and convolutions.channels != self.width:
+            raise ValueError(f"{convolutions.channels} channels have to be projected to the width {self.width}")
+        if masking is not None and masking.width != self.width:
+            raise ValueError(f"the masks' width {masking.width} is not the positions' {self.width}")
+        self.convolutions, self.positions = convolutions, positions
+        self.normalisation, self.masking = normalisation, masking
+        self.frame_norm = layer_norm(convolutions.channels, norm_epsilon)
+        self.projection = nn.Linear(convolutions.channels, self.width) if projected else nn.Identity()
+        self.norm = layer_norm(self.width, norm_epsilon) if norm else nn.Identity()
+        self.dropout, self.frame_dropout = dropout, frame_dropout
+
+    def lengths(self, samples: Tensor) -> Tensor:
+        """Return how many frames rows of so many samples have, (B,) int64."""
+        return self.convolutions.lengths(samples)
+
+    def forward(self, speech: Padded) -> Padded:
+        """Embed waveforms (B, N) in [-1, 1]: (B, S, D)."""
+        return self.embed(self.frames(speech))
+
+    def frames(self, speech: Padded) -> Padded:
+        """Return the normalised frames (B, S, C) of waveforms (B, N), not masked: what may be a target as well."""
+        waveforms = speech if self.normalisation is None else self.normalisation(speech)
+        return self.convolutions(waveforms).map(self.frame_norm)
+
+    def embed(self, frames: Padded) -> Padded:
+        """Project, mask and place frames (B, S, C): (B, S, D)."""
+        x = frames.map(self.projection).map(lambda values: F.dropout(values, self.frame_dropout, self.training))
+        if self.masking is not None:
+            x = self.masking(x)
+        values = self.norm(x.values + self.positions(x))
+        return Padded(F.dropout(values, self.dropout, self.training), x.lengths)
+
+
+class WaveformEncoder(Described, nn.Module):
+    """An embedding of waveforms and the encoder that was pre-trained on it, as a front end below other parts.
+
+    Args:
+        embedding: of waveforms.
+        encoder: of what it gives.
+
+    """
+
+    def __init__(self, *, embedding: WaveformEmbedding, encoder: Encoder) -> None:
+        super().__init__()
+        if embedding.width != encoder.width:
+            raise ValueError(f"the embedding's width {embedding.width} is not the encoder's {encoder.width}")
+        self.embedding, self.encoder, self.width = embedding, encoder, encoder.width
+
+    def lengths(self, samples: Tensor) -> Tensor:
+        """Return how many states rows of so many samples have, (B,) int64."""
+        return self.embedding.lengths(samples)
+
+    def forward(self, speech: Padded) -> Padded:
+        """Encode waveforms (B, N) in [-1, 1]: (B, S, D)."""
+        return self.encoder(self.embedding(speech))[0]

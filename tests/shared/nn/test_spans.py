@@ -1,0 +1,65 @@
+"""Spans against a loop over rows that draws as fairseq's compute_mask_indices does."""
+
+import numpy as np
+import pytest
+import torch
+
+from shared.nn.spans import SpanMasking, spans
+from shared.padded import Padded
+
+
+def by_loop(rng: np.random.Generator, size: int, probability: float, span: int, least: int) -> np.ndarray:
+    count = max(least, int(probability * size / span + rng.random()))
+    shortest = size - count - 1 if size - span <= count else span
+    places = (rng.choice(size - shortest, count, replace=False)[:, None] + np.arange(span)).ravel()
+    mask = np.zeros(size, dtype=bool)
+    mask[places[places < size]] = True
+    return mask
+
+
+@pytest.mark.parametrize(
+    ("size", "probability", "span", "least"), [(100, 0.65, 10, 2), (37, 0.3, 5, 0), (11, 0.65, 10, 2), (9, 0.5, 10, 2)]
+)
+def test_positions_and_numbers_are_distributed_as_in_the_loop(size, probability, span, least) -> None:
+    rng, draws = np.random.default_rng(0), 2000
+    expected = np.stack([by_loop(rng, size, probability, span, least) for _ in range(draws)])
+    torch.manual_seed(0)
+    sizes = torch.tensor([size, size // 2] * draws)
+    drawn = spans(sizes, size + 3, probability=probability, span=span, least=least).numpy()[::2]
+    assert not drawn[:, size:].any()
+    drawn = drawn[:, :size]
+    # five deviations of a share that is measured twice
+    np.testing.assert_allclose(drawn.mean(0), expected.mean(0), atol=5 * np.sqrt(2 * 0.25 / draws))
+    totals = [np.bincount(masks.sum(1), minlength=size + 1) / draws for masks in (drawn, expected)]
+    np.testing.assert_allclose(totals[0], totals[1], atol=5 * np.sqrt(2 * 0.25 / draws))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_rows_of_few_frames(size: int) -> None:
+    drawn = spans(torch.full((50,), size), 3, probability=0.65, span=10, least=2)
+    assert drawn.shape == (50, 3)
+    assert not drawn[:, size:].any()
+
+
+def test_masked_frames_are_the_vector_and_masked_channels_zero() -> None:
+    masking = SpanMasking(width=30, probability=0.5, span=4, channel_probability=0.3, channel_span=5)
+    x = Padded(torch.randn(10, 50, 30) + 10, torch.tensor([50, 23] * 5))
+    torch.manual_seed(3)
+    frames, channels = masking.draw(x)
+    torch.manual_seed(3)
+    masked = masking(x)
+    for values, before, hidden, gone in zip(masked.values, x.values, frames, channels, strict=True):
+        for frame, channel in ((frame, channel) for frame in range(50) for channel in (0, 11, 29)):
+            wanted = 0.0 if gone[channel] else (masking.vector if hidden[frame] else before[frame])[channel]
+            assert values[frame, channel] == wanted
+    assert 0.2 < frames[::2].float().mean() < 0.5
+    assert 0.1 < channels.float().mean() < 0.35
+    assert not frames[1::2, 23:].any()
+    masked.values.sum().backward()
+    assert masking.vector.grad is not None
+    assert masking.eval()(x) is x
+
+
+def test_nothing_is_masked_with_probability_zero() -> None:
+    x = Padded(torch.randn(3, 20, 6), torch.tensor([20, 5, 1]))
+    torch.testing.assert_close(SpanMasking(width=6, probability=0.0)(x).values, x.values)
