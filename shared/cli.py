@@ -97,6 +97,46 @@ def translate(
     )
 
 
+@app.command(name="import")
+def import_(
+    source: Annotated[Path, typer.Argument(help="a fairseq checkpoint, or a folder with one and its dictionaries")],
+    out: Annotated[Path, typer.Option(help="the model folder to write")],
+    allow: Annotated[
+        list[str] | None, typer.Option(help="beginning of names of tensors that need not match; may be repeated")
+    ] = None,
+    dictionary: Annotated[
+        Path | None, typer.Option(help="a dict.txt, or a folder of them; default: beside SOURCE")
+    ] = None,
+    pieces: Annotated[
+        Path | None,
+        typer.Option(
+            help="SentencePiece model, file of BPE codes, folder with encoder.json and vocab.bpe, or: words; "
+            "default: beside SOURCE"
+        ),
+    ] = None,
+    source_languages: Annotated[str | None, typer.Option(help="codes (en,de), if the checkpoint does not say")] = None,
+    target_languages: Annotated[str | None, typer.Option(help="likewise")] = None,
+) -> None:
+    """Turn a checkpoint of fairseq into a model folder, and report what became of each of its tensors.
+
+    Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R. fairseq is not needed, and
+    nothing in the file is run. See docs/from_fairseq.md.
+    """
+    from shared.checkpoints.importing import import_model
+
+    report = import_model(
+        source,
+        out,
+        allow=allow or [],
+        dictionary=dictionary,
+        pieces=pieces,
+        source_languages=source_languages.split(",") if source_languages else None,
+        target_languages=target_languages.split(",") if target_languages else None,
+    )
+    for line in report.lines():
+        print(line)
+
+
 @app.command()
 def evaluate(
     model: Annotated[Path, typer.Argument(help="a model folder")],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ from shared.files import replaced_folder
 from shared.generator import Generator, Hypothesis
 from shared.padded import Padded
 from shared.search.search import Search
+from shared.tokenizer import Tokenizer
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -79,6 +81,8 @@ class System(Described, nn.Module):
         self.output_name = output_name
         self.source_languages = list(source_languages)
         self.target_languages = list(target_languages)
+        #: Where parameters came from that were not initialised by chance, a line each; kept in the folder.
+        self.origin: list[str] = []
 
     @property
     def device(self) -> torch.device:
@@ -243,6 +247,8 @@ class System(Described, nn.Module):
         """Write ``config.json`` and the tokenizer files into a folder."""
         assets: dict[str, Path] = {}
         config = {"format": FORMAT, "system": describe(self, assets)}
+        if self.origin:
+            config["origin"] = self.origin
         for name in {CONFIG, WEIGHTS} & assets.keys():
             raise UsageError(f"{assets[name]}: a model folder has a file of its own that is called {name}: rename it")
         (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -296,7 +302,18 @@ class System(Described, nn.Module):
             raise DataError(f"{config_file}: {type(error).__name__}: {one_line(error)}") from error
         if not isinstance(system, System):
             raise DataError(f"{config_file}: describes a {type(system).__name__}, not a System")
+        system.origin = [str(line) for line in config.get("origin", [])]
         return system
+
+
+def tokenizer_of_rows(system: System, name: str) -> Tokenizer | None:
+    """Return the tokenizer to whose symbols the rows of a parameter belong, or None if they are not symbols'."""
+    embedding = re.match(r"model\.embeddings\.([^.]+)\.tokens\.", name)
+    if embedding:
+        return getattr(system.inputs.get(embedding[1]), "tokenizer", None)
+    if re.match(r"model\.(target_embedding\.tokens|projection|heads\.[^.]+\.projection)\.", name):
+        return system.output.tokenizer
+    return None
 
 
 @contextmanager

@@ -63,6 +63,11 @@ class Tokenizer(Protocol):
         """Number of ids, V: pieces, specials and tags."""
         ...
 
+    @property
+    def symbols(self) -> list[str]:
+        """The specials and tags, by name."""
+        ...
+
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text: pieces and ``<unk>`` only."""
         ...
@@ -114,6 +119,11 @@ class Symbols:
     def pieces(self) -> int:
         """Number of pieces, P."""
         return self._pieces
+
+    @property
+    def symbols(self) -> list[str]:
+        """The specials and tags, by name."""
+        return list(self._symbols)
 
     def id(self, symbol: str) -> int:
         """Return the id of a special or tag.

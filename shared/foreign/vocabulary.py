@@ -79,6 +79,11 @@ class ForeignSymbols:
         """Number of ids, V: those of the checkpoint."""
         return len(self._rows)
 
+    @property
+    def symbols(self) -> list[str]:
+        """The specials and tags, by our name."""
+        return list(self._ids)
+
     def id(self, symbol: str) -> int:
         """Return the id of a special or tag.
 

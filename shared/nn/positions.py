@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
+from shared.errors import DataError
 
 
 class SinusoidalPositions(Described, nn.Module):
@@ -74,10 +75,10 @@ class LearnedPositions(Described, nn.Module):
         """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``.
 
         Raises:
-            ValueError: if the sequence is longer than the positions that were trained.
+            DataError: if the sequence is longer than the positions that were trained.
 
         """
         if start + length > self.length:
-            raise ValueError(f"{start + length} elements are more than the {self.length} positions known")
+            raise DataError(f"{start + length} elements are more than the {self.length} positions that the model has")
         first = start + self.offset
         return self.weight[first : first + length].to(like.dtype)

@@ -12,6 +12,7 @@ from shared.batch import Batch
 from shared.described import Described
 from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.positions import LearnedPositions
 from shared.nn.transformer import Decoder, Encoder, LayerCache
 from shared.padded import Padded
 
@@ -175,6 +176,12 @@ class Translator(Described, FieldEncoder):
         return self.projection(states)
 
     # -- generating -------------------------------------------------------------------------------------------------
+
+    @property
+    def longest_output(self) -> int | None:
+        """How many tokens the decoder has positions for; None if there is no end to them."""
+        positions = self.target_embedding.positions
+        return positions.length if isinstance(positions, LearnedPositions) else None
 
     @torch.no_grad()
     def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> DecoderState:

@@ -2,74 +2,130 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
 
 from shared.errors import DataError, UsageError
-from shared.system import System
+from shared.system import System, tokenizer_of_rows
 
 
 class Initialise:
     """Copy parameters of another model into parts of this one.
 
+    An encoder's layers serve a decoder as well, whose attention to the encoder stays new::
+
+        parts: {model.decoder: model.encoder}
+        allow: [model.decoder.layers.*.memory_attention]
+
     Args:
         folder: a model folder.
         parts: prefix of this system's parameter names -> prefix of the names in the folder; for example
             ``{model.encoder: model.encoder}``. Every parameter below a prefix must be found, with the same shape.
-        allow: prefixes of this system's names that may stay as they are if the folder has no fitting tensor.
+        allow: beginnings of this system's names that may stay as they are if the folder has no fitting tensor; ``*``
+            stands for one part of a name, such as a layer's number.
+        layers: the folder's layers that become this system's first, second, ...: ``[0, 2, 4]`` for every other one,
+            ``[-2, -1]`` for the last two. Default: its first ones.
 
     """
 
-    def __init__(self, *, folder: str, parts: dict[str, str], allow: list[str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        folder: str,
+        parts: dict[str, str],
+        allow: list[str] | None = None,
+        layers: list[int] | None = None,
+    ) -> None:
         if not parts:
             raise UsageError("initialise: parts names nothing to initialise")
-        self.folder, self.parts, self.allow = Path(folder), dict(parts), tuple(allow or ())
+        if layers is not None and not layers:
+            raise UsageError("initialise: layers names no layer")
+        self.folder, self.parts, self.layers = Path(folder), dict(parts), layers
+        patterns = (re.escape(one).replace(r"\*", r"[^.]+") for one in allow or [])
+        self._allowed = [re.compile(pattern) for pattern in patterns]
 
     def apply(self, system: System) -> list[str]:
-        """Copy, and return lines that report what was taken.
+        """Copy; return lines that report what was taken, which are kept in the system's ``origin``, too.
 
         Raises:
-            DataError: if anything below a prefix is missing or shaped differently and not allowed to be.
+            DataError: if anything below a prefix is missing or shaped differently and not allowed to be, or vectors of
+                symbols belong to another tokenizer.
 
         """
-        self._check_symbols(system)
-        file = self.folder / "model.safetensors"
-        try:
-            tensors = load_file(file)
-        except (FileNotFoundError, SafetensorError, OSError) as error:
-            raise DataError(f"{file}: not a readable weights file ({error})") from error
         own = system.state_dict()
-        report, problems = [], []
-        for here, there in self.parts.items():
-            names = [name for name in own if name == here or name.startswith(here + ".")]
+        wanted = {here: [name for name in own if name == here or name.startswith(here + ".")] for here in self.parts}
+        for here, names in wanted.items():
             if not names:
                 raise UsageError(f"initialise: the system has no parameters below {here!r}")
-            taken = 0
-            for name in names:
-                found = tensors.get(there + name[len(here) :])
+        file = self.folder / "model.safetensors"
+        try:
+            with safe_open(file, framework="pt") as tensors:
+                report, problems = self._copy(system, own, wanted, tensors)
+        except (FileNotFoundError, SafetensorError, OSError) as error:
+            raise DataError(f"{file}: not a readable weights file ({error})") from error
+        if problems:
+            raise DataError(f"{file}: {'; '.join(problems[:3])} ({len(problems)} in all); name them in allow to go on")
+        system.origin += report
+        return report
+
+    def _copy(
+        self, system: System, own: dict[str, torch.Tensor], wanted: dict[str, list[str]], tensors: Any
+    ) -> tuple[list[str], list[str]]:
+        stored = {*tensors.keys()}
+        pairs = {
+            here: {name: self._source(self.parts[here] + name[len(here) :], stored) for name in names}
+            for here, names in wanted.items()
+        }
+        self._check_symbols(system, [pair for part in pairs.values() for pair in part.items()])
+        report, problems = [], []
+        for here, names in pairs.items():
+            new = []
+            for name, there in names.items():
+                found = tensors.get_tensor(there) if there in stored else None
                 if found is not None and found.shape == own[name].shape:
                     with torch.no_grad():
                         own[name].copy_(found)
-                    taken += 1
-                elif not name.startswith(self.allow or ("\0",)):
+                    continue
+                new.append(name)
+                if not any(pattern.match(name) for pattern in self._allowed):
                     shape = "is missing" if found is None else f"is {tuple(found.shape)}, not {tuple(own[name].shape)}"
-                    problems.append(f"{there + name[len(here) :]} {shape}")
-            report.append(f"{here}: {taken} of {len(names)} tensors from {self.folder}")
-        if problems:
-            raise DataError(f"{file}: {'; '.join(problems[:3])} ({len(problems)} in all); name them in allow to go on")
-        return report
+                    problems.append(f"{there} {shape}")
+            taken = f"{len(names) - len(new)} of {len(names)} tensors"
+            chosen = "" if self.layers is None else f", layers {' '.join(map(str, self.layers))}"
+            report.append(f"{here}: {taken} from {self.parts[here]} of {self.folder}{chosen}")
+        return report, problems
 
-    def _check_symbols(self, system: System) -> None:
+    def _source(self, name: str, stored: set[str]) -> str:
+        """Return the name there, with the number of the layer that was chosen."""
+        found = re.search(r"(^|\.)layers\.(\d+)\.", name)
+        if not found or self.layers is None:
+            return name
+        number, before = int(found[2]), name[: found.start(2)]
+        if number >= len(self.layers):
+            raise UsageError(f"initialise: layers names {len(self.layers)}, but this system has a layer {number}")
+        matches = (re.match(re.escape(before) + r"(\d+)\.", one) for one in stored)
+        count = 1 + max((int(match[1]) for match in matches if match), default=-1)
+        chosen = self.layers[number]
+        if not -count <= chosen < count:
+            raise UsageError(f"initialise: {self.folder} has {count} layers at {before[:-1]}, but no layer {chosen}")
+        return f"{before}{chosen % count}{name[found.end(2) :]}"
+
+    def _check_symbols(self, system: System, pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse vectors of symbols that mean something else there than here."""
-        names = [name for name in system.state_dict() if any(f"{name}.".startswith(f"{part}.") for part in self.parts)]
-        if not any(name.startswith(("model.target_embedding.", "model.projection.")) for name in names):
+        needed = [(here, there) for here, there in pairs if tokenizer_of_rows(system, here) is not None]
+        if not needed:
             return
-        other = System.from_description(self.folder)
-        here, there = system.output.tokenizer.fingerprint, other.output.tokenizer.fingerprint
-        if here != there:
-            raise DataError(
-                f"{self.folder}: was trained with another tokenizer ({there}, here {here}): its symbols cannot be used"
-            )
+        with torch.device("meta"):  # its description is wanted, not its parameters
+            other = System.from_description(self.folder)
+        for here, there in needed:
+            mine, theirs = tokenizer_of_rows(system, here), tokenizer_of_rows(other, there)
+            if mine and theirs and mine.fingerprint != theirs.fingerprint:
+                raise DataError(
+                    f"{self.folder}: was trained with another tokenizer ({theirs.fingerprint}, here "
+                    f"{mine.fingerprint}): its symbols cannot be used ({there})"
+                )

@@ -18,6 +18,7 @@ from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import EncoderModel, Translator
 from shared.padded import Padded
+from shared.search import BeamSearch, Rules
 
 WIDTH, VOCABULARY, PADDING = 16, 30, 1
 
@@ -55,6 +56,17 @@ def batch(*lengths: int) -> Batch:
 
 def test_it_is_a_generator() -> None:
     assert isinstance(translator(), Generator)
+
+
+def test_a_search_ends_where_the_positions_do() -> None:
+    model, start = translator(), Padded(torch.tensor([[2]]), torch.tensor([1]))
+    search = BeamSearch(beam=2, rules=Rules(minimum_length=39))
+    found = search.search(model, batch(9), prefix=start, end=3, padding=PADDING)
+    assert (
+        len(found[0][0].tokens) == model.longest_output == 40
+    )  # one for each consumed: the start, and all but the end
+    model.target_embedding.positions = None
+    assert model.longest_output is None
 
 
 def test_an_encoder_model_is_the_encoder_of_a_translator_and_generates_nothing() -> None:

@@ -3,7 +3,12 @@
 import pytest
 import torch
 
+from shared.corpus.fields import TextField
 from shared.errors import DataError, UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import EncoderModel
+from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.training.initialise import Initialise
 
@@ -37,3 +42,95 @@ def test_what_is_missing_is_named(world, tmp_path):
         Initialise(folder=str(tmp_path / "other"), parts={"model.encoder": "model.lost"}).apply(world.system())
     with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
         Initialise(folder=str(tmp_path / "other"), parts={"model.nothing": "x"}).apply(world.system())
+
+
+# -- encoders without a decoder --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def encoder(world, tmp_path):
+    """Save an encoder of five layers, which nothing else stands beside, with the world's tokenizer."""
+    torch.manual_seed(9)
+    size, padding = world.tokenizer.size, world.tokenizer.pad
+    field = TextField(column="source_text", tokenizer=world.tokenizer)
+    system = System(
+        model=EncoderModel(
+            embeddings={"source": TextEmbedding(vocabulary=size, width=16, padding=padding)},
+            encoder=Encoder(layer=Layer(width=16, heads=2, feedforward=32), layers=5),
+        ),
+        inputs={"source": field},
+        output=field,
+        source_languages=["en"],
+        target_languages=["en"],
+    )
+    system.save(tmp_path / "encoder")
+    return tmp_path / "encoder", system.state_dict()
+
+
+def deep(world, layers: int) -> System:
+    """Build the world's system with more layers."""
+    system = world.system(seed=2)
+    system.model.encoder = Encoder(layer=Layer(width=16, heads=2, feedforward=32), layers=layers)
+    system.model.decoder = Decoder(layer=Layer(width=16, heads=2, feedforward=32, memories=["source"]), layers=layers)
+    return system
+
+
+@pytest.mark.parametrize(
+    ("layers", "chosen"), [(None, [0, 1]), ([0, 1], [0, 1]), ([-2, -1], [3, 4]), ([0, 2], [0, 2]), ([4, 4], [4, 4])]
+)
+def test_an_encoder_initialises_encoder_and_decoder_by_chosen_layers(world, encoder, layers, chosen):
+    folder, theirs = encoder
+    ours = deep(world, 2)
+    before = {name: tensor.clone() for name, tensor in ours.state_dict().items()}
+    parts = {
+        "model.encoder": "model.encoder",
+        "model.decoder": "model.encoder",
+        "model.embeddings.source.tokens": "model.embeddings.source.tokens",
+        "model.target_embedding.tokens": "model.embeddings.source.tokens",
+    }
+    new = ["model.decoder.layers.*.memory_attention"]
+    report = Initialise(folder=str(folder), parts=parts, allow=new, layers=layers).apply(ours)
+    for name, tensor in ours.state_dict().items():
+        if ".memory_attention" in name:
+            assert torch.equal(tensor, before[name]), name
+            continue
+        there = name.replace("decoder", "encoder").replace("target_embedding", "embeddings.source")
+        for number, chosen_number in enumerate(chosen):
+            if f".layers.{number}." in name:
+                there = name.replace("decoder", "encoder").replace(f".layers.{number}.", f".layers.{chosen_number}.")
+        assert torch.equal(tensor, theirs[there]), name
+    assert ours.origin == report and len(report) == 4
+    assert report[1].startswith("model.decoder: 26 of 42 tensors from model.encoder of ")
+
+
+def test_where_parameters_came_from_is_kept_in_the_model_folder(world, encoder, tmp_path):
+    ours = deep(world, 1)
+    report = Initialise(folder=str(encoder[0]), parts={"model.encoder": "model.encoder"}, layers=[-1]).apply(ours)
+    ours.save(tmp_path / "ours")
+    again = System.load(tmp_path / "ours")
+    assert again.origin == report and report[0].endswith("encoder, layers -1")
+    again.save(tmp_path / "again")
+    assert (tmp_path / "again" / "config.json").read_bytes() == (tmp_path / "ours" / "config.json").read_bytes()
+
+
+def test_layers_that_are_not_there_are_refused(world, encoder):
+    folder, parts = str(encoder[0]), {"model.encoder": "model.encoder"}
+    with pytest.raises(UsageError, match="5 layers at model.encoder.layers, but no layer 5"):
+        Initialise(folder=folder, parts=parts, layers=[5]).apply(deep(world, 1))
+    with pytest.raises(UsageError, match="layers names 1, but this system has a layer 1"):
+        Initialise(folder=folder, parts=parts, layers=[0]).apply(deep(world, 2))
+    with pytest.raises(
+        DataError, match=r"model\.encoder\.layers\.0\.memory_attention\.source.* is missing \(16 in all\)"
+    ):
+        Initialise(folder=folder, parts={"model.decoder": "model.encoder"}).apply(deep(world, 2))
+
+
+def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):
+    model = tmp_path / "t.model"
+    train_sentencepiece(["abc", "cba", "a b c"], model, kind="char", size=300)
+    ours = world.system()
+    other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+    ours.inputs["source"] = TextField(column="source_text", tokenizer=other)
+    part = {"model.embeddings.source": "model.embeddings.source"}
+    with pytest.raises(DataError, match="another tokenizer"):
+        Initialise(folder=str(encoder[0]), parts=part).apply(ours)

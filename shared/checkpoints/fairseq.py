@@ -1,0 +1,141 @@
+"""Import of fairseq's Transformers for text: translators, denoisers, masked language models.
+
+fairseq is not needed. What it keeps apart (a checkpoint, dictionaries, a file of pieces, options of a task) becomes one
+model folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+from shared.checkpoints.fairseq_model import Settings, build_encoder, build_translator, load
+from shared.checkpoints.fairseq_names import upgraded
+from shared.checkpoints.fairseq_text import (
+    Layout,
+    code_of,
+    codes_of,
+    find_dictionary,
+    find_segmenter,
+    layout_of,
+    tokenizer_of,
+)
+from shared.checkpoints.reading import read_checkpoint
+from shared.checkpoints.report import LoadReport
+from shared.corpus.fields import TextField
+from shared.errors import DataError, UsageError
+from shared.foreign.vocabulary import VocabularyTokenizer, read_vocabulary
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.translator import EncoderModel, Translator
+from shared.system import System
+
+
+def import_fairseq(
+    source: Path,
+    *,
+    dictionary: Path | None = None,
+    pieces: Path | None = None,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> tuple[System, LoadReport]:
+    """Read a checkpoint of fairseq.
+
+    Args:
+        source: a checkpoint, or a folder with one.
+        dictionary: a ``dict.txt`` for both languages, or a folder with dictionaries; by default beside the checkpoint.
+        pieces: a SentencePiece model, a file of BPE codes, a folder with ``encoder.json`` and ``vocab.bpe``, or
+            ``words``; by default what is found beside the checkpoint.
+        source_languages: codes; by default what the checkpoint says.
+        target_languages: likewise.
+
+    Returns:
+        The system, filled with what fits, and the report of what was loaded and what was not.
+
+    Raises:
+        DataError: naming the file, if something is missing, or has no counterpart here.
+
+    """
+    path = find_checkpoint(source)
+    content = read_checkpoint(path)
+    settings = Settings(content, str(path))
+    settings.check()
+    if not isinstance(content.get("model"), dict):
+        raise DataError(f"{path}: holds no model")
+    tensors = upgraded(content["model"])
+    folder = path.parent
+    sides = [settings.get("source_lang"), settings.get("target_lang")]
+    dictionaries = [_dictionary(dictionary, folder, name) for name in sides]
+    layout = layout_of(settings, read_vocabulary(dictionaries[0]), folder)
+    segmenter = find_segmenter(folder, pieces)
+    model: Translator | EncoderModel
+    if layout.target is None:
+        model = build_encoder(tensors, settings)
+        embeddings = [model.embeddings["source"]]
+    else:
+        model = build_translator(tensors, settings)
+        embeddings = [model.embeddings["source"], model.target_embedding]
+    tokenizers = [
+        tokenizer_of(path, cast(TextEmbedding, embedding).vocabulary, segmenter, layout)
+        for path, embedding in zip(dictionaries, embeddings, strict=False)
+    ]
+    if len(tokenizers) == 2 and tokenizers[0].fingerprint == tokenizers[1].fingerprint:
+        tokenizers.pop()
+    report = load(model, tensors, str(path))
+    source_field = _field("source", tokenizers[0], layout.source)
+    system = System(
+        model=model,
+        inputs={"source": source_field},
+        output=_field("target", tokenizers[-1], layout.target) if layout.target else source_field,
+        source_languages=_languages("source", source_languages, layout, sides[0], settings),
+        target_languages=_languages("target", target_languages, layout, sides[1], settings),
+    )
+    system.origin.append(f"imported from {path.name} (fairseq, arch {settings.get('arch')}): {next(report.lines())}")
+    return system.eval(), report
+
+
+def find_checkpoint(source: Path) -> Path:
+    """Return the checkpoint that a path means.
+
+    Raises:
+        DataError: if there is none, or several, and none has fairseq's name for the best.
+
+    """
+    if source.is_file():
+        return source
+    if not source.is_dir():
+        raise DataError(f"{source}: no such checkpoint")
+    for name in ("checkpoint_best.pt", "model.pt"):
+        if (source / name).is_file():
+            return source / name
+    found = sorted(source.glob("*.pt"))
+    if len(found) != 1:
+        raise DataError(f"{source}: holds {len(found) or 'no'} checkpoints (*.pt): name one")
+    return found[0]
+
+
+def _dictionary(given: Path | None, folder: Path, language: str | None) -> Path:
+    if given is None or given.is_dir():
+        return find_dictionary(given or folder, language)
+    if not given.is_file():
+        raise DataError(f"{given}: no such dictionary")
+    return given
+
+
+def _field(side: str, tokenizer: VocabularyTokenizer, around: tuple[list[str], list[str]]) -> TextField:
+    return TextField(column=f"{side}_text", tokenizer=tokenizer, prefix=around[0], suffix=around[1])
+
+
+def _languages(side: str, given: list[str] | None, layout: Layout, name: str | None, settings: Settings) -> list[str]:
+    tagged = [*codes_of(layout)]
+    if given:
+        unknown = [code for code in given if tagged and code not in tagged]
+        if unknown:
+            raise UsageError(f"the model has no symbol for {', '.join(unknown)}, only for {', '.join(tagged)}")
+        return given
+    if tagged:
+        return tagged
+    code = code_of(name) if name else None
+    if code is None:
+        said = f"calls its {side} language {name!r}" if name else f"does not say its {side} language"
+        raise DataError(f"{settings.path}: {said}: name it with --{side}-languages")
+    return [code]

@@ -1,0 +1,49 @@
+"""From anybody's checkpoint to a model folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from shared.checkpoints.fairseq import import_fairseq
+from shared.checkpoints.report import LoadReport
+
+
+def import_model(
+    source: Path,
+    out: Path,
+    *,
+    allow: Sequence[str] = (),
+    dictionary: Path | None = None,
+    pieces: Path | None = None,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> LoadReport:
+    """Read a checkpoint and write a model folder.
+
+    Args:
+        source: a checkpoint of fairseq, or a folder with one.
+        out: the model folder; one that is there is replaced when the new one is complete.
+        allow: beginnings of names of tensors that may be missing, unexpected or reshaped.
+        dictionary: where the dictionaries are, if not beside the checkpoint.
+        pieces: what cuts text into pieces, if it is not found beside the checkpoint.
+        source_languages: codes, if the checkpoint does not say them.
+        target_languages: likewise.
+
+    Returns:
+        What was loaded and what was not.
+
+    Raises:
+        DataError: if something is missing, has no counterpart here, or does not match and is not allowed.
+
+    """
+    system, report = import_fairseq(
+        source,
+        dictionary=dictionary,
+        pieces=pieces,
+        source_languages=source_languages,
+        target_languages=target_languages,
+    )
+    report.check(allow)
+    system.save(out)
+    return report

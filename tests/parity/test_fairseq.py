@@ -1,0 +1,133 @@
+"""Checkpoints of fairseq compute here what fairseq computes with them.
+
+``fairseq/`` holds what make_fairseq_fixtures.py wrote inside the environment of ``make fairseq-env``: checkpoints, and
+the numbers of fairseq itself. ``make parity`` writes such a folder anew, with another seed, and runs the same tests.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from shared.batch import Batch
+from shared.checkpoints.fairseq import import_fairseq
+from shared.checkpoints.fairseq_names import counterparts
+from shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from shared.padded import Padded
+from shared.search import BeamSearch
+from shared.system import System
+
+HERE = Path(os.environ.get("FAIRSEQ_FIXTURES") or Path(__file__).parent / "fairseq")
+CASES = sorted(path.parent.name for path in HERE.glob("*/expected.safetensors"))
+TRANSLATORS = [name for name in CASES if name != "masked_tokens"]
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+
+
+def sequences(numbers: dict[str, torch.Tensor], kind: str) -> list[torch.Tensor]:
+    return [numbers[f"{kind}.{row}"] for row in range(sum(name.startswith(f"{kind}.") for name in numbers))]
+
+
+def pad(rows: list[torch.Tensor]) -> Padded:
+    return Padded.from_sequences(rows, padding=1)
+
+
+@pytest.fixture(params=CASES)
+def case(request, tmp_path):
+    """Return the imported system, saved and loaded again, and fairseq's numbers."""
+    system, report = import_fairseq(
+        HERE / request.param, pieces=Path("words"), target_languages=["de"], source_languages=["en"]
+    )
+    report.check()
+    system.save(tmp_path / "model")
+    return request.param, System.load(tmp_path / "model"), load_file(HERE / request.param / "expected.safetensors")
+
+
+def test_encoder_states_logits_loss_and_gradients_are_fairseqs(case):
+    name, system, numbers = case
+    model = system.model
+    sources = sequences(numbers, "source")
+    encoding = model.encode(Batch({"source": pad(sources)}))
+    for found, expected in zip(encoding.memories["source"].rows(), sequences(numbers, "states"), strict=True):
+        torch.testing.assert_close(found, expected, **CLOSE)
+    if name == "masked_tokens":
+        states, project, labels, smoothing = encoding.memories["source"], model.heads["masked_tokens"], sources, 0.0
+    else:
+        labels = sequences(numbers, "target")
+        states = Padded(
+            model.decode(pad([torch.cat([row[-1:], row[:-1]]) for row in labels]), encoding), pad(labels).lengths
+        )
+        project, smoothing = model.project, 0.1
+    for found, expected in zip(states.rows(), sequences(numbers, "logits"), strict=True):
+        torch.testing.assert_close(project(found), expected, **CLOSE)
+    rows = torch.cat(states.rows())
+    sums = label_smoothed_cross_entropy(rows, project, torch.cat(labels), smoothing=smoothing)
+    torch.testing.assert_close(sums.loss, numbers["loss"], atol=1e-3, rtol=1e-5)
+    sums.loss.backward()
+    compare_gradients(model, numbers)
+    assert system.output.tokenizer.size == project(rows[:1]).shape[-1]
+
+
+def compare_gradients(model: torch.nn.Module, numbers: dict[str, torch.Tensor]) -> None:
+    theirs = {name.removeprefix("gradient."): value for name, value in numbers.items() if name.startswith("gradient.")}
+    theirs = {n.replace("encoder.sentence_encoder.", "encoder."): value for n, value in theirs.items()}
+    compared = set()
+    for name, parameter in model.named_parameters():
+        parts = counterparts(name)
+        expected = torch.cat([theirs[part] for part in parts])
+        compared |= {*parts}
+        torch.testing.assert_close(parameter.grad, expected, **CLOSE, msg=lambda text, name=name: f"{name}: {text}")
+    assert compared == set(theirs)
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_steps_with_a_cache_give_fairseqs_logits(name):
+    system, _ = import_fairseq(HERE / name, pieces=Path("words"), target_languages=["de"], source_languages=["en"])
+    numbers = load_file(HERE / name / "expected.safetensors")
+    targets, logits = sequences(numbers, "target"), sequences(numbers, "logits")
+    with torch.no_grad():
+        encoding = system.model.encode(Batch({"source": pad(sequences(numbers, "source"))}))
+        previous = pad([torch.cat([row[-1:], row[:-1]]) for row in targets]).values
+        state = system.model.start(encoding, None)
+        for step in range(previous.shape[1]):
+            found, state = system.model.step(previous[:, step], state)
+            for row, expected in enumerate(logits):
+                if step < len(expected):
+                    torch.testing.assert_close(found[row], expected[step], **CLOSE)
+
+
+@pytest.fixture(scope="module")
+def trained():
+    if not (HERE / "trained").is_dir():
+        pytest.skip("there is no trained model here")
+    system, report = import_fairseq(HERE / "trained")
+    report.check()
+    return system, json.loads((HERE / "trained" / "generated.json").read_text(encoding="utf-8"))
+
+
+def test_text_has_fairseqs_ids(trained):
+    system, found = trained
+    lines = (HERE / "trained" / "dict.de.txt").read_text(encoding="utf-8").splitlines()
+    symbols = ["<s>", "<pad>", "</s>", "<unk>", *(line.rpartition(" ")[0] for line in lines)]
+    tokenizer = system.output.tokenizer
+    assert [tokenizer.symbol(number) for number in range(tokenizer.size)] == symbols
+    for one in found:
+        best = one["hypotheses"][0]["pieces"]
+        assert [symbols[number] for number in tokenizer.encode(tokenizer.decode(map(symbols.index, best.split())))]
+
+
+def test_beam_search_finds_fairseqs_hypotheses_and_scores(trained):
+    system, expected = trained
+    assert len(expected) == 200
+    results = system.translate([one["source"] for one in expected], search=BeamSearch(beam=5, n_best=5))
+    symbol, end = system.output.tokenizer.symbol, system.output.tokenizer.eos
+    for one, found in zip(expected, results, strict=True):
+        assert all(hypothesis.tokens[-1] == end for hypothesis in found)
+        pieces = [" ".join(map(symbol, hypothesis.tokens[:-1])) for hypothesis in found]
+        assert pieces == [theirs["pieces"] for theirs in one["hypotheses"]], one["source"]
+        scores = np.array([[hypothesis.score for hypothesis in found], [h["score"] for h in one["hypotheses"]]])
+        # fairseq-generate prints scores in base 2, with four decimals.
+        np.testing.assert_allclose(scores[0] / np.log(2), scores[1], atol=2e-4)
