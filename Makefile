@@ -4,6 +4,8 @@
 #   make test-all   all tests: slow, parity, resume, recipes too
 #   make lint       style, docstrings, types
 #   make format     put the style right
+#   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
+#   make parity     fairseq and this project side by side: the same states, losses, gradients, hypotheses, scores
 # PYTHON=python3.12 make test   chooses the interpreter.
 
 PYTHON ?= python3
@@ -11,7 +13,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 FAST := not slow and not parity and not resume and not recipes
 
-.PHONY: demo test test-all lint format clean
+# fairseq is frozen: it needs Python 3.10, and an old pip for the metadata of what it depends on.
+FAIRSEQ_ENV ?= .fairseq-env
+FAIRSEQ_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10.*/bin/python3.10) python3.10)
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+FAIRSEQ_PIP := $(FAIRSEQ_ENV)/bin/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-all lint format clean fairseq-env parity
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -31,6 +39,28 @@ lint: $(VENV)/installed-dev
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+fairseq-env: $(FAIRSEQ_ENV)/installed
+
+# fairseq is built before torch is there: then it leaves out what only its non-autoregressive models need, and what its
+# source archive forgot. scikit-learn and the like are of no use to translation, but it asks for them.
+$(FAIRSEQ_ENV)/installed:
+	$(FAIRSEQ_PYTHON) -m venv $(FAIRSEQ_ENV)
+	$(FAIRSEQ_PIP) 'pip<24.1' 'setuptools<70' wheel 'numpy<1.24' 'cython<3'
+	$(FAIRSEQ_PIP) --no-build-isolation --no-deps fairseq==0.12.2
+	$(FAIRSEQ_PIP) --extra-index-url $(TORCH_INDEX) torch==2.11.0
+	$(FAIRSEQ_PIP) 'numpy<1.24' 'hydra-core<1.1' 'omegaconf<2.1' 'setuptools<70' regex sacrebleu bitarray tqdm cffi \
+	  scikit-learn sentencepiece safetensors
+	$(FAIRSEQ_ENV)/bin/python -c 'import fairseq; assert fairseq.__version__ == "0.12.2"' 2> /dev/null
+	@touch $@
+
+# Fixtures made anew, with other random weights and another model trained: nothing committed is looked at.
+parity: $(VENV)/installed-hf $(FAIRSEQ_ENV)/installed
+	$(BIN)/python -c 'from shared.almanac import Almanac; Almanac(root="$(FAIRSEQ_ENV)/almanac", layouts=["moses"], \
+	  pairs=[["en", "de"]], languages=["en", "de"], sizes={"text": 6000}).write()'
+	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_fixtures.py --out $(FAIRSEQ_ENV)/fixtures --seed 2 \
+	  --corpus $(FAIRSEQ_ENV)/almanac/text
+	FAIRSEQ_FIXTURES=$(abspath $(FAIRSEQ_ENV))/fixtures $(BIN)/python -m pytest tests/parity $(PYTEST)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -138,6 +138,21 @@ def import_(
 
 
 @app.command()
+def trim(
+    model: Annotated[Path, typer.Argument(help="a model folder")],
+    manifests: Annotated[list[str], typer.Option(help="manifests (*.arrow) or a pattern; may be repeated")],
+    out: Annotated[Path, typer.Option(help="the model folder to write")],
+) -> None:
+    """Keep only the pieces of a model's vocabulary that manifests use, with its tags, specials and single bytes.
+
+    Texts that need no other piece are translated as before.
+    """
+    from shared.trimming import trim as trim_model
+
+    print(f"{out}: {trim_model(model, manifests, out)}")
+
+
+@app.command()
 def evaluate(
     model: Annotated[Path, typer.Argument(help="a model folder")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],

@@ -45,7 +45,7 @@ def import_fairseq(
         dictionary: a ``dict.txt`` for both languages, or a folder with dictionaries; by default beside the checkpoint.
         pieces: a SentencePiece model, a file of BPE codes, a folder with ``encoder.json`` and ``vocab.bpe``, or
             ``words``; by default what is found beside the checkpoint.
-        source_languages: codes; by default what the checkpoint says.
+        source_languages: codes; by default what the checkpoint says (it may not: fairseq-train can tell by its data).
         target_languages: likewise.
 
     Returns:
@@ -63,7 +63,10 @@ def import_fairseq(
         raise DataError(f"{path}: holds no model")
     tensors = upgraded(content["model"])
     folder = path.parent
-    sides = [settings.get("source_lang"), settings.get("target_lang")]
+    sides = [
+        settings.get(f"{side}_lang") or (given[0] if given else None)
+        for side, given in (("source", source_languages), ("target", target_languages))
+    ]
     dictionaries = [_dictionary(dictionary, folder, name) for name in sides]
     layout = layout_of(settings, read_vocabulary(dictionaries[0]), folder)
     segmenter = find_segmenter(folder, pieces)

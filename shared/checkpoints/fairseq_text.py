@@ -139,6 +139,11 @@ def find_dictionary(folder: Path, language: str | None) -> Path:
     for name in wanted:
         if (folder / name).is_file():
             return folder / name
+    if language is None and any(folder.glob("dict.*.txt")):
+        raise DataError(
+            f"{folder}: has dictionaries by language, but the checkpoint does not say its languages: "
+            "name them with --source-languages and --target-languages"
+        )
     raise DataError(f"{folder}: has no {' or '.join(wanted)}; --dictionary says where the dictionary is")
 
 

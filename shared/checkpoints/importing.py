@@ -10,12 +10,12 @@ from shared.checkpoints.report import LoadReport
 
 
 def import_model(
-    source: Path,
-    out: Path,
+    source: str | Path,
+    out: str | Path,
     *,
     allow: Sequence[str] = (),
-    dictionary: Path | None = None,
-    pieces: Path | None = None,
+    dictionary: str | Path | None = None,
+    pieces: str | Path | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
 ) -> LoadReport:
@@ -38,9 +38,9 @@ def import_model(
 
     """
     system, report = import_fairseq(
-        source,
-        dictionary=dictionary,
-        pieces=pieces,
+        Path(source),
+        dictionary=Path(dictionary) if dictionary else None,
+        pieces=Path(pieces) if pieces else None,
         source_languages=source_languages,
         target_languages=target_languages,
     )

@@ -27,6 +27,7 @@ import fairseq
 import sentencepiece
 import torch
 from fairseq import options, tasks
+from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.modules import TransformerEncoderLayer
 from omegaconf import OmegaConf
@@ -249,7 +250,19 @@ def train(folder: Path, corpus: Path, updates: int, seed: int) -> None:
     for number, score, tokens in re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed, flags=re.MULTILINE):
         found[int(number)]["hypotheses"].append({"score": float(score), "pieces": tokens})
     assert all(len(one["hypotheses"]) == 5 for one in found)
+    number_texts(folder, texts["test", "en"][:200])
     (folder / "generated.json").write_text(json.dumps(found, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def number_texts(folder: Path, texts: list[str]) -> None:
+    """Write the ids that fairseq gives texts, its end symbol among them."""
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.bpe.model"))
+    dictionary = Dictionary.load(str(folder / "dict.en.txt"))
+    texts = [*texts, "Grüße, 東京!", " two  spaces\u00a0and <pad> </s> ", "0.5 % of it…", "x"]
+    lines = (" ".join(pieces.encode(text, out_type=str)) for text in texts)
+    ids = [dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in lines]
+    pairs = [{"text": text, "ids": numbers} for text, numbers in zip(texts, ids, strict=True)]
+    (folder / "ids.json").write_text(json.dumps(pairs, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def run(command: str, *arguments: object) -> str:

@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 from shared.batch import Batch
 from shared.checkpoints.fairseq import import_fairseq
 from shared.checkpoints.fairseq_names import counterparts
+from shared.errors import DataError
 from shared.objectives.cross_entropy import label_smoothed_cross_entropy
 from shared.padded import Padded
 from shared.search import BeamSearch
@@ -103,7 +104,9 @@ def test_steps_with_a_cache_give_fairseqs_logits(name):
 def trained():
     if not (HERE / "trained").is_dir():
         pytest.skip("there is no trained model here")
-    system, report = import_fairseq(HERE / "trained")
+    with pytest.raises(DataError, match="does not say its languages: name them with --source-languages"):
+        import_fairseq(HERE / "trained")
+    system, report = import_fairseq(HERE / "trained", source_languages=["en"], target_languages=["de"])
     report.check()
     return system, json.loads((HERE / "trained" / "generated.json").read_text(encoding="utf-8"))
 
@@ -114,9 +117,9 @@ def test_text_has_fairseqs_ids(trained):
     symbols = ["<s>", "<pad>", "</s>", "<unk>", *(line.rpartition(" ")[0] for line in lines)]
     tokenizer = system.output.tokenizer
     assert [tokenizer.symbol(number) for number in range(tokenizer.size)] == symbols
-    for one in found:
-        best = one["hypotheses"][0]["pieces"]
-        assert [symbols[number] for number in tokenizer.encode(tokenizer.decode(map(symbols.index, best.split())))]
+    numbered = json.loads((HERE / "trained" / "ids.json").read_text(encoding="utf-8"))
+    assert [[*tokenizer.encode(one["text"]), tokenizer.eos] for one in numbered] == [one["ids"] for one in numbered]
+    assert tokenizer.decode(numbered[0]["ids"]) == found[0]["source"]
 
 
 def test_beam_search_finds_fairseqs_hypotheses_and_scores(trained):
