@@ -28,7 +28,7 @@ demo: $(VENV)/installed-demo
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
 
-test-all: $(VENV)/installed-hf
+test-all: $(VENV)/installed-all
 	$(BIN)/python -m pytest $(PYTEST)
 
 lint: $(VENV)/installed-dev
@@ -73,7 +73,7 @@ $(BIN)/python:
 # The tests run the demo's corpus too; the linter reads everything.
 $(VENV)/installed-demo: EXTRAS := demo
 $(VENV)/installed-test: EXTRAS := demo,test
-$(VENV)/installed-hf: EXTRAS := demo,test,hf
+$(VENV)/installed-all: EXTRAS := demo,test,hf,export
 $(VENV)/installed-dev: EXTRAS := demo,test,dev
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(BIN)/python

@@ -196,6 +196,27 @@ def score(
 
 
 @app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="a model folder")],
+    out: Annotated[Path, typer.Option(help="folder to write")],
+    format: Annotated[str, typer.Option(help="ctranslate2")] = "ctranslate2",
+    quantization: Annotated[
+        str, typer.Option(help="float32, float16, bfloat16, int16, int8, int8_float16, ...")
+    ] = "float32",
+    compare: Annotated[
+        list[Path] | None, typer.Option(help="a manifest to translate with both, to see how many outputs differ")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, help="only so many rows of it; 0: all")] = 0,
+) -> None:
+    """Write a model folder for another engine."""
+    from shared.checkpoints.exporting import FORMATS
+
+    if format not in FORMATS:
+        raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    FORMATS[format](model, out, quantization=quantization, compare=compare or [], limit=limit)
+
+
+@app.command()
 def recipes() -> None:
     """List the installed recipes."""
     from shared.recipe import Recipe

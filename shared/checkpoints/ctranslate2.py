@@ -30,7 +30,6 @@ from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.transformer import Decoder, Encoder, Layer, Stack
 from shared.nn.translator import Translator
-from shared.search.bans import RepeatedNgrams
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.search import Search
@@ -206,8 +205,13 @@ def _array(values: Tensor) -> Any:
 class CTranslate2System(System):
     """A text translator whose model CTranslate2 runs; everything around the model is ``System``'s.
 
-    Made by :meth:`open`. Searches are CTranslate2's, which follow the same rules as ours, but for one: an output that
-    reaches its longest length just ends there, without an end symbol.
+    Made by :meth:`open`. Searches are CTranslate2's, which follow the same rules as ours but for these:
+
+    - What may not come (the end symbol at the start; bans and minimum lengths, which are refused for it) is taken out
+      before the softmax, and the rest sums to 1 again. Scores are higher by the logarithm of that, over the length.
+    - An output that reaches its longest length is cut there; ours is made to end, with the end symbol's probability.
+    - Of several hypotheses that end in the last step all compete; here only as many as the beam has left to find, so
+      that the tails of n-best lists can differ.
     """
 
     _engine: Any
@@ -277,28 +281,30 @@ class CTranslate2System(System):
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for limit, members in rows.items():
             chosen = [sources[row] for row in members], [prefixes[row] for row in members]
-            results = self._translate(*chosen, options | {"max_decoding_length": limit + 1})
-            for row, result in zip(members, results, strict=True):
+            for row, result in zip(members, self._translate(*chosen, limit, options), strict=True):
                 found[row] = result
         return found
 
     def _translate(
-        self, sources: list[list[str]], prefixes: list[list[str]], options: dict[str, Any]
+        self, sources: list[list[str]], prefixes: list[list[str]], limit: int, options: dict[str, Any]
     ) -> list[list[Hypothesis]]:
-        results = self._engine.translate_batch(sources, target_prefix=prefixes, return_scores=True, **options)
+        """Translate sentences whose outputs may have ``limit`` tokens before the end symbol."""
         padding = self._symbols[self.output.tokenizer.pad]
-        hypotheses = []
+        common = options | {"max_decoding_length": limit + 1, "return_scores": True}
+        results = self._engine.translate_batch(sources, target_prefix=prefixes, **common)
         for row, result in enumerate(results):
+            # Looked for afterwards: to forbid it at every step would change the scores of everything a little.
             if any(padding in tokens for tokens in result.hypotheses):
-                # Nobody writes padding on purpose, but a model may give it more than nothing. To forbid it always
-                # would change all scores a little, since the others' probabilities are then made to sum to 1.
-                again = options | {"suppress_sequences": [[padding]]}
-                result = self._engine.translate_batch(
-                    [sources[row]], target_prefix=[prefixes[row]], return_scores=True, **again
+                results[row] = self._engine.translate_batch(
+                    [sources[row]], target_prefix=[prefixes[row]], suppress_sequences=[[padding]], **common
                 )[0]
-            found = zip(result.hypotheses, result.scores, strict=True)
-            hypotheses.append([self._hypothesis(tokens, score) for tokens, score in found])
-        return hypotheses
+        return [
+            [
+                self._hypothesis(tokens[:limit], score)
+                for tokens, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
 
     def _hypothesis(self, symbols: list[str], score: float) -> Hypothesis:
         tokenizer = self.output.tokenizer
@@ -318,15 +324,9 @@ def _options(search: Search) -> dict[str, Any]:
     """
     if not isinstance(search, BeamSearch | GreedySearch):
         raise UsageError(f"CTranslate2 has no equal of {type(search).__name__}: use the native engine")
-    options: dict[str, Any] = {"beam_size": 1, "num_hypotheses": 1, "length_penalty": 1.0}
+    if search.rules.bans or search.rules.minimum > 1:
+        raise UsageError("CTranslate2 gives other outputs under bans and minimum lengths: use the native engine")
+    options: dict[str, Any] = {"beam_size": 1}
     if isinstance(search, BeamSearch):
-        options = {
-            "beam_size": search.beam,
-            "num_hypotheses": search.n_best,
-            "length_penalty": search.length_penalty,
-        }
-    for ban in search.rules.bans:
-        if not isinstance(ban, RepeatedNgrams):
-            raise UsageError(f"CTranslate2 has no equal of {type(ban).__name__}: use the native engine")
-        options["no_repeat_ngram_size"] = ban.size
+        options = {"beam_size": search.beam, "num_hypotheses": search.n_best, "length_penalty": search.length_penalty}
     return options | {"min_decoding_length": search.rules.minimum}

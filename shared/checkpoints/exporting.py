@@ -54,3 +54,7 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
         metrics=["bleu"],
         workspace=workspace,
     )
+
+
+#: By the names that the command knows.
+FORMATS = {"ctranslate2": export_ctranslate2}
