@@ -161,7 +161,7 @@ def _shape(stack: Stack, embedding: nn.Module) -> dict[str, Any]:
     }
 
 
-def _fill_stack(specification: Any, stack: Stack, embedding: TextEmbedding, positions: int) -> None:
+def _fill_stack(specification: Any, stack: Stack, embedding: Any, positions: int) -> None:
     tokens = specification.embeddings[0] if isinstance(specification.embeddings, list) else specification.embeddings
     tokens.weight = _array(embedding.weight)
     specification.scale_embeddings = embedding.scale != 1.0
