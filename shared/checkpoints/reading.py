@@ -82,7 +82,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     stand_ins = [(ordinary if name == "collections.defaultdict" else StandIn, name) for name in replaced]
     try:
         with torch.serialization.safe_globals(stand_ins):  # type: ignore[arg-type]
-            content = torch.load(path, map_location="cpu", weights_only=True)
+            # Mapped, the optimiser's state of a file of several GB is never read.
+            mapped = zipfile.is_zipfile(path)
+            content = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataError(f"{path}: not a readable checkpoint ({' '.join(str(error).split())[:300]})") from error
     content = plain(content)

@@ -247,3 +247,18 @@ def test_an_encoder_alone_does_not_translate(tmp_path):
     )
     with pytest.raises(UsageError, match="no decoder to translate with"):
         System.load(tmp_path / "model").translate("alpha")
+
+
+def test_settings_are_found_in_every_form():
+    args = {"task": "translation", "arch": "transformer", "encoder_attention_heads": 4, "source_lang": "en"}
+    old = Settings({"args": args}, "x.pt")
+    new = Settings(
+        {"args": None, "cfg": {"task": {"_name": "translation", "source_lang": "en"}, "model": args}}, "x.pt"
+    )
+    model = {"_name": "transformer", "encoder": {"attention_heads": 4, "normalize_before": True}}
+    newest = Settings({"cfg": {"task": {"_name": "translation", "source_lang": "en"}, "model": model}}, "x.pt")
+    for settings in (old, new, newest):
+        assert {name: settings.need(name) for name in args} == args
+    assert newest.need("encoder_normalize_before") is True
+    with pytest.raises(DataError, match=r"x\.pt: not a checkpoint of fairseq"):
+        Settings({"model": {}}, "x.pt")
