@@ -85,14 +85,17 @@ def import_fairseq(
         tokenizers.pop()
     report = load(model, tensors, str(path))
     source_field = _field("source", tokenizers[0], layout.source)
+    languages = [_languages("source", source_languages, layout, sides[0], settings)]
+    if layout.target:
+        languages.append(_languages("target", target_languages, layout, sides[1], settings))
     system = System(
         model=model,
         inputs={"source": source_field},
         output=_field("target", tokenizers[-1], layout.target) if layout.target else source_field,
-        source_languages=_languages("source", source_languages, layout, sides[0], settings),
-        target_languages=_languages("target", target_languages, layout, sides[1], settings),
+        source_languages=languages[0],
+        target_languages=languages[-1],
     )
-    system.origin.append(f"imported from {path.name} (fairseq, arch {settings.get('arch')}): {next(report.lines())}")
+    system.origin.append(f"imported from {path.name} (fairseq, arch {settings.get('arch')}): {report.counts}")
     return system.eval(), report
 
 

@@ -33,12 +33,17 @@ class LoadReport:
     unexpected: list[str] = field(default_factory=list)
     reshaped: dict[str, str] = field(default_factory=dict)
 
-    def lines(self) -> Iterator[str]:
-        """Yield the report as lines of text."""
-        yield (
-            f"{self.source}: {len(self.loaded)} tensors loaded, {len(self.missing)} missing, "
+    @property
+    def counts(self) -> str:
+        """How many tensors were loaded, missing, unexpected, reshaped."""
+        return (
+            f"{len(self.loaded)} tensors loaded, {len(self.missing)} missing, "
             f"{len(self.unexpected)} unexpected, {len(self.reshaped)} reshaped"
         )
+
+    def lines(self) -> Iterator[str]:
+        """Yield the report as lines of text."""
+        yield f"{self.source}: {self.counts}"
         yield from (f"missing     {name}" for name in self.missing)
         yield from (f"unexpected  {name}" for name in self.unexpected)
         yield from (f"reshaped    {name}: {shapes}" for name, shapes in self.reshaped.items())
