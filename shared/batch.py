@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 import torch
 
+from shared.errors import DataError, TooLongError
 from shared.padded import Padded
 
 
@@ -61,3 +64,19 @@ class Batch:
     def with_fields(self, **fields: Padded) -> Batch:
         """Return a batch with some fields added or replaced."""
         return replace(self, fields=self.fields | fields)
+
+
+@contextmanager
+def naming_longest(batch: Batch, field: str) -> Iterator[None]:
+    """Name the longest row of a field if what is done with it finds that a sequence is too long.
+
+    Raises:
+        DataError: with the row's id.
+
+    """
+    try:
+        yield
+    except TooLongError as error:
+        row = int(batch[field].lengths.argmax())
+        name = repr(batch.ids[row]) if batch.ids else str(row)
+        raise DataError(f"row {name}: its {field!r} is too long for the model: {error}") from error

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from shared.errors import DataError, UsageError
+from shared.options import ModelOptions, SearchOptions, with_options
 from shared.training.stopping import Interrupted
 
 app = typer.Typer(
@@ -26,12 +27,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
-
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps")]
-Precision = Annotated[str, typer.Option(help="auto, fp32, bf16")]
-Beam = Annotated[int, typer.Option(min=1, help="width of the beam; 1 is greedy search")]
-LengthPenalty = Annotated[float, typer.Option(help="scores are divided by length to this power")]
-BatchSize = Annotated[int, typer.Option(min=1, help="inputs translated at a time; does not change the output")]
 
 
 @app.command(context_settings=OPEN)
@@ -65,20 +60,20 @@ def run(
 
 
 @app.command()
+@with_options(search=SearchOptions, models=ModelOptions)
 def translate(
     model: Annotated[Path, typer.Argument(help="a model folder")],
     inputs: Annotated[list[Path] | None, typer.Argument(help="text files, or sound files and folders of them")] = None,
     source_language: Annotated[str | None, typer.Option("--source-language", "--from")] = None,
     target_language: Annotated[str | None, typer.Option("--target-language", "--to")] = None,
-    beam: Beam = 5,
-    length_penalty: LengthPenalty = 1.0,
     n_best: Annotated[
         int, typer.Option(min=1, help="print so many hypotheses of each input (not of long sound files)")
     ] = 1,
+    samples: Annotated[int, typer.Option(min=1, help="with --sample: so many outputs of each input")] = 1,
     maximum_seconds: Annotated[float, typer.Option(help="longer sound files are divided at their pauses")] = 20.0,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    precision: Precision = "auto",
+    *,
+    search: SearchOptions,
+    models: ModelOptions,
 ) -> None:
     """Translate text (files or standard input, a line each) or sound files; prints a line per input, in order."""
     from shared.translating import translate_inputs
@@ -87,13 +82,11 @@ def translate(
         model,
         inputs or [],
         languages=(source_language, target_language),
-        beam=beam,
-        length_penalty=length_penalty,
         n_best=n_best,
+        samples=samples,
         maximum_seconds=maximum_seconds,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
+        search=search,
+        models=models,
     )
 
 
@@ -153,33 +146,39 @@ def trim(
 
 
 @app.command()
+@with_options(search=SearchOptions, models=ModelOptions)
 def evaluate(
     model: Annotated[Path, typer.Argument(help="a model folder")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
     metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer")] = "bleu,chrf,ter",
     out: Annotated[Path | None, typer.Option(help="folder for hypotheses and results.jsonl")] = None,
-    beam: Beam = 5,
-    length_penalty: LengthPenalty = 1.0,
-    batch_size: BatchSize = 32,
-    device: Device = "auto",
-    precision: Precision = "auto",
     limit: Annotated[int, typer.Option(min=0, help="only the first so many rows; 0: all")] = 0,
+    *,
+    search: SearchOptions,
+    models: ModelOptions,
 ) -> None:
     """Translate manifests with a model and score the output, exactly as recipes do."""
     from shared.translating import evaluate_manifests
 
-    evaluate_manifests(
-        model,
-        manifests,
-        metrics=metrics.split(","),
-        out=out,
-        beam=beam,
-        length_penalty=length_penalty,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        limit=limit,
-    )
+    evaluate_manifests(model, manifests, metrics=metrics.split(","), out=out, limit=limit, search=search, models=models)
+
+
+@app.command()
+@with_options(models=ModelOptions)
+def rescore(
+    model: Annotated[Path, typer.Argument(help="the model folder of a translator, recogniser or language model")],
+    manifest: Annotated[Path, typer.Argument(help="manifest (*.arrow) with what the model reads")],
+    outputs: Annotated[
+        Path | None, typer.Option(help="text file, a line per row; by default the manifest's own texts are scored")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="table (TSV) to write: sum, tokens and mean of each row")] = None,
+    *,
+    models: ModelOptions,
+) -> None:
+    """Say how probable given outputs are under a model: log-probabilities of each, and the perplexity of all."""
+    from shared.translating import rescore_manifest
+
+    rescore_manifest(model, manifest, outputs=outputs, out=out, models=models)
 
 
 @app.command()

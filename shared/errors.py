@@ -8,5 +8,9 @@ class DataError(ValueError):
     """
 
 
+class TooLongError(DataError):
+    """A sequence is longer than a model has positions for."""
+
+
 class UsageError(ValueError):
     """The command line or a recipe is wrong. Exit code 2."""

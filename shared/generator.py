@@ -80,6 +80,19 @@ class Generator(Protocol):
 
 
 @runtime_checkable
+class Scorer(Protocol):
+    """A generator that can also score whole outputs at once."""
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Encode the inputs of a batch."""
+        ...
+
+    def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return scores (B, T, V) in float32 of the token after each token of prefix (B, T), as search sees them."""
+        ...
+
+
+@runtime_checkable
 class Scoring(Protocol):
     """A generator whose steps return what is to be added up as it is: combinations of several models."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from shared.combining import load_combined
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.corpus.prepare import Corpus, prepare, render
@@ -16,10 +17,12 @@ from shared.corpus.stream import Budget
 from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import Evaluation, check_metrics, evaluate_system
+from shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from shared.evaluation.results import commit, forget, hardware, record
+from shared.evaluation.scores import Score
 from shared.files import replaced_file
 from shared.progress import progress
-from shared.search.search import Search
+from shared.search.search import AnySearch
 from shared.system import System, load_exactly
 from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
@@ -196,13 +199,35 @@ class Evaluate(Phase):
         search: how to translate.
         budget: how large a batch may be.
         metrics: "bleu", "chrf", "ter", "wer", "cer".
+        ensemble: model folders whose probabilities are averaged with the model's.
+        language_model: the model folder of a language model that has a say in the search.
+        lm_weight: its weight.
+        ctc: translate through the model's CTC head.
 
     """
 
-    def __init__(self, *, model: str, manifests: list[str], search: Search, budget: Budget, metrics: list[str]) -> None:
+    def __init__(
+        self,
+        *,
+        model: str,
+        manifests: list[str],
+        search: AnySearch,
+        budget: Budget,
+        metrics: list[str],
+        ensemble: list[str] | None = None,
+        language_model: str | None = None,
+        lm_weight: float = 0.3,
+        ctc: bool = False,
+    ) -> None:
         check_metrics(metrics)
         self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget, self.metrics = search, budget, list(metrics)
+        self.beside: dict[str, Any] = {
+            "ensemble": list(ensemble or []),
+            "language_model": language_model,
+            "lm_weight": lm_weight if language_model else None,
+            "ctc": ctc,
+        }
 
     def run(self, workspace: Workspace) -> None:
         """Evaluate on every manifest."""
@@ -210,18 +235,23 @@ class Evaluate(Phase):
         on_main(lambda: self._evaluate(workspace), workspace)
 
     def _evaluate(self, workspace: Workspace) -> None:
-        if workspace.recipe:  # scores of an earlier start, which was interrupted or is done again
-            forget(workspace.output / "results.jsonl", workspace.recipe, workspace.phase)
-        system = System.load(self.model, workspace.device)
+        _forget_earlier(workspace)
+        beside = self.beside
+        system = load_combined(
+            self.model,
+            workspace.device,
+            ensemble=[Path(folder) for folder in beside["ensemble"]],
+            language_model=Path(beside["language_model"]) if beside["language_model"] else None,
+            lm_weight=beside["lm_weight"] or 0.0,
+            ctc=beside["ctc"],
+        )
         for path in find_manifests(self.manifests):
             self.evaluate(system, path, workspace)
 
     def evaluate(self, system: System, path: Path, workspace: Workspace) -> Evaluation:
         """Evaluate the loaded model on one manifest; write, log and return what comes out."""
         stopwatch = Stopwatch()
-        manifest = Manifest.open(path)
-        if workspace.debug:
-            manifest = manifest.select(range(min(2, len(manifest))))
+        manifest = _opened(path, workspace)
         evaluation = evaluate_system(
             system, manifest, search=self.search, budget=self.budget, metrics=self.metrics, workspace=workspace
         )
@@ -229,31 +259,88 @@ class Evaluate(Phase):
         evaluation.write(workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
         for alarm in evaluation.alarms:
             workspace.log.warning("%s: %s", split, alarm)
-        averaged = self.model / "averaged.json"
-        rule = json.loads(averaged.read_text(encoding="utf-8"))["averaging"] if averaged.is_file() else "none"
-        for score in evaluation.scores:
-            workspace.log.info("%s: %s %.2f  (%s)", split, score.name, score.value, score.signature)
-            row = {
-                "recipe": workspace.recipe,
-                "phase": workspace.phase,
-                "split": split,
-                "metric": score.name,
-                "value": round(score.value, 2),
-                "signature": score.signature,
-                "lines": score.lines,
-                "corpus": manifest.fingerprint[:12],
-                "averaging": rule,
-                "beam": getattr(self.search, "beam", 1),
-                "search": describe(self.search),
-                "seed": workspace.seed,
-                "hardware": hardware(workspace.device),
-                "minutes": round(minutes_so_far(workspace.output), 1),
-                "evaluation_minutes": round(stopwatch.seconds / 60, 2),
-                "command": workspace.command,
-                "commit": commit(),
-            }
-            record(workspace.output / "results.jsonl", row)
+        how = {"beam": getattr(self.search, "beam", 1), "search": describe(self.search)}
+        how |= {name: value for name, value in self.beside.items() if value}
+        _record(evaluation.scores, split, manifest, self.model, workspace, stopwatch, how)
         return evaluation
+
+
+class Rescore(Phase):
+    """Score the outputs that test manifests hold: their perplexity under a model, usually a language model.
+
+    Writes ``<split>.tsv`` (a score per row) and a line per manifest to ``results.jsonl`` of the run's folder.
+
+    Args:
+        model: a model folder.
+        manifests: the tests, as paths or patterns.
+        budget: how large a batch may be.
+
+    """
+
+    def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
+        self.model, self.manifests, self.budget = Path(model), list(manifests), budget
+
+    def run(self, workspace: Workspace) -> None:
+        """Score every manifest."""
+        join(workspace)
+        on_main(lambda: self._rescore(workspace), workspace)
+
+    def _rescore(self, workspace: Workspace) -> None:
+        _forget_earlier(workspace)
+        system = System.load(self.model, workspace.device)
+        for path in find_manifests(self.manifests):
+            stopwatch = Stopwatch()
+            manifest = _opened(path, workspace)
+            rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
+            write_rescored(rescored, workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
+            scores = [perplexity(rescored, system.output.tokenizer.fingerprint)]
+            _record(scores, f"{path.parent.name}/{path.stem}", manifest, self.model, workspace, stopwatch, {})
+
+
+def _forget_earlier(workspace: Workspace) -> None:
+    """Remove the scores of an earlier start of this phase, which was interrupted or is done again."""
+    if workspace.recipe:
+        forget(workspace.output / "results.jsonl", workspace.recipe, workspace.phase)
+
+
+def _opened(path: Path, workspace: Workspace) -> Manifest:
+    manifest = Manifest.open(path)
+    return manifest.select(range(min(2, len(manifest)))) if workspace.debug else manifest
+
+
+def _record(
+    scores: list[Score],
+    split: str,
+    manifest: Manifest,
+    model: Path,
+    workspace: Workspace,
+    stopwatch: Stopwatch,
+    how: dict[str, Any],
+) -> None:
+    """Log scores and append them to the run's results, with all that is needed to trust or repeat them."""
+    averaged = model / "averaged.json"
+    rule = json.loads(averaged.read_text(encoding="utf-8"))["averaging"] if averaged.is_file() else "none"
+    for score in scores:
+        workspace.log.info("%s: %s %.2f  (%s)", split, score.name, score.value, score.signature)
+        row = {
+            "recipe": workspace.recipe,
+            "phase": workspace.phase,
+            "split": split,
+            "metric": score.name,
+            "value": round(score.value, 2),
+            "signature": score.signature,
+            "lines": score.lines,
+            "corpus": manifest.fingerprint[:12],
+            "averaging": rule,
+            **how,
+            "seed": workspace.seed,
+            "hardware": hardware(workspace.device),
+            "minutes": round(minutes_so_far(workspace.output), 1),
+            "evaluation_minutes": round(stopwatch.seconds / 60, 2),
+            "command": workspace.command,
+            "commit": commit(),
+        }
+        record(workspace.output / "results.jsonl", row)
 
 
 def minutes_so_far(output: Path) -> float:

@@ -25,14 +25,16 @@ from torch import nn
 from shared import languages
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
-from shared.corpus.loader import collate
+from shared.corpus.loader import collate, evaluation_batches
 from shared.corpus.pauses import file_segments
+from shared.corpus.stream import translation_budget
 from shared.described import Described, build, describe
 from shared.errors import DataError, UsageError
 from shared.files import replaced_folder
 from shared.generator import Generator, Hypothesis
 from shared.padded import Padded
-from shared.search.search import Search
+from shared.search.beam import BeamSearch
+from shared.search.search import AnySearch, Search
 from shared.tokenizer import Tokenizer
 
 FORMAT = 1
@@ -45,15 +47,18 @@ class System(Described, nn.Module):
 
     Args:
         model: a module that is a Generator (see shared/generator.py).
-        inputs: what the model reads, by batch field: ``{"speech": SpeechField()}``, ``{"source": TextField(...)}``.
+        inputs: what the model reads, by batch field: ``{"speech": SpeechField()}``, ``{"source": TextField(...)}``;
+            nothing if it is a language model.
         output: the text field that the model was trained to produce.
         output_name: "translation" or "transcript": the key of the output in ``Hypothesis.texts``.
         source_languages: the language codes that the system was trained to read.
         target_languages: the language codes that it was trained to write.
+        ctc_output: the text field that the model's head "ctc" was trained to produce, if it has one; with it, the
+            system can be decoded through that head (see shared/combining.py).
 
     Raises:
         DataError: for an unknown language code.
-        UsageError: if there is no input field or no language.
+        UsageError: if there is no language.
 
     """
 
@@ -66,10 +71,9 @@ class System(Described, nn.Module):
         output_name: str = "translation",
         source_languages: list[str],
         target_languages: list[str],
+        ctc_output: TextField | None = None,
     ) -> None:
         super().__init__()
-        if not inputs:
-            raise UsageError("a system needs at least one input field")
         for side, codes in (("source_languages", source_languages), ("target_languages", target_languages)):
             if not codes or isinstance(codes, str):
                 raise UsageError(f"{side} must be a list of language codes, not {codes!r}")
@@ -78,6 +82,7 @@ class System(Described, nn.Module):
         self.model = model
         self.inputs = {name: field.evaluating() for name, field in inputs.items()}
         self.output = output.evaluating()
+        self.ctc_output = None if ctc_output is None else ctc_output.evaluating()
         self.output_name = output_name
         self.source_languages = list(source_languages)
         self.target_languages = list(target_languages)
@@ -96,10 +101,21 @@ class System(Described, nn.Module):
         rows = [torch.tensor(self.output.prefix_ids(code), dtype=torch.int64) for code in codes]
         return Padded.from_sequences(rows, padding=self.output.tokenizer.pad).to(self.device)
 
-    def translate_batch(self, batch: Batch, search: Search) -> list[list[Hypothesis]]:
-        """Translate a batch on the system's device; the best hypothesis of each row comes first."""
+    def default_search(self) -> AnySearch:
+        """Return the search of those who name none."""
+        return BeamSearch()
+
+    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
+        """Translate a batch on the system's device; the best hypothesis of each row comes first.
+
+        Raises:
+            UsageError: if the model has no decoder, or the search is none for decoders.
+
+        """
         if not isinstance(self.model, Generator):
             raise UsageError("this model has no decoder to translate with: take it to initialise one that has")
+        if not isinstance(search, Search):
+            raise UsageError(f"{type(search).__name__} is no search for a decoder: the system needs --ctc")
         tokenizer = self.output.tokenizer
         found = search.search(
             self.model,
@@ -120,7 +136,7 @@ class System(Described, nn.Module):
         *,
         source_language: str | None = None,
         target_language: str | None = None,
-        search: Search | None = None,
+        search: AnySearch | None = None,
         batch_size: int = 16,
         maximum_seconds: float = 20.0,
     ) -> Any:
@@ -133,8 +149,9 @@ class System(Described, nn.Module):
             inputs: one sentence or sound file, or a list of them. Blank sentences give empty output.
             source_language: needed if the system was trained on several.
             target_language: likewise.
-            search: beam search with its defaults if not given.
-            batch_size: how many sentences or segments are translated at a time; it does not change the output.
+            search: beam search with its defaults if not given (prefix search, for a system that is decoded by CTC).
+            batch_size: how many sentences or segments are translated at a time, at most; fewer long ones (see
+                :func:`shared.corpus.stream.translation_budget`). It does not change the output.
             maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
                 system was trained on is a good choice.
 
@@ -148,10 +165,10 @@ class System(Described, nn.Module):
                 reads, or a number is out of its range.
 
         """
-        from shared.search.beam import BeamSearch
-
         if batch_size < 1:
             raise UsageError(f"batch_size must be at least 1, not {batch_size}")
+        if not self.inputs:
+            raise UsageError("this is a language model: it reads nothing that could be translated")
         single = isinstance(inputs, str | Path)
         items: list[str | Path] = [inputs] if isinstance(inputs, str | Path) else list(inputs)
         common = {
@@ -164,25 +181,25 @@ class System(Described, nn.Module):
             parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
             owned.append(range(len(rows), len(rows) + len(parts)))
             rows += [part | common for part in parts]
-        found = self._translate_rows(rows, search or BeamSearch(), batch_size)
+        found = self._translate_rows(rows, search or self.default_search(), batch_size)
         results = [
             found[own[0]] if len(own) == 1 else [self._joined([found[i][0] for i in own], common)] for own in owned
         ]
         return results[0][0].texts[self.output_name] if single else results
 
-    def _translate_rows(self, rows: list[dict[str, Any]], search: Search, batch_size: int) -> list[list[Hypothesis]]:
+    def _translate_rows(self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int) -> list[list[Hypothesis]]:
         results = [[Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})] for _ in rows]
         field = next(iter(self.inputs.values()))
-        lengths = [field.length(row) for row in rows]
+        lengths = field.lengths(rows)
         # A row without content is not shown to the model, which would make something up.
-        todo = [i for i, length in enumerate(lengths) if length > field.overhead]
-        todo.sort(key=lambda i: lengths[i])
+        todo = [i for i, length in enumerate(lengths.tolist()) if length > field.overhead]
+        some = [rows[i] for i in todo]
         with evaluating(self):
-            for start in range(0, len(todo), batch_size):
-                part = todo[start : start + batch_size]
-                batch = collate([rows[i] for i in part], self.inputs, np.random.default_rng(0)).to(self.device)
-                for i, hypotheses in zip(part, self.translate_batch(batch, search), strict=True):
-                    results[i] = hypotheses
+            for numbers in evaluation_batches(some, self.inputs, translation_budget(batch_size)):
+                part = [some[i] for i in numbers.tolist()]
+                batch = collate(part, self.inputs, np.random.default_rng(0)).to(self.device)
+                for i, hypotheses in zip(numbers.tolist(), self.translate_batch(batch, search), strict=True):
+                    results[todo[i]] = hypotheses
         return results
 
     def _joined(self, parts: list[Hypothesis], codes: dict[str, str]) -> Hypothesis:
@@ -218,8 +235,10 @@ class System(Described, nn.Module):
             kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
             raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")
         parts = file_segments(item, maximum=maximum)
-        row = {"id": str(item), "audio": str(item), "source_text": None}
-        return [row | {"start": start, "duration": duration} for start, duration in parts]
+        row = {"audio": str(item), "source_text": None}
+        names = [str(item)] if len(parts) == 1 else [f"{item}:{start:.2f}" for start, _ in parts]
+        segments = zip(names, parts, strict=True)
+        return [row | {"id": name, "start": start, "duration": duration} for name, (start, duration) in segments]
 
     # -- the folder -------------------------------------------------------------------------------------------------
 

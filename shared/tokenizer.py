@@ -200,7 +200,7 @@ class SentencePieceTokenizer(Described, Symbols):
             part = list(texts[start : start + _CHUNK])
             try:
                 encoded = self._processor.encode(part)
-            except RuntimeError as error:
+            except (RuntimeError, TypeError) as error:
                 raise next(map(_refusal, filter(_broken, part)), error) from error
             result[start : start + len(part)] = [len(ids) for ids in encoded]
         return result

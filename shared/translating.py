@@ -1,4 +1,4 @@
-"""The commands that use a model folder: translate, evaluate, score."""
+"""The commands that use a model folder: translate, evaluate, rescore, score."""
 
 from __future__ import annotations
 
@@ -8,36 +8,129 @@ from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 
+import torch
+
+from shared.combining import load_combined
 from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
+from shared.corpus.stream import translation_budget
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import ONE_LINE, check_metrics, evaluate_system
+from shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from shared.evaluation.scores import Score
 from shared.evaluation.scores import score as score_texts
+from shared.options import ModelOptions, SearchOptions
 from shared.phases import Evaluate
 from shared.running import log_to_terminal
-from shared.search.beam import BeamSearch
-from shared.search.greedy import GreedySearch
-from shared.search.search import Search
+from shared.search import (
+    AllowedTokens,
+    AnySearch,
+    BeamSearch,
+    CtcGreedySearch,
+    CtcPrefixSearch,
+    ForbiddenTokens,
+    GreedySearch,
+    RepeatedNgrams,
+    Rules,
+    SamplingSearch,
+)
+from shared.search.bans import Ban
 from shared.system import AUDIO_SUFFIXES, System
+from shared.tokenizer import Tokenizer
 from shared.workspace import Workspace
 
 CHUNK = 2048  # lines held in memory at a time
 
 
-def search_for(beam: int, length_penalty: float, n_best: int = 1) -> Search:
-    """Return beam search, or greedy search for a beam of 1.
+def search_for(
+    options: SearchOptions, *, n_best: int = 1, samples: int = 1, tokenizer: Tokenizer | None = None
+) -> AnySearch:
+    """Return the search that the options describe.
+
+    Args:
+        options: checked ones.
+        n_best: hypotheses of each input.
+        samples: outputs of each input, when sampling.
+        tokenizer: whose symbols the files of allowed and forbidden ones name; without it they are not read, which is
+            enough to find wrong numbers before a model is loaded.
 
     Raises:
+        DataError: if a file names a symbol that there is not.
         UsageError: if the numbers do not fit together.
 
     """
-    if beam == 1 and n_best == 1:
-        return GreedySearch()
+    if samples > 1 and not options.sample:
+        raise UsageError(f"--samples {samples} needs --sample")
+    if n_best > 1 and options.sample:
+        raise UsageError("--n-best has no part in sampling: say --samples")
     try:
-        return BeamSearch(beam=beam, length_penalty=length_penalty, n_best=n_best)
+        if options.ctc:
+            if options.beam == 1 and n_best == 1:
+                return CtcGreedySearch()
+            return CtcPrefixSearch(beam=options.beam, n_best=n_best, length_bonus=options.length_bonus)
+        rules = rules_for(options, tokenizer)
+        if options.sample:
+            return SamplingSearch(
+                samples=samples,
+                temperature=options.temperature,
+                top_k=options.top_k,
+                top_p=options.top_p,
+                seed=options.seed,
+                rules=rules,
+            )
+        if options.beam == 1 and n_best == 1:
+            return GreedySearch(rules=rules)
+        return BeamSearch(beam=options.beam, length_penalty=options.length_penalty, n_best=n_best, rules=rules)
+    except (DataError, UsageError):
+        raise
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+def rules_for(options: SearchOptions, tokenizer: Tokenizer | None) -> Rules:
+    """Return the rules that the options describe; see :func:`search_for`."""
+    bans: list[Ban] = []
+    if options.no_repeat_ngram:
+        bans.append(RepeatedNgrams(size=options.no_repeat_ngram))
+    if tokenizer is not None and options.allowed is not None:
+        bans.append(AllowedTokens(tokens=listed_symbols(options.allowed, tokenizer)))
+    if tokenizer is not None and options.forbidden is not None:
+        bans.append(ForbiddenTokens(tokens=listed_symbols(options.forbidden, tokenizer)))
+    return Rules(
+        minimum_length=options.minimum_length,
+        maximum_length_ratio=options.maximum_length_ratio,
+        maximum_length_extra=options.maximum_length_extra,
+        bans=bans,
+    )
+
+
+def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the symbols (pieces, specials, tags) that a file has a line of each.
+
+    Raises:
+        DataError: naming the line that is no symbol of the tokenizer.
+
+    """
+    known = {tokenizer.symbol(id): id for id in range(tokenizer.size)}
+    ids = []
+    for number, symbol in enumerate(lines([path]), start=1):
+        if symbol not in known:
+            raise DataError(f"{path}: line {number}: {symbol!r} is no symbol of the tokenizer")
+        ids.append(known[symbol])
+    if not ids:
+        raise DataError(f"{path}: names no symbol")
+    return ids
+
+
+def load_models(model: Path, options: ModelOptions, device: torch.device | str, *, ctc: bool = False) -> System:
+    """Load a model folder and those that the options put beside it."""
+    return load_combined(
+        model,
+        device,
+        ensemble=options.ensemble or [],
+        language_model=options.lm,
+        lm_weight=options.lm_weight,
+        ctc=ctc,
+    )
 
 
 def translate_inputs(
@@ -45,19 +138,18 @@ def translate_inputs(
     inputs: list[Path],
     *,
     languages: tuple[str | None, str | None],
-    beam: int,
-    length_penalty: float,
     n_best: int,
+    samples: int,
     maximum_seconds: float,
-    batch_size: int,
-    device: str,
-    precision: str,
+    search: SearchOptions,
+    models: ModelOptions,
 ) -> None:
     """Translate files or standard input and print the result."""
-    workspace = Workspace(output=Path(), device=device, precision=precision)
-    search = search_for(beam, length_penalty, n_best)
-    system = System.load(model, workspace.device)
-    speech = "speech" in system.inputs
+    search_for(search, n_best=n_best, samples=samples)
+    workspace = Workspace(output=Path(), device=models.device, precision=models.precision)
+    system = load_models(model, models, workspace.device, ctc=search.ctc)
+    chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
+    speech, several = "speech" in system.inputs, max(n_best, samples) > 1
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK)):
@@ -66,14 +158,14 @@ def translate_inputs(
                 chunk,
                 source_language=languages[0],
                 target_language=languages[1],
-                search=search,
-                batch_size=batch_size,
+                search=chosen,
+                batch_size=models.batch_size,
                 maximum_seconds=maximum_seconds,
             )
         for item, hypotheses in zip(chunk, found, strict=True):
-            for hypothesis in hypotheses[:n_best]:
+            for hypothesis in hypotheses:
                 cells = [str(item)] if speech else []
-                cells += [f"{hypothesis.score:.4f}"] if n_best > 1 else []
+                cells += [f"{hypothesis.score:.4f}"] if several else []
                 print("\t".join([*cells, hypothesis.texts[system.output_name].translate(ONE_LINE)]))
         sys.stdout.flush()
 
@@ -120,25 +212,30 @@ def evaluate_manifests(
     *,
     metrics: list[str],
     out: Path | None,
-    beam: int,
-    length_penalty: float,
-    batch_size: int,
-    device: str,
-    precision: str,
     limit: int,
+    search: SearchOptions,
+    models: ModelOptions,
 ) -> None:
     """Translate manifests, print the scores, and write hypotheses and results if ``out`` is given."""
     log_to_terminal()
     check_metrics(metrics)
     if out is not None and limit:
         raise UsageError("--limit is for a quick look: without --out, since no part of a test is a result")
-    search = search_for(beam, length_penalty)
-    budget = Budget(rows=batch_size)
-    command = " ".join(["dragoman", *sys.argv[1:]])
-    workspace = Workspace(output=out or Path(), device=device, precision=precision, command=command, phase="evaluate")
-    system = System.load(model, workspace.device)
+    search_for(search)
+    budget = translation_budget(models.batch_size)
+    workspace = _workspace(out or Path(), models, "evaluate")
+    system = load_models(model, models, workspace.device, ctc=search.ctc)
+    chosen = search_for(search, tokenizer=system.output.tokenizer)
     phase = Evaluate(
-        model=str(model), manifests=[str(p) for p in manifests], search=search, budget=budget, metrics=metrics
+        model=str(model),
+        manifests=[str(p) for p in manifests],
+        search=chosen,
+        budget=budget,
+        metrics=metrics,
+        ensemble=[str(p) for p in models.ensemble or []],
+        language_model=None if models.lm is None else str(models.lm),
+        lm_weight=models.lm_weight,
+        ctc=search.ctc,
     )
     with workspace.locked() if out is not None else nullcontext():
         for path in manifests:
@@ -148,11 +245,31 @@ def evaluate_manifests(
                 manifest = Manifest.open(path)
                 manifest = manifest.select(range(min(limit, len(manifest)))) if limit else manifest
                 evaluation = evaluate_system(
-                    system, manifest, search=search, budget=budget, metrics=metrics, workspace=workspace
+                    system, manifest, search=chosen, budget=budget, metrics=metrics, workspace=workspace
                 )
                 for alarm in evaluation.alarms:
                     workspace.log.warning("%s: %s", path, alarm)
             print_scores(evaluation.scores, str(path))
+
+
+def rescore_manifest(
+    model: Path, manifest: Path, *, outputs: Path | None, out: Path | None, models: ModelOptions
+) -> None:
+    """Print the perplexity of given outputs, and write the score of each if ``out`` is given."""
+    log_to_terminal()
+    workspace = _workspace(Path(), models, "rescore")
+    opened = Manifest.open(manifest)
+    texts = None if outputs is None else list(lines([outputs]))
+    system = load_models(model, models, workspace.device)
+    found = rescore(system, opened, texts=texts, budget=translation_budget(models.batch_size), workspace=workspace)
+    if out is not None:
+        write_rescored(found, out)
+    print_scores([perplexity(found, system.output.tokenizer.fingerprint)], str(outputs or manifest))
+
+
+def _workspace(output: Path, models: ModelOptions, phase: str) -> Workspace:
+    command = " ".join(["dragoman", *sys.argv[1:]])
+    return Workspace(output=output, device=models.device, precision=models.precision, command=command, phase=phase)
 
 
 def score_files(hypotheses: Path, references: list[Path], language: str, metrics: list[str]) -> None:

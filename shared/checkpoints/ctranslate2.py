@@ -32,7 +32,7 @@ from shared.nn.transformer import Decoder, Encoder, Layer, Stack
 from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
-from shared.search.search import Search
+from shared.search.search import AnySearch
 from shared.system import System, is_empty
 
 WEIGHTS, OURS = "model.bin", "dragoman"
@@ -262,7 +262,7 @@ class CTranslate2System(System):
         """Where batches are to be: CTranslate2 takes them from the CPU, wherever it computes."""
         return torch.device("cpu")
 
-    def translate_batch(self, batch: Batch, search: Search) -> list[list[Hypothesis]]:
+    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
         """Translate a batch; the best hypothesis of each row comes first.
 
         Raises:
@@ -315,7 +315,7 @@ class CTranslate2System(System):
         return [self._symbols[number] for number in ids.tolist()]
 
 
-def _options(search: Search) -> dict[str, Any]:
+def _options(search: AnySearch) -> dict[str, Any]:
     """Return CTranslate2's options for a search.
 
     Raises:

@@ -76,6 +76,14 @@ class Budget:
         return capacities
 
 
+def translation_budget(rows: int) -> Budget:
+    """Return the budget of a batch that is to be translated: so many rows, and at most 16,384 tokens or 480 seconds.
+
+    That bounds the memory that a batch needs, whatever the lengths of its rows (see docs/search.md).
+    """
+    return Budget(rows=rows, tokens=16384, seconds=480.0)
+
+
 class Filter:
     """Which rows are left out of training. Nothing is ever left out of an evaluation.
 

@@ -17,7 +17,7 @@ from shared.evaluation.scores import METRICS, Score, score
 from shared.files import replaced_file
 from shared.generator import Hypothesis
 from shared.progress import progress_bar
-from shared.search.search import Search
+from shared.search.search import AnySearch
 from shared.system import System
 from shared.workspace import Workspace
 
@@ -61,9 +61,16 @@ def check_metrics(metrics: Sequence[str]) -> None:
 
 @torch.inference_mode()
 def translate_manifest(
-    system: System, manifest: Manifest, *, search: Search, budget: Budget, workspace: Workspace
+    system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
 ) -> list[list[Hypothesis]]:
-    """Translate every row of a manifest; nothing is filtered out, and the manifest's order is kept."""
+    """Translate every row of a manifest; nothing is filtered out, and the manifest's order is kept.
+
+    Raises:
+        UsageError: if the system is a language model.
+
+    """
+    if not system.inputs:
+        raise UsageError("this is a language model: it reads nothing that could be translated")
     results: list[list[Hypothesis] | None] = [None] * len(manifest)
     was_training = system.training
     system.eval()
@@ -86,7 +93,7 @@ def evaluate_system(
     system: System,
     manifest: Manifest,
     *,
-    search: Search,
+    search: AnySearch,
     budget: Budget,
     metrics: list[str],
     workspace: Workspace,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
-from shared.errors import DataError
+from shared.errors import TooLongError
 
 
 class SinusoidalPositions(Described, nn.Module):
@@ -75,10 +75,10 @@ class LearnedPositions(Described, nn.Module):
         """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``.
 
         Raises:
-            DataError: if the sequence is longer than the positions that were trained.
+            TooLongError: if the sequence is longer than the positions that were trained.
 
         """
         if start + length > self.length:
-            raise DataError(f"{start + length} elements are more than the {self.length} positions that the model has")
+            raise TooLongError(f"{start + length} elements are more than the {self.length} positions there are")
         first = start + self.offset
         return self.weight[first : first + length].to(like.dtype)

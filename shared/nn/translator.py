@@ -1,50 +1,23 @@
-"""Whole models: an encoder of embedded inputs; the Translator, which adds a decoder and is a Generator for search.
+"""Whole models: an encoder of embedded inputs; a decoder alone; the Translator, which is both.
 
-Legend: B sentences, K beams, R = B x K rows, N input length, S encoder states, T target, D model width, V vocabulary.
+Legend: B sentences, N input length, S encoder states, D model width.
 """
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from shared.batch import Batch
+from shared.batch import Batch, naming_longest
 from shared.described import Described
 from shared.generator import Encoding
+from shared.nn.decoding import TokenDecoder
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder, LayerCache
+from shared.nn.transformer import Decoder, Encoder
 from shared.padded import Padded
 
 #: The name under which decoders find the encoder's states, whatever was encoded.
 MEMORY = "source"
-
-
-class DecoderState:
-    """What a decoder has consumed, for the K beams of each of B sentences.
-
-    ``step`` and ``reorder`` write into the caches: after either, only the state that it returned is good.
-    """
-
-    def __init__(self, caches: list[LayerCache], sentences: int, beams: int, length: int) -> None:
-        self.caches, self.sentences, self.beams, self.length = caches, sentences, beams, length
-
-    def reorder(self, index: Tensor) -> DecoderState:
-        """Keep rows ``index`` (B' x K,) int64; sentences may be left out, and keep their order.
-
-        Memories belong to sentences, so they stay where they are unless a sentence is left out.
-
-        Raises:
-            ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
-
-        """
-        sentences, rest = divmod(len(index), self.beams)
-        if rest or sentences > self.sentences:
-            raise ValueError(f"{len(index)} rows cannot be {self.beams} beams of at most {self.sentences} sentences")
-        kept = index[:: self.beams] // self.beams if sentences < self.sentences else None
-        for cache in self.caches:
-            cache.reorder(index, kept)
-        return DecoderState(self.caches, sentences, self.beams, self.length)
 
 
 class FieldEncoder(nn.Module):
@@ -76,6 +49,7 @@ class FieldEncoder(nn.Module):
         """Embed one field of a batch: (B, S, D).
 
         Raises:
+            DataError: if a row is longer than the model has positions, naming it.
             KeyError: if the batch lacks the field, or the model an embedding for it.
 
         """
@@ -84,7 +58,8 @@ class FieldEncoder(nn.Module):
             field = next((name for name in known if name in batch), known[0])
         if field not in self.embeddings:
             raise KeyError(f"the model has no embedding for {field!r}, only for {list(self.embeddings)}")
-        return self.embeddings[field](batch[field])
+        with naming_longest(batch, field):
+            return self.embeddings[field](batch[field])
 
     def encode_embedded(self, embedded: Padded) -> Encoding:
         """Encode what has been embedded (B, S, D)."""
@@ -111,6 +86,12 @@ def check_parts(embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[
             raise ValueError(f"head {name!r} reads layer {tap}, but the encoder's taps are {encoder.taps}")
 
 
+def check_widths(target_embedding: TextEmbedding, decoder: Decoder) -> None:
+    """Refuse an embedding that does not fit the decoder, by ValueError."""
+    if target_embedding.width != decoder.width:
+        raise ValueError(f"the target embedding's width {target_embedding.width} is not the decoder's {decoder.width}")
+
+
 class EncoderModel(Described, FieldEncoder):
     """An encoder with heads and no decoder: a masked language model, for example.
 
@@ -131,7 +112,7 @@ class EncoderModel(Described, FieldEncoder):
         self.heads = nn.ModuleDict(heads or {})
 
 
-class Translator(Described, FieldEncoder):
+class Translator(Described, FieldEncoder, TokenDecoder):
     """An encoder-decoder.
 
     Args:
@@ -156,10 +137,7 @@ class Translator(Described, FieldEncoder):
     ) -> None:
         super().__init__()
         check_parts(embeddings, encoder, heads)
-        if target_embedding.width != decoder.width:
-            raise ValueError(
-                f"the target embedding's width {target_embedding.width} is not the decoder's {decoder.width}"
-            )
+        check_widths(target_embedding, decoder)
         self.embeddings = nn.ModuleDict(embeddings)
         self.encoder = encoder
         self.target_embedding = target_embedding
@@ -167,47 +145,28 @@ class Translator(Described, FieldEncoder):
         self.projection = projection
         self.heads = nn.ModuleDict(heads or {})
 
-    def decode(self, prefix: Padded, encoding: Encoding) -> Tensor:
-        """Return the decoder's states (B, T, D) after consuming each token of prefix (B, T)."""
-        return self.decoder(self.target_embedding(prefix), encoding.memories).values
 
-    def project(self, states: Tensor) -> Tensor:
-        """Return the logits (..., V) of the token that follows each state (..., D)."""
-        return self.projection(states)
+class LanguageModel(Described, TokenDecoder):
+    """A decoder that attends to nothing but what it has written.
 
-    # -- generating -------------------------------------------------------------------------------------------------
+    To searches and objectives it is a generator whose sentences have no source.
 
-    @property
-    def longest_output(self) -> int | None:
-        """How many tokens the decoder has positions for; None if there is no end to them."""
-        positions = self.target_embedding.positions
-        return positions.length if isinstance(positions, LearnedPositions) else None
+    Args:
+        target_embedding: of the tokens.
+        decoder: whose layers attend to no memory.
+        projection: from the decoder's states to logits.
 
-    @torch.no_grad()
-    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> DecoderState:
-        """Return the state before the first step; see shared/generator.py.
+    """
 
-        Raises:
-            ValueError: if ``beams`` is below 1.
+    def __init__(self, *, target_embedding: TextEmbedding, decoder: Decoder, projection: nn.Module) -> None:
+        super().__init__()
+        if decoder.memories:
+            raise ValueError(f"a language model has no memories, but its decoder attends to {decoder.memories}")
+        check_widths(target_embedding, decoder)
+        self.target_embedding = target_embedding
+        self.decoder = decoder
+        self.projection = projection
 
-        """
-        if beams < 1:
-            raise ValueError(f"beams must be at least 1, not {beams}")
-        caches = self.decoder.caches(encoding.memories)
-        state = DecoderState(caches, len(encoding), beams, 0)
-        if prefix is not None and prefix.values.shape[1]:
-            self.decoder(self.target_embedding(prefix), caches=caches)
-            state.length = prefix.values.shape[1]
-            rows = torch.arange(len(encoding), device=prefix.device).repeat_interleave(beams)
-            for cache in caches:
-                cache.reorder(rows, None)
-        return state
-
-    @torch.no_grad()
-    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Consume one token per row (R,), and return the logits (R, V) of the next; see shared/generator.py."""
-        embedded = self.target_embedding.embed(tokens[:, None], state.length)
-        lengths = torch.ones_like(tokens)
-        states = self.decoder(Padded(embedded, lengths), caches=state.caches).values
-        logits = self.project(states[:, 0])
-        return logits, DecoderState(state.caches, state.sentences, state.beams, state.length + 1)
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Return the encoding of B sentences without memories, whatever the batch holds."""
+        return Encoding({}, {"sentences": torch.zeros(len(batch), device=self.target_embedding.weight.device)})

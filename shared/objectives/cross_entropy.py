@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from shared.batch import Batch
+from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.objectives.objective import Term
@@ -179,7 +179,9 @@ class CrossEntropy(Part):
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Decode with the right beginnings and compare."""
         target = batch[self.target_field]
-        states = self.decode(model, Padded(target.values[:, :-1], (target.lengths - 1).clamp(min=0)), encoding)
+        prefix = Padded(target.values[:, :-1], (target.lengths - 1).clamp(min=0))
+        with naming_longest(batch, self.target_field):
+            states = self.decode(model, prefix, encoding)
         labels = target.values[:, 1:].masked_fill(~target.mask[:, 1:], IGNORED)
         labels[:, : self.ignore_prefix] = IGNORED
         sums = label_smoothed_cross_entropy(

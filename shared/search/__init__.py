@@ -3,15 +3,19 @@
 from shared.search.bans import AllowedTokens, ForbiddenTokens, RepeatedNgrams
 from shared.search.beam import BeamSearch
 from shared.search.ctc import CtcGreedySearch
+from shared.search.ctc_prefix import CtcPrefixSearch
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.search.sampling import SamplingSearch
-from shared.search.search import Search
+from shared.search.search import AnySearch, CtcSearch, Search
 
 __all__ = [
     "AllowedTokens",
+    "AnySearch",
     "BeamSearch",
     "CtcGreedySearch",
+    "CtcPrefixSearch",
+    "CtcSearch",
     "ForbiddenTokens",
     "GreedySearch",
     "RepeatedNgrams",

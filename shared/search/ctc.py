@@ -8,8 +8,10 @@ from __future__ import annotations
 import torch
 
 from shared.described import Described
+from shared.errors import DataError, UsageError
 from shared.generator import Hypothesis
 from shared.padded import Padded
+from shared.search.search import Companion
 
 
 class CtcGreedySearch(Described):
@@ -23,20 +25,20 @@ class CtcGreedySearch(Described):
         """Take no arguments: there is nothing to set."""
 
     @torch.no_grad()
-    def search(self, log_probabilities: Padded, *, blank: int) -> list[list[Hypothesis]]:
-        """Return one hypothesis per sentence.
-
-        Args:
-            log_probabilities: (B, S, V), normalised over V.
-            blank: the blank symbol.
+    def decode(
+        self, log_probabilities: Padded, *, blank: int, companion: Companion | None = None
+    ) -> list[list[Hypothesis]]:
+        """Return one hypothesis per sentence; see :class:`shared.search.search.CtcSearch`.
 
         Raises:
-            ValueError: if the blank is outside the vocabulary or a log-probability is not a number.
+            DataError: if a log-probability is not a number.
+            UsageError: if a language model is given, which the best path knows nothing of.
+            ValueError: if the blank is outside the vocabulary.
 
         """
-        vocabulary = log_probabilities.values.shape[-1]
-        if not 0 <= blank < vocabulary:
-            raise ValueError(f"the blank symbol {blank} is outside the vocabulary of {vocabulary}")
+        check_blank(blank, log_probabilities)
+        if companion is not None:
+            raise UsageError("best path decoding takes no language model: search prefixes (a beam above 1)")
         if not log_probabilities.values.shape[1]:
             return [[Hypothesis([], 0.0)] for _ in range(len(log_probabilities))]
         best, symbols = log_probabilities.values.float().max(dim=-1)
@@ -46,9 +48,16 @@ class CtcGreedySearch(Described):
         means = (totals / log_probabilities.lengths.clamp(min=1)).tolist()
         wrong = [row for row, mean in enumerate(means) if mean != mean]
         if wrong:
-            raise ValueError(f"log-probabilities of rows {wrong} are not numbers")
+            raise DataError(f"log-probabilities of rows {wrong} are not numbers")
         outputs = symbols.masked_fill(kept.logical_not(), -1).tolist()
         return [
             [Hypothesis([symbol for symbol in row if symbol >= 0], mean)]
             for row, mean in zip(outputs, means, strict=True)
         ]
+
+
+def check_blank(blank: int, log_probabilities: Padded) -> None:
+    """Refuse a blank outside the vocabulary, by ValueError."""
+    vocabulary = log_probabilities.values.shape[-1]
+    if not 0 <= blank < vocabulary:
+        raise ValueError(f"the blank symbol {blank} is outside the vocabulary of {vocabulary}")

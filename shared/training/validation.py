@@ -14,7 +14,7 @@ from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import check_metrics, evaluate_system
 from shared.objectives.objective import Objective
-from shared.search.search import Search
+from shared.search.search import AnySearch
 from shared.workspace import Workspace
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}
@@ -53,7 +53,7 @@ class Validation:
         *,
         manifests: list[str],
         budget: Budget,
-        search: Search | None = None,
+        search: AnySearch | None = None,
         metrics: list[str] | None = None,
         metric: str = "loss",
         every: int = 1000,

@@ -1,0 +1,123 @@
+"""How probable given outputs are under a model.
+
+Legend: B batch, T target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from shared.corpus.fields import Rows
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError, UsageError
+from shared.evaluation.evaluate import ONE_LINE
+from shared.evaluation.scores import Score
+from shared.files import replaced_file
+from shared.generator import Scorer
+from shared.progress import progress_bar
+from shared.search.forced import forced_scores
+from shared.system import System, evaluating
+from shared.workspace import Workspace
+
+
+@dataclass(frozen=True)
+class Rescored:
+    """One output.
+
+    Attributes:
+        id: of its row.
+        total: sum of the log-probabilities (nats) of its tokens, the end symbol among them.
+        tokens: how many those are.
+        text: what was scored.
+
+    """
+
+    id: str
+    total: float
+    tokens: int
+    text: str
+
+    @property
+    def mean(self) -> float:
+        """The mean log-probability of a token: what beam search calls the score, with a length penalty of 1."""
+        return self.total / self.tokens
+
+
+@torch.inference_mode()
+def rescore(
+    system: System, manifest: Manifest, *, texts: Sequence[str] | None, budget: Budget, workspace: Workspace
+) -> list[Rescored]:
+    """Score the outputs of a manifest's rows, in the manifest's order.
+
+    Args:
+        system: a translator, recogniser or language model.
+        manifest: what the system reads.
+        texts: the outputs, one a row; by default the column that the system was trained to write.
+        budget: how large a batch may be.
+        workspace: precision, device and progress bar.
+
+    Raises:
+        DataError: if there are not as many texts as rows, a row has no text, or one that is too long for the model.
+        UsageError: if the system has no decoder.
+
+    """
+    model = system.model
+    if not isinstance(model, Scorer):
+        raise UsageError("this model has no decoder that could score outputs")
+    column = system.output.column
+    if texts is not None and len(texts) != len(manifest):
+        raise DataError(f"{manifest.path}: has {len(manifest)} rows, but there are {len(texts)} outputs")
+    rows: Rows = manifest
+    if texts is not None:
+        rows = [dict(row) | {column: text} for row, text in zip(manifest, texts, strict=True)]
+    name = "output"
+    results: list[Rescored | None] = [None] * len(manifest)
+    with evaluating(system), progress_bar(enabled=workspace.show_progress) as bar:
+        task = bar.add_task("scoring", total=len(manifest), status="")
+        for batch, numbers in Loader.evaluation(
+            rows, {**system.inputs, name: system.output}, budget, workspace.workers
+        ):
+            batch = batch.to(system.device)
+            with workspace.autocast():
+                scores = forced_scores(model, batch, batch[name], field=name)
+            totals, counts = scores.values.double().sum(1).tolist(), scores.lengths.tolist()
+            for number, total, count in zip(numbers.tolist(), totals, counts, strict=True):
+                row = rows[number]
+                results[number] = Rescored(str(row["id"]), total, count, row[column])
+            bar.advance(task, len(numbers))
+    wrong = [result.id for result in results if result is not None and math.isnan(result.total)]
+    if wrong:
+        raise DataError(f"{manifest.path}: the model's log-probabilities are not numbers for row {wrong[0]!r}")
+    return [result for result in results if result is not None]
+
+
+def perplexity(rescored: Sequence[Rescored], tokenizer: str) -> Score:
+    """Return exp(- sum of log-probabilities / tokens) over all outputs; only equal tokenizers compare.
+
+    Raises:
+        DataError: if there are no outputs.
+
+    """
+    if not rescored:
+        raise DataError("there are no outputs to score")
+    tokens = sum(one.tokens for one in rescored)
+    mean = sum(one.total for one in rescored) / tokens
+    value = math.exp(-mean) if mean > -700 else math.inf
+    signature = f"perplexity|per:token|end:yes|tokens:{tokens}|tokenizer:{tokenizer}"
+    return Score("perplexity", value, signature, len(rescored))
+
+
+def write_rescored(rescored: Sequence[Rescored], path: Path) -> None:
+    """Write a table (TSV) of ids, sums, tokens, means and texts; tabs and line ends in texts become spaces."""
+    with replaced_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        file.write("id\tsum\ttokens\tmean\ttext\n")
+        for one in rescored:
+            text = one.text.translate(ONE_LINE)
+            file.write(f"{one.id}\t{one.total:.4f}\t{one.tokens}\t{one.mean:.6f}\t{text}\n")

@@ -1,0 +1,106 @@
+"""Writing tokens from left to right: what a translator and a language model have in common.
+
+Legend: B sentences, K beams, R = B x K rows, T target, D model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.positions import LearnedPositions
+from shared.nn.transformer import Decoder, LayerCache
+from shared.padded import Padded
+
+
+class DecoderState:
+    """What a decoder has consumed, for the K beams of each of B sentences.
+
+    ``step`` and ``reorder`` write into the caches: after either, only the state that it returned is good.
+    """
+
+    def __init__(self, caches: list[LayerCache], sentences: int, beams: int, length: int) -> None:
+        self.caches, self.sentences, self.beams, self.length = caches, sentences, beams, length
+
+    def reorder(self, index: Tensor) -> DecoderState:
+        """Keep rows ``index`` (B' x K,) int64; sentences may be left out, and keep their order.
+
+        Memories belong to sentences, so they stay where they are unless a sentence is left out.
+
+        Raises:
+            ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
+
+        """
+        sentences, rest = divmod(len(index), self.beams)
+        if rest or sentences > self.sentences:
+            raise ValueError(f"{len(index)} rows cannot be {self.beams} beams of at most {self.sentences} sentences")
+        kept = index[:: self.beams] // self.beams if sentences < self.sentences else None
+        for cache in self.caches:
+            cache.reorder(index, kept)
+        return DecoderState(self.caches, sentences, self.beams, self.length)
+
+
+class TokenDecoder(nn.Module):
+    """Decodes all positions at once for training, or step by step for search.
+
+    Attributes:
+        target_embedding: of the tokens.
+        decoder: from embedded tokens to states.
+        projection: from the decoder's states to logits.
+
+    """
+
+    target_embedding: TextEmbedding
+    decoder: Decoder
+    projection: nn.Module
+
+    def decode(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return the decoder's states (B, T, D) after consuming each token of prefix (B, T)."""
+        return self.decoder(self.target_embedding(prefix), encoding.memories).values
+
+    def project(self, states: Tensor) -> Tensor:
+        """Return the logits (..., V) of the token that follows each state (..., D)."""
+        return self.projection(states)
+
+    @property
+    def longest_output(self) -> int | None:
+        """How many tokens the decoder has positions for, start symbols included; None if there is no end to them."""
+        positions = self.target_embedding.positions
+        return positions.length if isinstance(positions, LearnedPositions) else None
+
+    def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return log-probabilities (B, T, V) in float32 of the token after each token of prefix (B, T)."""
+        return torch.log_softmax(self.project(self.decode(prefix, encoding)).float(), dim=-1)
+
+    # -- generating -------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> DecoderState:
+        """Return the state before the first step; see shared/generator.py.
+
+        Raises:
+            ValueError: if ``beams`` is below 1.
+
+        """
+        if beams < 1:
+            raise ValueError(f"beams must be at least 1, not {beams}")
+        caches = self.decoder.caches(encoding.memories)
+        state = DecoderState(caches, len(encoding), beams, 0)
+        if prefix is not None and prefix.values.shape[1]:
+            self.decoder(self.target_embedding(prefix), caches=caches)
+            state.length = prefix.values.shape[1]
+            rows = torch.arange(len(encoding), device=prefix.device).repeat_interleave(beams)
+            for cache in caches:
+                cache.reorder(rows, None)
+        return state
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """Consume one token per row (R,), and return the logits (R, V) of the next; see shared/generator.py."""
+        embedded = self.target_embedding.embed(tokens[:, None], state.length)
+        lengths = torch.ones_like(tokens)
+        states = self.decoder(Padded(embedded, lengths), caches=state.caches).values
+        logits = self.project(states[:, 0])
+        return logits, DecoderState(state.caches, state.sentences, state.beams, state.length + 1)

@@ -1,0 +1,132 @@
+"""Options that several commands share, each defined once; nothing heavy is imported here.
+
+A group of options is a dataclass whose fields are typer options. :func:`with_options` gives them to a command, which
+receives one object of the group.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from shared.errors import UsageError
+
+SEARCH, SAMPLING, MODELS = "How to search", "Sampling", "Models and machine"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def _option(help: str, panel: str, **settings: Any) -> Any:
+    return typer.Option(help=help, rich_help_panel=panel, **settings)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How outputs are found: by beam search, by sampling, or through a CTC head; docs/search.md says what each does."""
+
+    beam: Annotated[int, _option("width of the beam; 1 is greedy search", SEARCH, min=1)] = 5
+    length_penalty: Annotated[float, _option("scores are divided by length to this power", SEARCH)] = 1.0
+    minimum_length: Annotated[int, _option("tokens before an output may end", SEARCH, min=0)] = 1
+    maximum_length_ratio: Annotated[
+        float, _option("longest output in tokens: so many per position of the encoder's output", SEARCH, min=0.0)
+    ] = 0.0
+    maximum_length_extra: Annotated[int, _option("+ so many", SEARCH, min=0)] = 200
+    no_repeat_ngram: Annotated[
+        int, _option("no n-gram of this size stands twice in an output; 0: any", SEARCH, min=0)
+    ] = 0
+    allowed: Annotated[
+        Path | None, _option("file with a symbol of the vocabulary a line: no others are written", SEARCH)
+    ] = None
+    forbidden: Annotated[
+        Path | None, _option("file with a symbol of the vocabulary a line: these are not written", SEARCH)
+    ] = None
+    ctc: Annotated[
+        bool, _option("decode through the CTC head: prefix search, or its best path with --beam 1", SEARCH)
+    ] = False
+    length_bonus: Annotated[float, _option("with --ctc: added to the score of an output for each token", SEARCH)] = 0.0
+    sample: Annotated[bool, _option("draw outputs instead of searching the best", SAMPLING)] = False
+    temperature: Annotated[float, _option("below 1 sharpens the distribution, above 1 flattens it", SAMPLING)] = 1.0
+    top_k: Annotated[int, _option("draw from the so many most probable tokens; 0: from all", SAMPLING, min=0)] = 0
+    top_p: Annotated[float, _option("draw from the most probable tokens that sum up to this", SAMPLING)] = 1.0
+    seed: Annotated[int, _option("of the random choices", SAMPLING)] = 1
+
+    def check(self) -> None:
+        """Refuse options that have no part in what is asked for.
+
+        Raises:
+            UsageError: naming the first.
+
+        """
+        if self.ctc:
+            kind, read = "decoding by CTC", {"ctc", "beam", "length_bonus"}
+        elif self.sample:
+            kind, read = "sampling", RULES | {"sample", "temperature", "top_k", "top_p", "seed"}
+        else:
+            kind, read = "beam search", RULES | {"beam", "length_penalty"}
+        for field in fields(self):
+            if field.name not in read and getattr(self, field.name) != field.default:
+                raise UsageError(f"--{field.name.replace('_', '-')} has no part in {kind}")
+
+
+RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_repeat_ngram", "allowed", "forbidden"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions:
+    """Which models work together, and where."""
+
+    ensemble: Annotated[
+        list[Path] | None, _option("another model whose probabilities are averaged with; may be repeated", MODELS)
+    ] = None
+    lm: Annotated[Path | None, _option("model folder of a language model (see recipes/text/lm.yaml)", MODELS)] = None
+    lm_weight: Annotated[float, _option("weight of its log-probabilities", MODELS)] = 0.3
+    batch_size: Annotated[
+        int, _option("inputs at a time, fewer if they are long; does not change the output", MODELS, min=1)
+    ] = 32
+    device: Annotated[str, _option("auto, cpu, cuda, cuda:1, mps", MODELS)] = "auto"
+    precision: Annotated[str, _option("auto, fp32, bf16", MODELS)] = "auto"
+
+    def check(self) -> None:
+        """Refuse a weight without a language model, or one that is not positive, by UsageError."""
+        if self.lm is None and self.lm_weight != type(self).lm_weight:
+            raise UsageError("--lm-weight has no part without --lm")
+        if not 0 < self.lm_weight < float("inf"):
+            raise UsageError(f"--lm-weight must be above 0, not {self.lm_weight}")
+
+
+def with_options(**groups: type) -> Callable[[Command], Command]:
+    """Give a command the options of groups; its parameters of the groups' names receive their objects.
+
+    Args:
+        groups: by parameter name: dataclasses with ``check()``, which is called.
+
+    """
+
+    def decorate(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        parameters = [parameter for name, parameter in signature.parameters.items() if name not in groups]
+        for group in groups.values():
+            hints = get_type_hints(group, include_extras=True)
+            parameters += [
+                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+                for f in fields(group)
+            ]
+
+        @wraps(command)
+        def run(**values: Any) -> Any:
+            for name, group in groups.items():
+                made = group(**{field.name: values.pop(field.name) for field in fields(group)})
+                made.check()
+                values[name] = made
+            return command(**values)
+
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run  # type: ignore[return-value]
+
+    return decorate

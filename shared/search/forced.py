@@ -1,0 +1,47 @@
+"""The score of outputs that are given: what search would have made of them, had it found them.
+
+Legend: B sentences, T target, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from shared.batch import Batch, naming_longest
+from shared.generator import Scorer
+from shared.padded import Padded
+
+POSITIONS = 2048  # projected onto the vocabulary at a time: 256 MiB for each copy of 32,768 scores in float32
+
+
+@torch.no_grad()
+def forced_scores(model: Scorer, batch: Batch, outputs: Padded, *, field: str = "target") -> Padded:
+    """Score given outputs token by token.
+
+    The sum of a row's scores, divided by their number to the power of the length penalty, is what beam search gives to
+    the same output.
+
+    Args:
+        model: in eval mode.
+        batch: of B sentences.
+        outputs: (B, T_i) tokens: a start symbol, what is scored, the end symbol.
+        field: what errors call the outputs.
+
+    Returns:
+        (B, T_i - 1) log-probabilities of the tokens after the first.
+
+    Raises:
+        DataError: if an output is longer than the model has positions, naming the row.
+
+    """
+    encoding = model.encode(batch)
+    rows = max(1, POSITIONS // max(1, outputs.values.shape[1] - 1))
+    found = []
+    with naming_longest(batch.with_fields(**{field: outputs}), field):
+        for some in torch.arange(len(batch), device=outputs.device).split(rows):
+            part = outputs.select(some)
+            prefix = Padded(part.values[:, :-1], part.lengths - 1)
+            scores = model.log_probabilities(prefix, encoding.select(some))
+            found.append(scores.gather(-1, part.values[:, 1:, None])[..., 0])
+    scored = Padded(torch.cat(found), outputs.lengths - 1)
+    return scored.map(lambda values: values.masked_fill(scored.mask.logical_not(), 0.0))
