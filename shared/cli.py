@@ -59,6 +59,27 @@ def run(
     run_recipe(loaded, restart=restart or [], until=until, command=" ".join(["dragoman", *sys.argv[1:]]))
 
 
+@app.command("batch-size", context_settings=OPEN)
+def batch_size(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
+    memory: Annotated[
+        str | None, typer.Option(help="the most that may be used, for example 4GB; on a GPU by default what is free")
+    ] = None,
+    phase: Annotated[str | None, typer.Option(help="the phase that trains; by default the last one")] = None,
+) -> None:
+    """Find the largest batches that fit into memory, by trying: forward, backward and optimiser on the worst ones.
+
+    Phases before the training (corpus, manifests, tokenizer) are run first, if they are not done. Prints what was
+    tried, and the keys to give to dragoman run. --key value overrides the recipe's keys.
+    """
+    from shared.running import log_to_terminal
+    from shared.training.batch_size import print_batch_sizes
+
+    log_to_terminal()
+    print_batch_sizes(recipe, context.args, memory=memory, phase=phase)
+
+
 @app.command()
 @with_options(search=SearchOptions, models=ModelOptions)
 def translate(

@@ -96,6 +96,11 @@ class Recipe:
         return [*self._phases()]
 
     @property
+    def keys(self) -> Names:
+        """The names of all top-level keys."""
+        return [*self._root.value]
+
+    @property
     def options(self) -> dict[str, Any]:
         """The run options, given or default."""
         return {name: self._typed(name, kind) for name, (kind, _, _) in OPTIONS.items()}

@@ -225,8 +225,10 @@ def bucketed(stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.n
     other = np.where(of_second, middle - first, second - middle)
     other += width * BLUR * (rng.random(len(rows)) - 0.5)
     np.negative(other, out=other, where=bucket % 2 == 1)
-    keys = (other, bucket, table.groups[rows]) if len(table.group_names) > 1 else (other, bucket)
-    return np.lexsort(keys)
+    box = bucket - bucket.min()
+    if len(table.group_names) > 1:
+        box += table.groups[rows] * (box.max() + 1)
+    return np.argsort(box * (2 * np.abs(other).max() + 1) + other, kind="stable")  # half the time of a lexsort
 
 
 def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

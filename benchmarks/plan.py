@@ -1,0 +1,202 @@
+"""What planning costs at 1e5, 1e6 and 1e7 rows, and how much of the batches is padding.
+
+    python benchmarks/plan.py [--rows 100000 1000000 10000000] [--json FILE]
+
+Each size is measured in a process of its own: opening the manifest (seconds, private memory), counting and filtering
+its rows with the token counts of a sidecar, planning an epoch, and the memory that tables and plan take in the end.
+Manifest and sidecars are written by this program, column by column, with rows of these lengths:
+
+    seconds      log-normal (median 4.7, sigma 0.7), cut to [0.5, 30]; the mean is 5.9, that of MuST-C v1 En-De 6.1
+    characters   15 a second, times a log-normal factor (sigma 0.25) for how fast people speak
+    source       characters / 3.9 pieces, times a log-normal factor (sigma 0.1), and 2 symbols
+    target       1.1 * characters / 3.9 pieces, times a log-normal factor (sigma 0.15), and 2 symbols
+
+Padding is given for three ways to make batches within the same budget: rows in random order; sorted by the first field
+alone; and as the plan does, by two.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.manifest import BATCH_ROWS, COLUMNS, Manifest
+from shared.corpus.plan import Pass, Plan, cut
+from shared.corpus.stream import Budget, Stream
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+
+
+def lengths(rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return seconds, source pieces and target pieces, without symbols, (rows,) each."""
+    draw = np.random.default_rng(seed)
+    seconds = np.clip(draw.lognormal(1.55, 0.7, rows), 0.5, 30)
+    characters = 15 * seconds * draw.lognormal(0, 0.25, rows)
+    source = characters / 3.9 * draw.lognormal(0, 0.1, rows)
+    target = 1.1 * characters / 3.9 * draw.lognormal(0, 0.15, rows)
+    return seconds, np.ceil(source).astype(np.int32), np.ceil(target).astype(np.int32)
+
+
+def write(folder: Path, rows: int) -> None:
+    """Write ``train.arrow`` as shared/corpus/manifest.py describes it, the sidecars, and a tokenizer."""
+    seconds, source, target = lengths(rows)
+    schema = pa.schema([pa.field(name, kind) for name, kind in COLUMNS.items()])
+    path, words = folder / "train.arrow", "a line of text of some length"
+    with pa.ipc.new_file(str(path), schema) as writer:
+        for start in range(0, rows, BATCH_ROWS):
+            count = min(BATCH_ROWS, rows - start)
+            numbers = pa.array(np.arange(start, start + count))
+            values = {
+                "id": numbers.cast(pa.string()),
+                "audio": pa.array([f"/data/{start}.wav"] * count),
+                "start": pa.array(np.zeros(count)),
+                "duration": pa.array(seconds[start : start + count]),
+            }
+            texts = {"source_text": words, "source_language": "en", "target_text": words, "target_language": "de"}
+            values |= {name: pa.array([text] * count) for name, text in texts.items()}
+            columns = [values.get(field.name, pa.nulls(count, field.type)) for field in schema]
+            writer.write_batch(pa.record_batch(columns, schema=schema))
+        trailer = {"version": "1", "rows": rows, "batch_rows": BATCH_ROWS, "fingerprint": f"{rows:032d}"}
+        empty = pa.record_batch([pa.array([], type=field.type) for field in schema], schema=schema)
+        writer.write_batch(empty, custom_metadata={"manifest": json.dumps(trailer)})
+    texts = [f"{words} number {number} of many" for number in range(2000)]
+    train_sentencepiece(texts, folder / "tokenizer.model", kind="bpe", size=320)
+    key = SentencePieceTokenizer(model=str(folder / "tokenizer.model"), tags=["en", "de"]).fingerprint
+    for column, counts in (("source_text", source), ("target_text", target)):
+        table = pa.table({"length": counts})
+        name = f".lengths-{key}-{column}-{Manifest.open(path).fingerprint[:16]}.arrow"
+        with pa.ipc.new_file(str(folder / name), table.schema) as writer:
+            writer.write_table(table)
+
+
+def private() -> float:
+    """Return the MB of memory that belong to this process alone (anonymous pages)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("RssAnon"))) / 1024
+
+
+def peak() -> float:
+    """Return the most MB that were in memory at a time, mapped files included."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
+
+
+def streams(folder: Path) -> list[Stream]:
+    """Return a stream of speech and one of text."""
+    tokenizer = SentencePieceTokenizer(model=str(folder / "tokenizer.model"), tags=["en", "de"])
+    source, target = TextField(column="source_text", tokenizer=tokenizer), TextField(tokenizer=tokenizer)
+    manifests = [str(folder / "train.arrow")]
+    speech = {"speech": SpeechField(), "target": target}
+    return [
+        Stream(name="speech", manifests=manifests, fields=speech, budget=Budget(seconds=400)),
+        Stream(
+            name="text", manifests=manifests, fields={"source": source, "target": target}, budget=Budget(tokens=4096)
+        ),
+    ]
+
+
+def naive(stream: Stream, order: np.ndarray) -> Pass:
+    """Cut batches from rows in a given order."""
+    table = stream.table
+    return Pass(order, np.zeros_like(order), cut(table.capacities[order], np.zeros(len(order), dtype=np.int32)))
+
+
+def measure(folder: Path, number: int) -> dict[str, object]:
+    """Measure in this process, with the first stream (speech) or the second (text)."""
+    stream = streams(folder)[number]
+    before, clock = private(), time.perf_counter()
+    Manifest.open(folder / "train.arrow")
+    opened, open_mb = time.perf_counter() - clock, private() - before
+    clock = time.perf_counter()
+    table = stream.table
+    counted = time.perf_counter() - clock
+    table_mb = private() - before
+    clock, cpu = time.perf_counter(), time.process_time()
+    plan = Plan([stream], seed=1, epoch=1, world=8)
+    planned = time.perf_counter() - clock
+    planned_cpu = time.process_time() - cpu
+    result: dict[str, object] = {
+        "stream": stream.name,
+        "rows": table.lengths.shape[1],
+        "open_s": round(opened, 3),
+        "open_private_mb": round(open_mb, 1),
+        "table_s": round(counted, 2),
+        "table_private_mb": round(table_mb),
+        "plan_s": round(planned, 2),
+        "plan_cpu_s": round(planned_cpu, 2),
+        "plan_mb": round(plan.nbytes / 2**20),
+        "peak_mb": round(peak()),
+        "steps": len(plan),
+        "padding": rounded(plan.passes[0][0].padding(table.lengths)),
+    }
+    rows = np.random.default_rng(0).permutation(table.lengths.shape[1]).astype(np.int32)
+    if len(rows) <= 1_000_000:
+        result["padding_random"] = rounded(naive(stream, rows).padding(table.lengths))
+        one = rows[np.argsort(table.lengths[0][rows], kind="stable")]
+        result["padding_one_field"] = rounded(naive(stream, one).padding(table.lengths))
+    return result
+
+
+def rounded(shares: np.ndarray) -> list[float]:
+    """Return shares in percent."""
+    return [round(100 * float(share), 1) for share in shares]
+
+
+def main() -> None:
+    """Measure each size in a process, print a table, and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 250_000, 1_000_000, 10_000_000])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--stream", type=int, default=0, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.measure:
+        print(json.dumps(measure(arguments.measure, arguments.stream)))
+        return
+    results = []
+    names = [
+        "stream",
+        "rows",
+        "open_s",
+        "open_private_mb",
+        "table_s",
+        "table_private_mb",
+        "plan_s",
+        "plan_cpu_s",
+        "plan_mb",
+    ]
+    names += ["peak_mb", "steps", "padding", "padding_one_field", "padding_random"]
+    print("  ".join(f"{name:>12}" for name in names), flush=True)
+    for rows in arguments.rows:
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder), rows)
+            for stream in (0, 1):
+                command = [sys.executable, __file__, "--measure", folder, "--stream", str(stream)]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode:
+                    sys.exit(done.stderr)
+                results.append(json.loads(done.stdout))
+                print(
+                    "  ".join(f"{shown(results[-1].get(name, '')):>{max(12, len(name))}}" for name in names), flush=True
+                )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+def shown(value: object) -> str:
+    """Return a cell of the table."""
+    if isinstance(value, list):
+        return " ".join(f"{share}%" for share in value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+if __name__ == "__main__":
+    main()
