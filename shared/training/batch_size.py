@@ -59,7 +59,7 @@ def print_batch_sizes(source: str, overrides: Sequence[str], *, memory: str | No
     """
     recipe = Recipe.load(source, overrides)
     recipe.check()
-    name = _training_phase(recipe, phase)
+    name = training_phase(recipe, phase)
     limit = None if memory is None else in_bytes(memory)
     device = Workspace(output=recipe.value("output_folder"), device=recipe.options["device"]).device
     if not device.startswith(("cpu", "cuda")):
@@ -154,6 +154,21 @@ def settings(recipe: Recipe, phase: str, source: str, overrides: Sequence[str]) 
     return found
 
 
+def training_phase(recipe: Recipe, name: str | None = None) -> str:
+    """Return the name of the last phase that trains on streams, or check that the one named does.
+
+    Raises:
+        UsageError: if it does not, or none does.
+
+    """
+    training = [phase for phase in recipe.phases if "streams" in _arguments(recipe.plain(phase))]
+    if not training:
+        raise UsageError(f"{recipe.source}: no phase trains on streams")
+    if name is not None and name not in training:
+        raise UsageError(f"{recipe.source}: phase {name!r} does not train; those that do: {', '.join(training)}")
+    return name or training[-1]
+
+
 def in_bytes(text: str) -> int:
     """Read "4GB", "4 GiB" (1024^3 is meant by both), "800MB".
 
@@ -165,15 +180,6 @@ def in_bytes(text: str) -> int:
     if not match or float(match[1]) == 0:
         raise UsageError(f"memory is a number and KB, MB, GB or TB, for example 4GB, not {text!r}")
     return int(float(match[1]) * 1024 ** (" KMGT".index(match[2].upper())))
-
-
-def _training_phase(recipe: Recipe, name: str | None) -> str:
-    training = [phase for phase in recipe.phases if "streams" in _arguments(recipe.plain(phase))]
-    if not training:
-        raise UsageError(f"{recipe.source}: no phase trains on streams")
-    if name is not None and name not in training:
-        raise UsageError(f"{recipe.source}: phase {name!r} does not train; those that do: {', '.join(training)}")
-    return name or training[-1]
 
 
 def _budgets(recipe: Recipe, phase: str) -> list[tuple[str, dict[str, Any]]]:

@@ -46,7 +46,7 @@ def test_help_is_quick_and_needs_nothing_heavy():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - started < 20
-    for name in ("prepare", "run", "translate", "evaluate", "score", "recipes", "demo"):
+    for name in ("prepare", "run", "batch-size", "translate", "evaluate", "score", "recipes", "demo"):
         assert name in result.stdout
 
 
@@ -137,6 +137,9 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
         (["translate", "missing", "--device", "gpu"], 2, "gpu"),
         (["evaluate", "missing", "x.arrow", "--metrics", "blue"], 2, "bleu, chrf"),
         (["evaluate", "missing", "x.arrow", "--limit", "3", "--out", "o"], 2, "--limit"),
+        (["batch-size", "almanac/st", "--device", "cpu"], 2, "--memory 4GB"),
+        (["batch-size", "almanac/st", "--memory", "much"], 2, "for example 4GB"),
+        (["batch-size", "almanac/st", "--phase", "prepare", "--memory", "1GB"], 2, "does not train"),
         (["translate"], 2, "Missing argument"),
         (["fly"], 2, "fly"),
     ],

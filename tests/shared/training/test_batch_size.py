@@ -112,8 +112,6 @@ def test_the_command_on_a_cpu(tmp_path) -> None:
     assert 2000 <= int(less.stdout.split()[-1]) < float(tried[-1][0])
     refused = batch_size(*common, "--memory", "20MB", cwd=tmp_path)
     assert refused.returncode == 2 and "less than the process takes" in refused.stderr
-    refused = batch_size(*common, cwd=tmp_path)
-    assert refused.returncode == 2 and "--memory 4GB" in refused.stderr
 
 
 def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch) -> None:

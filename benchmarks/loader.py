@@ -1,0 +1,106 @@
+"""What one loader worker delivers, against what the training step eats, on the data of any recipe that was prepared.
+
+    dragoman run almanac/st --until tokenizer
+    python benchmarks/loader.py almanac/st [--batches 20] [--json FILE] [--key value ...]
+
+For each stream: rows a second that one worker (one process, one thread) reads and makes batches of, in all and by field
+(decoding a recording, resampling it for speed perturbation, tokenising a text), and that one training process uses. If
+"workers" is above the recipe's key of that name, training waits for data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from shared.batch import Batch
+from shared.corpus.loader import Loader
+from shared.corpus.randomness import generator
+from shared.corpus.stream import Stream
+from shared.recipe import Recipe
+from shared.running import OPTIONS_OF_A_RUN
+from shared.training.batch_size import training_phase
+from shared.training.fit import Fit
+from shared.training.history import Meter
+from shared.training.optimizer import set_learning_rate
+from shared.workspace import Workspace
+
+
+def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[str, float]]:
+    """Return batches, and rows a second: in all, and by field alone."""
+    loader = Loader(streams=[stream], seed=seed)
+    plan = loader.plan(0)
+    clock = time.perf_counter()
+    batches = list(islice(loader.epoch(0), count))
+    rows = sum(len(batch) for batch in batches)
+    rates = {"all": rows / (time.perf_counter() - clock)}
+    located = [stream.locate(row) for index in range(len(batches)) for row in plan[index].rows.tolist()]
+    for name, field in stream.fields.items():
+        table = [manifest[index] for manifest, index in located]
+        clock = time.perf_counter()
+        for row in table:
+            field(row, generator(seed, str(row["id"]), name))
+        rates[name] = len(table) / (time.perf_counter() - clock)
+    return batches, rates
+
+
+def eaten(fit: Fit, batches: list[Batch], workspace: Workspace) -> float:
+    """Return the rows a second that updates use; the first batch is for warming up."""
+    objective = fit.objective.to(workspace.device)
+    optimizer = fit.optimizer.build(objective)
+    set_learning_rate(optimizer, fit.schedule(1))
+    clock = 0.0
+    for number, batch in enumerate(batches):
+        fit.update(objective, objective, optimizer, [batch], Meter(), workspace)
+        if number == 0 and workspace.device.startswith("cuda"):
+            torch.cuda.synchronize()
+        clock = clock or time.perf_counter()
+    if workspace.device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return sum(len(batch) for batch in batches[1:]) / (time.perf_counter() - clock)
+
+
+def main() -> None:
+    """Measure, print a table, and write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("recipe")
+    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    arguments, overrides = parser.parse_known_args()
+    recipe = Recipe.load(arguments.recipe, overrides)
+    phase = training_phase(recipe)
+    options = {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}
+    workspace = Workspace(Path(recipe.value("output_folder")), phase=phase, **options)
+    torch.set_num_threads(1)
+    results = []
+    fit = recipe.build(phase)
+    for stream in fit.streams:
+        batches, rates = delivered(stream, workspace.seed, arguments.batches)
+        used = eaten(fit, batches, workspace)
+        audio = [batch["speech"].lengths.sum().item() / 16000 for batch in batches if "speech" in batch]
+        rows = sum(len(batch) for batch in batches)
+        result = {
+            "stream": stream.name,
+            "rows": rows,
+            "seconds_of_audio_per_row": round(sum(audio) / rows, 2),
+            "delivered_rows_per_second": {name: round(rate) for name, rate in rates.items()},
+            "used_rows_per_second": round(used, 1),
+            "device": workspace.device,
+            "workers": round(used / rates["all"], 3),
+        }
+        results.append(result)
+        parts = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items() if name != "all")
+        print(f"stream {stream.name!r}: {rows:,} rows of {result['seconds_of_audio_per_row']} s of audio")
+        print(f"  one worker delivers {rates['all']:,.0f} rows/s ({parts} alone)")
+        print(f"  training on {workspace.device} uses {used:,.1f} rows/s: {result['workers']} workers")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
