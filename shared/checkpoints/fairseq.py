@@ -12,6 +12,7 @@ from typing import cast
 from shared.checkpoints.fairseq_model import Settings, build_encoder, build_translator, load
 from shared.checkpoints.fairseq_names import upgraded
 from shared.checkpoints.fairseq_text import (
+    MASKED,
     Layout,
     code_of,
     codes_of,
@@ -68,7 +69,8 @@ def import_fairseq(
         for side, given in (("source", source_languages), ("target", target_languages))
     ]
     dictionaries = [_dictionary(dictionary, folder, name) for name in sides]
-    layout = layout_of(settings, read_vocabulary(dictionaries[0]), folder)
+    masked = "encoder.lm_head.dense.weight" in tensors
+    layout = MASKED if masked else layout_of(settings, read_vocabulary(dictionaries[0]), folder)
     segmenter = find_segmenter(folder, pieces)
     model: Translator | EncoderModel
     if layout.target is None:

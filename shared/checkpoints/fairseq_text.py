@@ -36,16 +36,18 @@ class Layout:
     names: list[str] = field(default_factory=list)
 
 
+#: Of masked language models, whatever task they were trained for later.
+MASKED = Layout(source=(["<s>"], ["</s>"]), target=None, added=["<mask>"])
+
+
 def layout_of(settings: Settings, dictionary: Sequence[str], folder: Path) -> Layout:
-    """Return the layout of a checkpoint's task.
+    """Return the layout of a translator's task.
 
     Raises:
         DataError: for a task of which nothing is known here.
 
     """
     task = str(settings.get("task", "translation"))
-    if task in ("masked_lm", "multilingual_masked_lm"):
-        return Layout(source=(["<s>"], ["</s>"]), target=None, added=["<mask>"])
     if task in ("denoising", "multilingual_denoising", "translation_from_pretrained_bart"):
         return _denoising(settings, task, folder)
     if task == "translation_multi_simple_epoch":
