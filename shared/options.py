@@ -76,6 +76,9 @@ class SearchOptions:
 RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_repeat_ngram", "allowed", "forbidden"}
 
 
+ENGINES = ("native", "ctranslate2")
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Which models work together, and where."""
@@ -90,9 +93,16 @@ class ModelOptions:
     ] = 32
     device: Annotated[str, _option("auto, cpu, cuda, cuda:1, mps", MODELS)] = "auto"
     precision: Annotated[str, _option("auto, fp32, bf16", MODELS)] = "auto"
+    engine: Annotated[
+        str, _option("native, or ctranslate2: for a text model, or what dragoman export made of one", MODELS)
+    ] = "native"
 
     def check(self) -> None:
-        """Refuse a weight without a language model, or one that is not positive, by UsageError."""
+        """Refuse an unknown engine, and a weight without a language model or that is not positive, by UsageError."""
+        if self.engine not in ENGINES:
+            raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {self.engine!r}")
+        if self.engine != "native" and (self.ensemble or self.lm):
+            raise UsageError(f"--ensemble and --lm need the native engine, not {self.engine}")
         if self.lm is None and self.lm_weight != type(self).lm_weight:
             raise UsageError("--lm-weight has no part without --lm")
         if not 0 < self.lm_weight < float("inf"):

@@ -122,7 +122,18 @@ def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
 
 
 def load_models(model: Path, options: ModelOptions, device: torch.device | str, *, ctc: bool = False) -> System:
-    """Load a model folder and those that the options put beside it."""
+    """Load a model folder and those that the options put beside it, for the engine that they name.
+
+    Raises:
+        UsageError: if the engine cannot read a CTC head, or has no place for the model.
+
+    """
+    if options.engine == "ctranslate2":
+        from shared.checkpoints.ctranslate2 import CTranslate2System
+
+        if ctc:
+            raise UsageError("--ctc needs the native engine")
+        return CTranslate2System.open(model, device)
     return load_combined(
         model,
         device,

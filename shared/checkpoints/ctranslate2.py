@@ -13,6 +13,7 @@ Legend: B sentences, S source, T target, D model width.
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -217,6 +218,7 @@ class CTranslate2System(System):
     _engine: Any
     _symbols: list[str]
     _ids: dict[str, int]
+    _longest: int
 
     @staticmethod
     def open(folder: str | Path, device: str | torch.device = "cpu", compute_type: str = "default") -> System:
@@ -253,6 +255,7 @@ class CTranslate2System(System):
             )
         except (RuntimeError, ValueError) as error:
             raise DataError(f"{folder}: CTranslate2 cannot load it ({error})") from error
+        opened._longest = getattr(system.model, "longest_output", None) or sys.maxsize
         opened._symbols = vocabulary(opened)
         opened._ids = {symbol: number for number, symbol in enumerate(opened._symbols)}
         return opened.eval()
@@ -277,6 +280,7 @@ class CTranslate2System(System):
         rows: dict[int, list[int]] = defaultdict(list)
         for row, source in enumerate(sources):
             limit = min(max(int(rules.ratio * len(source)) + rules.extra, rules.minimum), rules.maximum)
+            limit = min(limit, self._longest - rules.start_symbols)
             rows[max(limit, len(prefixes[row]) - rules.start_symbols)].append(row)
         found: list[list[Hypothesis]] = [[] for _ in sources]
         for limit, members in rows.items():
@@ -290,14 +294,19 @@ class CTranslate2System(System):
     ) -> list[list[Hypothesis]]:
         """Translate sentences whose outputs may have ``limit`` tokens before the end symbol."""
         padding = self._symbols[self.output.tokenizer.pad]
-        common = options | {"max_decoding_length": limit + 1, "return_scores": True}
-        results = self._engine.translate_batch(sources, target_prefix=prefixes, **common)
-        for row, result in enumerate(results):
-            # Looked for afterwards: to forbid it at every step would change the scores of everything a little.
-            if any(padding in tokens for tokens in result.hypotheses):
-                results[row] = self._engine.translate_batch(
-                    [sources[row]], target_prefix=[prefixes[row]], suppress_sequences=[[padding]], **common
-                )[0]
+        common = options | {"max_decoding_length": min(limit + 1, self._longest), "return_scores": True}
+        try:
+            results = self._engine.translate_batch(sources, target_prefix=prefixes, **common)
+            for row, result in enumerate(results):
+                # Looked for afterwards: to forbid it at every step would change the scores of everything a little.
+                if any(padding in tokens for tokens in result.hypotheses):
+                    results[row] = self._engine.translate_batch(
+                        [sources[row]], target_prefix=[prefixes[row]], suppress_sequences=[[padding]], **common
+                    )[0]
+        except (RuntimeError, ValueError) as error:
+            raise DataError(
+                f"CTranslate2 cannot translate a sentence of {max(map(len, sources))} tokens ({error})"
+            ) from error
         return [
             [
                 self._hypothesis(tokens[:limit], score)

@@ -10,6 +10,7 @@ import torch
 from shared.checkpoints.ctranslate2 import CTranslate2System, export
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
+from shared.cli import app
 from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
@@ -177,3 +178,16 @@ def test_bad_places_and_numbers(tmp_path):
     (tmp_path / "cut" / "model.bin").write_bytes((tmp_path / "cut" / "model.bin").read_bytes()[:1000])
     with pytest.raises(DataError, match="cut"):
         CTranslate2System.open(tmp_path / "cut")
+
+
+def test_the_command_gives_the_same_lines_with_either_engine(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("one two\n\neight seven\nfive nine\n")
+    printed = []
+    export(GOLDEN, tmp_path / "exported")
+    for folder, engine in ((GOLDEN, "native"), (GOLDEN, "ctranslate2"), (tmp_path / "exported", "ctranslate2")):
+        app(["translate", str(folder), str(tmp_path / "text.txt"), "--engine", engine], standalone_mode=False)
+        printed.append(capsys.readouterr().out)
+    assert printed[0] == printed[1] == printed[2] and printed[0].startswith("zwei eins\n\nsieben acht\n")
+    for wrong in (["--engine", "other"], ["--engine", "ctranslate2", "--lm", str(GOLDEN)]):
+        with pytest.raises(UsageError, match="engine"):
+            app(["translate", str(GOLDEN), str(tmp_path / "text.txt"), *wrong], standalone_mode=False)
