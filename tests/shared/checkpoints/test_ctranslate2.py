@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from shared.checkpoints.ctranslate2 import CTranslate2System, export
+from shared.cli import app
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
-from shared.cli import app
 from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
