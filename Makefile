@@ -48,9 +48,9 @@ $(FAIRSEQ_ENV)/installed:
 	$(FAIRSEQ_PYTHON) -m venv $(FAIRSEQ_ENV)
 	$(FAIRSEQ_PIP) 'pip<24.1' 'setuptools<70' wheel 'numpy<1.24' 'cython<3'
 	$(FAIRSEQ_PIP) --no-build-isolation --no-deps fairseq==0.12.2
-	$(FAIRSEQ_PIP) --extra-index-url $(TORCH_INDEX) torch==2.11.0
+	$(FAIRSEQ_PIP) --extra-index-url $(TORCH_INDEX) torch==2.11.0 torchaudio==2.11.0
 	$(FAIRSEQ_PIP) 'numpy<1.24' 'hydra-core<1.1' 'omegaconf<2.1' 'setuptools<70' regex sacrebleu bitarray tqdm cffi \
-	  scikit-learn sentencepiece safetensors
+	  scikit-learn sentencepiece safetensors soundfile 'pandas<2'
 	$(FAIRSEQ_ENV)/bin/python -c 'import fairseq; assert fairseq.__version__ == "0.12.2"' 2> /dev/null
 	@touch $@
 
@@ -60,7 +60,9 @@ parity: $(VENV)/installed-hf $(FAIRSEQ_ENV)/installed
 	  pairs=[["en", "de"]], languages=["en", "de"], sizes={"text": 6000}).write()'
 	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_fixtures.py --out $(FAIRSEQ_ENV)/fixtures --seed 2 \
 	  --corpus $(FAIRSEQ_ENV)/almanac/text
-	FAIRSEQ_FIXTURES=$(abspath $(FAIRSEQ_ENV))/fixtures $(BIN)/python -m pytest tests/parity $(PYTEST)
+	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_speech_fixtures.py --out $(FAIRSEQ_ENV)/speech --seed 2
+	FAIRSEQ_FIXTURES=$(abspath $(FAIRSEQ_ENV))/fixtures FAIRSEQ_SPEECH_FIXTURES=$(abspath $(FAIRSEQ_ENV))/speech \
+	  $(BIN)/python -m pytest tests/parity $(PYTEST)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -133,7 +133,8 @@ def import_(
 ) -> None:
     """Turn a checkpoint of fairseq into a model folder, and report what became of each of its tensors.
 
-    Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R. fairseq is not needed, and
+    Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
+    Transformers, wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. fairseq is not needed, and
     nothing in the file is run. See docs/from_fairseq.md.
     """
     from shared.checkpoints.importing import import_model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from shared.combining import load_combined
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
+from shared.ctc_system import CtcSystem
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import ONE_LINE, check_metrics, evaluate_system
 from shared.evaluation.rescoring import perplexity, rescore, write_rescored
@@ -144,6 +146,20 @@ def load_models(model: Path, options: ModelOptions, device: torch.device | str, 
     )
 
 
+def fitting(options: SearchOptions, system: System) -> SearchOptions:
+    """Return the options with ``ctc``, if the system can be decoded in no other way.
+
+    Raises:
+        UsageError: if another option has no part in that.
+
+    """
+    if options.ctc or not isinstance(system, CtcSystem):
+        return options
+    changed = replace(options, ctc=True)
+    changed.check()
+    return changed
+
+
 def translate_inputs(
     model: Path,
     inputs: list[Path],
@@ -159,6 +175,7 @@ def translate_inputs(
     search_for(search, n_best=n_best, samples=samples)
     workspace = Workspace(output=Path(), device=models.device, precision=models.precision)
     system = load_models(model, models, workspace.device, ctc=search.ctc)
+    search = fitting(search, system)
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
     speech, several = "speech" in system.inputs, max(n_best, samples) > 1
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
@@ -236,6 +253,7 @@ def evaluate_manifests(
     budget = translation_budget(models.batch_size)
     workspace = _workspace(out or Path(), models, "evaluate")
     system = load_models(model, models, workspace.device, ctc=search.ctc)
+    search = fitting(search, system)
     chosen = search_for(search, tokenizer=system.output.tokenizer)
     phase = Evaluate(
         model=str(model),

@@ -1,4 +1,4 @@
-"""Import of fairseq's Transformers for text: translators, denoisers, masked language models.
+"""Import of fairseq's models: translators, denoisers, masked language models; and speech, in files of its own.
 
 fairseq is not needed. What it keeps apart (a checkpoint, dictionaries, a file of pieces, options of a task) becomes one
 model folder.
@@ -6,11 +6,13 @@ model folder.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from shared.checkpoints.fairseq_model import Settings, build_encoder, build_translator, load
 from shared.checkpoints.fairseq_names import upgraded
+from shared.checkpoints.fairseq_speech import import_speech_model, is_speech_model
 from shared.checkpoints.fairseq_text import (
     MASKED,
     Layout,
@@ -21,6 +23,7 @@ from shared.checkpoints.fairseq_text import (
     layout_of,
     tokenizer_of,
 )
+from shared.checkpoints.fairseq_waveform import import_waveform_model, is_waveform_model
 from shared.checkpoints.reading import read_checkpoint
 from shared.checkpoints.report import LoadReport
 from shared.corpus.fields import TextField
@@ -58,10 +61,31 @@ def import_fairseq(
     """
     path = find_checkpoint(source)
     content = read_checkpoint(path)
-    settings = Settings(content, str(path))
-    settings.check()
     if not isinstance(content.get("model"), dict):
         raise DataError(f"{path}: holds no model")
+    settings = Settings(content, str(path))
+    given: dict[str, Any] = {"dictionary": dictionary, "source_languages": source_languages}
+    if is_waveform_model(content):
+        system, report = import_waveform_model(path, content, **given)
+    else:
+        read = import_speech_model if is_speech_model(settings) else import_text_model
+        system, report = read(path, content, settings, pieces=pieces, target_languages=target_languages, **given)
+    system.origin.append(f"imported from {path.name} (fairseq, arch {settings.get('arch')}): {report.counts}")
+    return system.eval(), report
+
+
+def import_text_model(
+    path: Path,
+    content: Mapping[str, Any],
+    settings: Settings,
+    *,
+    dictionary: Path | None = None,
+    pieces: Path | None = None,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> tuple[System, LoadReport]:
+    """Build the system of a text model's checkpoint that has been read; see :func:`import_fairseq`."""
+    settings.check()
     tensors = upgraded(content["model"])
     folder = path.parent
     sides = [
@@ -97,8 +121,7 @@ def import_fairseq(
         source_languages=languages[0],
         target_languages=languages[-1],
     )
-    system.origin.append(f"imported from {path.name} (fairseq, arch {settings.get('arch')}): {report.counts}")
-    return system.eval(), report
+    return system, report
 
 
 def find_checkpoint(source: Path) -> Path:

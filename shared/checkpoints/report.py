@@ -24,6 +24,7 @@ class LoadReport:
         missing: names of this model's tensors for which the file has nothing; they stay as they were initialised.
         unexpected: names of the file's tensors that this model has no place for.
         reshaped: names of this model's tensors whose counterparts have another shape, with both shapes; not loaded.
+        elsewhere: names of the file's tensors that are known to serve what this model is not for; not loaded.
 
     """
 
@@ -32,6 +33,7 @@ class LoadReport:
     missing: list[str] = field(default_factory=list)
     unexpected: list[str] = field(default_factory=list)
     reshaped: dict[str, str] = field(default_factory=dict)
+    elsewhere: list[str] = field(default_factory=list)
 
     @property
     def counts(self) -> str:
@@ -47,6 +49,7 @@ class LoadReport:
         yield from (f"missing     {name}" for name in self.missing)
         yield from (f"unexpected  {name}" for name in self.unexpected)
         yield from (f"reshaped    {name}: {shapes}" for name, shapes in self.reshaped.items())
+        yield from (f"elsewhere   {name}" for name in self.elsewhere)
 
     def check(self, allow: Sequence[str] = ()) -> None:
         """Refuse anything but a full match.
@@ -82,6 +85,9 @@ def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names,
     Returns:
         What was loaded and what was not.
 
+    Raises:
+        DataError: if a tensor that is to be loaded holds what is not a number.
+
     """
     report, used = LoadReport(source), set()
     for name, own in module.state_dict().items():
@@ -94,6 +100,8 @@ def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names,
         if value.shape != own.shape:
             report.reshaped[name] = f"{tuple(value.shape)} instead of {tuple(own.shape)}"
             continue
+        if not value.isfinite().all():
+            raise DataError(f"{source}: {' or '.join(parts)} holds what is not a number, or infinite")
         own.copy_(value)
         report.loaded.append(name)
     report.unexpected = [name for name in tensors if name not in used]

@@ -140,3 +140,30 @@ class UtteranceNorm(Described, nn.Module):
             variance = centred.square().sum(1, keepdim=True) / count
             x = x * variance.clamp(min=self.SMALLEST_VARIANCE).rsqrt()
         return Padded(x, features.lengths)
+
+
+class GlobalNorm(Described, nn.Module):
+    """Subtract means and divide by deviations that were taken over a corpus once (fairseq's global_cmvn).
+
+    They belong to the model, and stand in its folder beside the parameters; fresh ones change nothing.
+
+    Args:
+        bins: F.
+
+    """
+
+    mean: Tensor
+    deviation: Tensor
+
+    def __init__(self, *, bins: int = 80) -> None:
+        super().__init__()
+        if bins < 1:
+            raise ValueError(f"bins must be at least 1, not {bins}")
+        self.register_buffer("mean", torch.zeros(bins))
+        self.register_buffer("deviation", torch.ones(bins))
+
+    @torch.no_grad()
+    def forward(self, features: Padded) -> Padded:
+        """Normalise features (B, T, F) float32; the padding becomes 0, the mean."""
+        x = (features.values - self.mean) / self.deviation
+        return Padded(x * features.mask[..., None], features.lengths)

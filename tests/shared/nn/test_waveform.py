@@ -254,3 +254,23 @@ def embedding(**arguments) -> WaveformEmbedding:
     return WaveformEmbedding(
         convolutions=WaveformConvolutions(), positions=ConvolutionalPositions(width=16, groups=2), **arguments
     )
+
+
+@pytest.mark.parametrize(
+    ("large", "parameters"), [(False, 94_371_712), (True, 315_438_720)], ids=["base", "XLS-R 300M"]
+)
+def test_published_sizes(large: bool, parameters: int) -> None:
+    width, heads, feedforward, layers = (1024, 16, 4096, 24) if large else (768, 12, 3072, 12)
+    with torch.device("meta"):
+        layer = Layer(width=width, heads=heads, feedforward=feedforward, activation="gelu", pre_norm=large)
+        model = WaveformEncoder(
+            embedding=WaveformEmbedding(
+                convolutions=WaveformConvolutions(bias=large, norm_each=large),
+                positions=ConvolutionalPositions(width=width),
+                masking=SpanMasking(width=width),
+                norm=not large,
+            ),
+            encoder=Encoder(layer=layer, layers=layers),
+        )
+    # of Wav2Vec2Model of transformers
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters

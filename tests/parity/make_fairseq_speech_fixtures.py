@@ -1,0 +1,336 @@
+"""What fairseq itself makes of its speech models, for tests that need no fairseq: checkpoints and their numbers.
+
+Runs inside the environment of ``make fairseq-env`` (fairseq 0.12.2, with torchaudio, soundfile and pandas) and knows
+nothing of this project:
+
+    .fairseq-env/bin/python tests/parity/make_fairseq_speech_fixtures.py --out tests/parity/fairseq_speech [--seed 1]
+
+``audio/`` holds the waveforms that all cases are given, 16 kHz. A case is a folder with the checkpoint and the files
+beside it as fairseq keeps them, and ``expected.safetensors``: states, logits and gradients for each waveform alone, in
+eval mode and float32. Translators have ``generated.json`` as well: the beam-5 hypotheses and scores of
+fairseq-generate. Weights are random, and large enough for outputs to differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import io
+import json
+import platform
+import re
+import shutil
+import sys
+import types
+from pathlib import Path
+
+import fairseq
+import numpy as np
+import sentencepiece
+import soundfile
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.models.wav2vec.wav2vec2_asr import Wav2Vec2CtcConfig, Wav2VecCtc, Wav2VecEncoder
+from omegaconf import OmegaConf, open_dict
+from safetensors.torch import save_file
+
+SECONDS = (0.62, 1.1, 0.9, 0.31)
+WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron rho sigma tau upsilon phi psi".split()
+LETTERS = "|ETAONI'"
+CONVOLUTIONS = "[(14, 10, 5)] + [(10, 3, 2)] * 2 + [(7, 2, 2)] * 2"
+ENCODER = ["--encoder-layers", "2", "--encoder-embed-dim", "18", "--encoder-ffn-embed-dim", "22",
+           "--encoder-attention-heads", "3", "--conv-pos", "6", "--conv-pos-groups", "3"]  # fmt: skip
+LARGE = ["--extractor-mode", "layer_norm", "--conv-bias", "--layer-norm-first", "--normalize", "--conv-pos", "5"]
+QUANTISER = ["--quantize-targets", "--latent-vars", "4", "--final-dim", "6"]
+
+# name: (options, fine-tuned with CTC, how the checkpoint is saved)
+WAVEFORM_CASES = {
+    "waveform_base": (["--conv-feature-layers", CONVOLUTIONS, *ENCODER, *QUANTISER], False, "args"),
+    "waveform_large": (["--conv-feature-layers", CONVOLUTIONS, *ENCODER, *QUANTISER, *LARGE], False, "omegaconf"),
+    "waveform_unprojected": (["--conv-feature-layers", "[(14, 10, 5), (18, 8, 4), (18, 4, 4)]", *ENCODER],
+                             False, "cfg"),
+    "waveform_ctc": (["--conv-feature-layers", CONVOLUTIONS, *ENCODER], True, "omegaconf"),
+    "waveform_ctc_2020": (["--conv-feature-layers", CONVOLUTIONS, *ENCODER, *LARGE], True, "args"),
+}  # fmt: skip
+
+S2T = ["--task", "speech_to_text", "--encoder-layers", "2", "--decoder-layers", "2", "--encoder-attention-heads", "3",
+       "--decoder-attention-heads", "3", "--encoder-ffn-embed-dim", "22", "--decoder-ffn-embed-dim", "22",
+       "--conv-channels", "14"]  # fmt: skip
+WIDTH_18 = ["--encoder-embed-dim", "18", "--decoder-embed-dim", "18"]
+WIDTH_15 = ["--encoder-embed-dim", "15", "--decoder-embed-dim", "15"]
+UTTERANCE = {"transforms": {"*": ["utterance_cmvn"], "_train": ["utterance_cmvn", "specaugment"]},
+             "specaugment": {"freq_mask_F": 27, "freq_mask_N": 1, "time_mask_N": 1, "time_mask_T": 100,
+                             "time_mask_p": 1.0, "time_wrap_W": 0}}  # fmt: skip
+GLOBAL = {"transforms": {"*": ["global_cmvn"]}, "global_cmvn": {"stats_npz_path": "gcmvn.npz"}}
+TAGGED = {
+    "prepend_tgt_lang_tag": True,
+    "transforms": {"_eval": ["utterance_cmvn"]},
+    "utterance_cmvn": {"norm_vars": False},
+}
+
+# name: (options, config.yaml, languages that have tags, how the checkpoint is saved)
+S2T_CASES = {
+    "s2t_utterance": (["--arch", "s2t_transformer_s", *S2T, *WIDTH_18], UTTERANCE, [], "args"),
+    "s2t_global": (["--arch", "s2t_transformer_m", *S2T, *WIDTH_15, "--conv-kernel-sizes", "3,5,3"], GLOBAL, [], "cfg"),
+    "s2t_tagged": (["--arch", "s2t_transformer", *S2T, *WIDTH_18, "--activation-fn", "gelu", "--layernorm-embedding",
+                    "--no-scale-embedding"], TAGGED, ["de", "fr"], "omegaconf"),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Make everything."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    out = arguments.out.resolve()
+    work_on_current_torch()
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(arguments.seed)
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "audio").mkdir(parents=True)
+    for number, seconds in enumerate(SECONDS):
+        soundfile.write(out / "audio" / f"{number}.wav", sound(rng, seconds), 16000, subtype="PCM_16")
+    for name, (flags, fine_tuned, form) in WAVEFORM_CASES.items():
+        print(name, flush=True)
+        torch.manual_seed(arguments.seed)
+        make_waveform_case(out / name, flags, fine_tuned, form)
+    for name, (flags, config, tags, form) in S2T_CASES.items():
+        print(name, flush=True)
+        torch.manual_seed(arguments.seed)
+        make_s2t_case(out / name, flags, config, tags, form)
+    versions = {"fairseq": fairseq.__version__, "torch": torch.__version__, "python": platform.python_version()}
+    (out / "versions.json").write_text(json.dumps(versions | {"seed": arguments.seed}, indent=2) + "\n")
+
+
+def work_on_current_torch() -> None:
+    """Undo what keeps fairseq 0.12.2 from running on a torch and torchaudio that are years younger.
+
+    And let it take variances of features in float64: in float32 it loses three digits of them, as the difference of the
+    mean square and the square of the mean.
+    """
+    load = torch.load
+    torch.load = lambda *given, **named: load(*given, **{"weights_only": False, **named})
+    # Is imported whenever audio is read, and called only if rates or channels differ.
+    sys.modules["torchaudio.sox_effects"] = types.ModuleType("torchaudio.sox_effects")
+    import torchaudio
+
+    torchaudio.sox_effects = sys.modules["torchaudio.sox_effects"]
+    from fairseq.data.audio.feature_transforms.utterance_cmvn import UtteranceCMVN
+    from fairseq.modules import TransformerEncoderLayer
+
+    normalise = UtteranceCMVN.__call__
+    UtteranceCMVN.__call__ = lambda self, x: normalise(self, x.astype("f8")).astype("f4")
+    build = TransformerEncoderLayer.__init__
+
+    def without_fast_path(self, *given, **named):
+        build(self, *given, **named)
+        self.can_use_fastpath = False
+
+    TransformerEncoderLayer.__init__ = without_fast_path
+
+
+def sound(rng: np.random.Generator, seconds: float) -> np.ndarray:
+    """Make a voice-like sound: gliding harmonics that swell, and noise."""
+    time = np.arange(int(seconds * 16000)) / 16000
+    pitch = 110 + 60 * rng.random() + 30 * np.sin(2 * np.pi * (1 + rng.random()) * time)
+    phase = 2 * np.pi * np.cumsum(pitch) / 16000
+    tones = sum(rng.random() / (1 + k) * np.sin(k * phase) for k in range(1, 20))
+    swell = 0.6 + 0.4 * np.sin(2 * np.pi * 4 * time + rng.random())
+    return 0.2 * swell * tones + 0.004 * rng.standard_normal(len(time)) + 0.002
+
+
+def waveforms(folder: Path) -> list[torch.Tensor]:
+    """Read the waveforms, each (1, N) in [-1, 1]."""
+    files = sorted((folder.parent / "audio").glob("*.wav"))
+    return [torch.from_numpy(soundfile.read(file, dtype="float32")[0])[None] for file in files]
+
+
+def disturb(model: torch.nn.Module, size: float) -> None:
+    """Leave nothing at 0 or 1, where mistakes hide; fairseq's padding vectors stay zero."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * size)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0
+
+
+def parsed(flags: list[str], data: Path):
+    """Return the settings as fairseq's commands have them: a Namespace and a DictConfig."""
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, [str(data), *flags])
+    return args, convert_namespace_to_omegaconf(copy.deepcopy(args))
+
+
+def save(path: Path, model, args, cfg, form: str) -> None:
+    """Save as fairseq does: 0.10 and older ("args"), 0.12 ("cfg", plain), or with omegaconf's own objects."""
+    history = [{"criterion_name": "C", "optimizer_name": "O", "lr_scheduler_state": {}, "num_updates": 1}]
+    state = {"model": model.state_dict(), "optimizer_history": history, "extra_state": {"epoch": 1}}
+    state["last_optimizer_state"] = None
+    if form == "args":  # before torch 1.6, which wrote no zip archives
+        torch.save({"args": args, **state}, path, _use_new_zipfile_serialization=False)
+    else:
+        held = cfg if form == "omegaconf" else OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
+        torch.save({"args": None, "cfg": held, "task_state": {}, **state}, path)
+
+
+def weighted(x: torch.Tensor) -> torch.Tensor:
+    """Return a sum whose gradients tell all elements apart."""
+    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
+
+
+def write(numbers: dict[str, torch.Tensor], model, folder: Path) -> None:
+    """Write numbers and gradients."""
+    numbers |= {f"gradient.{name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+    save_file(
+        {name: value.detach().contiguous().clone() for name, value in numbers.items()}, folder / "expected.safetensors"
+    )
+
+
+# -- encoders of waveforms -------------------------------------------------------------------------------------------
+
+
+def make_waveform_case(folder: Path, flags: list[str], fine_tuned: bool, form: str) -> None:
+    """Build an encoder, pre-trained or fine-tuned, save it, and note what it computes."""
+    folder.mkdir()
+    flags = ["--task", "audio_pretraining", "--arch", "wav2vec2", "--criterion", "wav2vec", *flags]
+    args, cfg = parsed(flags, folder)
+    task = tasks.setup_task(cfg.task)
+    normalised = bool(cfg.task.normalize)
+    if fine_tuned:
+        lines = [f"{letter} {100 - number}\n" for number, letter in enumerate(LETTERS)]
+        (folder / "dict.ltr.txt").write_text("".join(lines), encoding="utf-8")
+        outer = OmegaConf.structured(Wav2Vec2CtcConfig)
+        with open_dict(outer):
+            outer.w2v_path, outer.normalize, outer.data = "/checkpoint/somebody/pretrained.pt", normalised, "data"
+            outer.ddp_backend, outer.w2v_args = "c10d", cfg
+            outer.apply_mask, outer.mask_prob, outer.layerdrop, outer.final_dropout = True, 0.3, 0.05, 0.1
+        model = Wav2VecCtc(outer, Wav2VecEncoder(outer, 4 + len(LETTERS)))
+        args, cfg = finished(args, cfg, outer)
+    else:
+        model = task.build_model(cfg.model)
+        args.data = cfg.task.data = "data"  # not the place where this ran
+    model.eval()
+    disturb(model, 0.15)
+    save(folder / "checkpoint.pt", model, args, cfg, form)
+    numbers = {}
+    for row, waveform in enumerate(waveforms(folder)):
+        given = torch.nn.functional.layer_norm(waveform, waveform.shape) if normalised else waveform
+        if fine_tuned:
+            logits = model.get_logits(model(source=given, padding_mask=None)).transpose(0, 1)
+            numbers[f"logits.{row}"] = logits[0]
+        else:
+            logits = model.extract_features(given, None)["x"]
+            numbers[f"states.{row}"] = logits[0]
+        weighted(logits).backward()
+    write(numbers, model, folder)
+
+
+def finished(args, cfg, outer):
+    """Return the settings of a fine-tuned checkpoint in both forms, with those of the pre-trained one inside."""
+    plain = OmegaConf.to_container(outer, resolve=False, enum_to_str=True)
+    task = {"_name": "audio_finetuning", "normalize": outer.normalize, "labels": "ltr", "data": "data"}
+    new = OmegaConf.create({"task": task, "model": {**plain, "_name": "wav2vec_ctc"}})
+    inner = copy.deepcopy(args)
+    inner.data = "data"
+    old = argparse.Namespace(**{name: value for name, value in plain.items() if name != "w2v_args"})
+    old.w2v_args, old.arch, old.task, old.labels = inner, "wav2vec_ctc", "audio_pretraining", "ltr"
+    return old, new
+
+
+# -- filterbanks to text ---------------------------------------------------------------------------------------------
+
+
+def make_s2t_case(folder: Path, flags: list[str], config: dict, tags: list[str], form: str) -> None:
+    """Build a translator, save it with all that lies beside it, and note what it computes and generates."""
+    folder.mkdir()
+    make_pieces(folder, tags)
+    if "global_cmvn" in config:
+        rng = np.random.default_rng(1)
+        np.savez(folder / "gcmvn.npz", mean=rng.normal(9, 2, 80).astype("f4"), std=rng.uniform(2, 5, 80).astype("f4"))
+    config = {"bpe_tokenizer": {"bpe": "sentencepiece", "sentencepiece_model": "/somewhere/spm.model"},
+              "input_channels": 1, "input_feat_per_channel": 80, "vocab_filename": "dict.txt", **config}  # fmt: skip
+    (folder / "config.yaml").write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+    used = folder / "used"  # fairseq wants paths that exist, and a table of the test set
+    used.mkdir()
+    local = copy.deepcopy(config)
+    local["bpe_tokenizer"]["sentencepiece_model"] = str(folder / "spm.model")
+    if "global_cmvn" in local:
+        local["global_cmvn"]["stats_npz_path"] = str(folder / "gcmvn.npz")
+    (used / "config.yaml").write_text(json.dumps(local), encoding="utf-8")
+    shutil.copy(folder / "dict.txt", used)
+    table = ["id\taudio\tn_frames\ttgt_text\tspeaker\ttgt_lang"]
+    for number, seconds in enumerate(SECONDS):
+        frames = 1 + (int(seconds * 16000) - 400) // 160
+        language = tags[number % len(tags)] if tags else "de"
+        table.append(f"{number}\t{folder.parent / 'audio' / f'{number}.wav'}\t{frames}\talpha beta\tone\t{language}")
+    (used / "test.tsv").write_text("\n".join(table) + "\n")
+    prefix = ["--ignore-prefix-size", "1"] if tags else []
+    flags = [*flags, "--criterion", "label_smoothed_cross_entropy", "--config-yaml", "config.yaml", *prefix]
+    args, cfg = parsed(flags, used)
+    task = tasks.setup_task(cfg.task)
+    with contextlib.redirect_stdout(io.StringIO()):
+        model = task.build_model(cfg.model).eval()
+    disturb(model, 0.25)
+    numbers = {}
+    task.load_dataset("test")
+    for row in range(len(SECONDS)):
+        sample = task.dataset("test").collater([task.dataset("test")[row]])
+        target = torch.randint(len(task.target_dictionary) - 4, (1, 5)) + 4
+        given = sample["net_input"]
+        encoded = model.encoder(given["src_tokens"], given["src_lengths"])
+        logits, _ = model.decoder(torch.cat([torch.tensor([[2]]), target], 1), encoder_out=encoded)
+        weighted(logits).backward()
+        numbers |= {f"target.{row}": target[0], f"states.{row}": encoded["encoder_out"][0][:, 0]}
+        numbers[f"logits.{row}"] = logits[0]
+    write(numbers, model, folder)
+    save(used / "checkpoint.pt", model, args, cfg, "cfg" if form == "omegaconf" else form)  # with paths that exist
+    generate(folder, used, tags)
+    args.data = cfg.task.data = cfg.model.data = "data"
+    save(folder / "checkpoint.pt", model, args, cfg, form)
+    shutil.rmtree(used)
+
+
+def make_pieces(folder: Path, tags: list[str]) -> None:
+    """Train a small SentencePiece model, and write the dictionary as prep_mustc_data.py of fairseq does."""
+    rng = np.random.default_rng(2)
+    lines = [" ".join(rng.choice(WORDS, 6)) for _ in range(300)]
+    symbols = [f"<lang:{tag}>" for tag in tags]
+    model = io.BytesIO()  # a file's name would be kept in it
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_writer=model, vocab_size=40, character_coverage=1.0,
+        num_threads=1, normalization_rule_name="identity", unk_id=3, bos_id=0, eos_id=2, pad_id=1,
+        user_defined_symbols=symbols, minloglevel=2,
+    )  # fmt: skip
+    (folder / "spm.model").write_bytes(model.getvalue())
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / "spm.model"))
+    rows = [pieces.id_to_piece(i) for i in range(len(pieces))]
+    rows = [row for row in rows if row not in ("<s>", "<pad>", "</s>", "<unk>")]
+    (folder / "dict.txt").write_text("".join(f"{row} 1\n" for row in rows), encoding="utf-8")
+
+
+def generate(folder: Path, used: Path, tags: list[str]) -> None:
+    """Run fairseq-generate, one waveform at a time, and keep what it found."""
+    from fairseq_cli import generate as command
+
+    sys.argv = ["fairseq-generate", str(used), "--config-yaml", "config.yaml", "--gen-subset", "test", "--task",
+                "speech_to_text", "--path", str(used / "checkpoint.pt"), "--batch-size", "1", "--beam", "5", "--nbest",
+                "5", "--max-len-a", "0", "--max-len-b", "30", "--cpu", "--num-workers", "0"]  # fmt: skip
+    sys.argv += ["--prefix-size", "1"] if tags else []
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        command.cli_main()
+    found = [[] for _ in SECONDS]
+    for number, score, tokens in re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed.getvalue(), flags=re.MULTILINE):
+        found[int(number)].append({"score": float(score), "pieces": tokens})
+    assert all(len(one) == 5 for one in found)
+    for number, one in enumerate(found):
+        found[number] = {"language": tags[number % len(tags)] if tags else "de", "hypotheses": one}
+    (folder / "generated.json").write_text(json.dumps(found, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

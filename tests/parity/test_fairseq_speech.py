@@ -1,0 +1,176 @@
+"""Speech models of fairseq compute here what fairseq computes with them, whatever batch they stand in.
+
+``fairseq_speech/`` holds what make_fairseq_speech_fixtures.py wrote: checkpoints, and the numbers of fairseq itself.
+"""
+
+import json
+import os
+from itertools import groupby
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import soundfile
+import torch
+from safetensors.torch import load_file
+
+from shared.batch import Batch
+from shared.checkpoints.fairseq import import_fairseq
+from shared.checkpoints.fairseq_names import PARTS, counterparts
+from shared.checkpoints.fairseq_speech import subsampler_counterparts
+from shared.checkpoints.fairseq_waveform import FINE_TUNED, names_of
+from shared.checkpoints.waveform_model import counterparts as waveform_counterparts
+from shared.encoder_system import EncoderSystem
+from shared.errors import UsageError
+from shared.padded import Padded
+from shared.search import BeamSearch
+from shared.search.ctc import CtcGreedySearch
+from shared.search.rules import Rules
+from shared.system import System
+
+HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")
+WAVEFORM = ["waveform_base", "waveform_large", "waveform_unprojected"]
+CTC = ["waveform_ctc", "waveform_ctc_2020"]
+S2T = ["s2t_utterance", "s2t_global", "s2t_tagged"]
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+FILES = sorted((HERE / "audio").glob("*.wav"))
+
+
+def waveforms() -> Padded:
+    rows = [torch.from_numpy(soundfile.read(file, dtype="float32")[0]) for file in FILES]
+    return Padded.from_sequences(rows, padding=0.5)
+
+
+def imported(name: str, tmp_path: Path) -> tuple[System, dict[str, torch.Tensor]]:
+    """Return the system after its way through a folder, and fairseq's numbers."""
+    system, report = import_fairseq(HERE / name, source_languages=["en"])
+    report.check()
+    system.save(tmp_path / "model")
+    return System.load(tmp_path / "model"), load_file(HERE / name / "expected.safetensors")
+
+
+def weighted(x: torch.Tensor) -> torch.Tensor:
+    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
+
+
+def check_gradients(model, names, numbers: dict[str, torch.Tensor]) -> None:
+    compared = 0
+    for name, parameter in model.named_parameters():
+        parts = [numbers.get(f"gradient.{part}") for part in names(name)]
+        if parts and all(part is not None for part in parts):
+            assert parameter.grad is not None, name
+            expected = torch.cat(parts)
+            size = expected.abs().max().clamp(min=1)
+            torch.testing.assert_close(
+                parameter.grad / size, expected / size, msg=lambda m, n=name: f"{n}: {m}", **CLOSE
+            )
+            compared += 1
+        elif parameter.grad is not None:
+            assert not parameter.grad.any(), name
+    assert compared > 25
+
+
+@pytest.mark.parametrize("name", [*WAVEFORM, *CTC])
+def test_states_logits_and_gradients_of_waveform_models(name, tmp_path):
+    system, numbers = imported(name, tmp_path)
+    model = system.model
+    plan_names = names_of(_plan(model))
+    frozen = model.embeddings["speech"].convolutions.gradient_scale == 0
+    assert frozen == (name in CTC)  # fairseq's default is not to train them then
+    encoding = model.encode(Batch({"speech": waveforms()}))
+    if name in CTC:
+        head = model.heads["ctc"]
+        found, kind = model.tap(encoding, head.tap).map(head), "logits"
+    else:
+        found, kind = encoding.memories["source"], "states"
+    for row, values in enumerate(found.rows()):
+        torch.testing.assert_close(values, numbers[f"{kind}.{row}"], **CLOSE)
+    sum(weighted(values) for values in found.rows()).backward()
+    prefix = FINE_TUNED if name in CTC else ""
+
+    def theirs(ours: str) -> list[str]:
+        parts = waveform_counterparts(ours, plan_names, dict(PARTS))
+        return [part if part.startswith("w2v_encoder") else prefix + part for part in parts]
+
+    if frozen:
+        numbers = {name: value for name, value in numbers.items() if ".feature_extractor." not in name}
+    check_gradients(model, theirs, numbers)
+
+
+def _plan(model):
+    """Return what names depend on, read off the model."""
+    layers = model.embeddings["speech"].convolutions.layers
+    each = all(layer.norm is not None for layer in layers)
+    return SimpleNamespace(convolutions=[None] * len(layers), norm_each=each)
+
+
+def test_what_only_pretraining_needs_is_listed_by_name():
+    _, report = import_fairseq(HERE / "waveform_base")
+    assert {name.split(".")[0] for name in report.elsewhere} == {"quantizer", "project_q", "final_proj"}
+    assert [line for line in report.lines() if "quantizer.vars" in line] == ["elsewhere   quantizer.vars"]
+
+
+def test_an_encoder_writes_nothing_and_says_so(tmp_path):
+    system, _ = imported("waveform_large", tmp_path)
+    assert isinstance(system, EncoderSystem)
+    assert system.origin
+    with pytest.raises(UsageError, match="encoder"):
+        system.translate(str(FILES[0]))
+
+
+@pytest.mark.parametrize("name", CTC)
+def test_transcripts_of_ctc_models_are_those_of_fairseqs_logits(name, tmp_path):
+    system, numbers = imported(name, tmp_path)
+    rows = ["<s>", "<pad>", "</s>", "<unk>", *"|ETAONI'"]
+    found = system.translate([str(file) for file in FILES], search=CtcGreedySearch())
+    for row, hypotheses in enumerate(found):
+        best = [symbol for symbol, _ in groupby(numbers[f"logits.{row}"].argmax(-1).tolist()) if symbol]
+        expected = "".join(rows[symbol] for symbol in best if symbol >= 4).replace("|", " ").strip()
+        assert hypotheses[0].texts == {"transcript": expected}
+    assert any(hypotheses[0].texts["transcript"] for hypotheses in found)
+    assert system.output.tokenizer.encode("to eat") == [rows.index(letter) for letter in "TO|EAT|"]
+
+
+@pytest.mark.parametrize("name", S2T)
+def test_states_logits_and_gradients_of_s2t_transformers(name, tmp_path):
+    system, numbers = imported(name, tmp_path)
+    model = system.model
+    targets = [numbers[f"target.{row}"] for row in range(len(FILES))]
+    prefix = Padded.from_sequences([torch.cat([torch.tensor([2]), target]) for target in targets], padding=1)
+    encoding = model.encode(Batch({"speech": waveforms()}))
+    for row, states in enumerate(encoding.memories["source"].rows()):
+        torch.testing.assert_close(states, numbers[f"states.{row}"], **CLOSE)
+    logits = model.project(model.decode(prefix, encoding))
+    for row, values in enumerate(logits):
+        torch.testing.assert_close(values, numbers[f"logits.{row}"], **CLOSE)
+    sum(weighted(values) for values in logits).backward()
+
+    def theirs(ours: str) -> list[str]:
+        parts = subsampler_counterparts(ours) or counterparts(ours)
+        return [part.replace("encoder.layers.", "encoder.transformer_layers.") for part in parts]
+
+    check_gradients(model, theirs, numbers)
+
+
+@pytest.mark.parametrize("name", S2T)
+def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path):
+    system, _ = imported(name, tmp_path)
+    search = BeamSearch(
+        beam=5, n_best=5, rules=Rules(maximum_length_ratio=0.0, maximum_length_extra=30, start_symbols=1)
+    )
+    generated = json.loads((HERE / name / "generated.json").read_text(encoding="utf-8"))
+    for batch_size in (1, 4):
+        for code in sorted({one["language"] for one in generated}) if name == "s2t_tagged" else [None]:
+            chosen = [number for number, one in enumerate(generated) if code in (None, one["language"])]
+            found = system.translate(
+                [str(FILES[number]) for number in chosen], target_language=code, search=search, batch_size=batch_size
+            )
+            for hypotheses, number in zip(found, chosen, strict=True):
+                expected = generated[number]["hypotheses"]
+                tokenizer = system.output.tokenizer
+                pieces = [[tokenizer.symbol(token) for token in h.tokens if token != tokenizer.eos] for h in hypotheses]
+                shown = [" ".join(piece for piece in row if not piece.startswith("<lang:")) for row in pieces]
+                assert shown == [one["pieces"] for one in expected]  # fairseq-generate prints no tags
+                scores = torch.tensor([h.score for h in hypotheses])
+                base_2 = torch.tensor([one["score"] for one in expected])
+                torch.testing.assert_close(scores, base_2 * torch.log(torch.tensor(2.0)), atol=1e-4, rtol=1e-4)
