@@ -1,16 +1,18 @@
 """How long MuST-C takes to prepare: a corpus of its size (250,000 segments in 2,500 talks), with silent recordings.
 
-    python benchmarks/prepare_mustc.py [--segments 250000]
+    python benchmarks/prepare_mustc.py [--segments 50000 250000] [--listen]
 
-Prints CPU seconds and peak memory of reading the yaml and of the whole of ``prepare``. The recordings are sparse files:
-a header and a hole, so that the disk holds nothing of them; only headers are read anyway. The floor is one pass over
-about 60 MB of text.
+Prints CPU seconds and peak memory of reading the yaml and of the whole of ``prepare``, for each size in a process of
+its own, so that the memory can be compared; with ``--listen`` those of ``check`` too, which decodes every sample. The
+recordings are sparse files, a header and a hole, so that the disk holds nothing of them; ``prepare`` only reads headers.
+The floor is one pass over about 60 MB of text.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import random
 import resource
 import struct
@@ -18,6 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from shared.corpus.check import check_corpus
 from shared.corpus.prepare import prepare
 from st.corpora.mustc import MustC
 
@@ -70,28 +73,50 @@ def cpu() -> float:
     )
 
 
-def main() -> None:
-    """Measure and print JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--segments", type=int, default=250_000)
-    segments = parser.parse_args().segments // PER_TALK * PER_TALK
+def measure(segments: int, listen: bool) -> None:
+    """Make a corpus, prepare it (and check it), and print JSON."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         write(root / "corpus", segments)
+        result: dict[str, float] = {"segments": segments, "memory_before_mb": memory(resource.RUSAGE_SELF)}
         corpus = MustC(root=str(root / "corpus"), splits=["train"])
         before = cpu()
-        count = sum(1 for _ in corpus.rows("train"))
-        reading = cpu() - before
+        assert sum(1 for _ in corpus.rows("train")) == segments
+        result["reading_cpu_seconds"] = round(cpu() - before, 1)
         before, clock = cpu(), time.monotonic()
-        prepare(corpus, root / "manifests")
-        result = {
-            "segments": count,
-            "reading_cpu_seconds": round(reading, 1),
+        (report,) = prepare(corpus, root / "manifests")
+        result |= {
+            "hours": round(report.hours, 1),
             "prepare_cpu_seconds": round(cpu() - before, 1),
             "prepare_seconds": round(time.monotonic() - clock, 1),
-            "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+            "peak_memory_mb": memory(resource.RUSAGE_SELF),
+            "peak_memory_of_a_worker_mb": memory(resource.RUSAGE_CHILDREN),
         }
-    print(json.dumps(result))
+        if listen:
+            before, clock = cpu(), time.monotonic()
+            check_corpus(corpus)
+            result["check_cpu_seconds"] = round(cpu() - before, 1)
+            result["check_seconds"] = round(time.monotonic() - clock, 1)
+            result["check_peak_memory_mb"] = memory(resource.RUSAGE_SELF)
+    print(json.dumps(result), flush=True)
+
+
+def memory(who: int) -> int:
+    """Return the most memory that this process, or one of its finished children, has had, in MB."""
+    return resource.getrusage(who).ru_maxrss // 1024
+
+
+def main() -> None:
+    """Measure each size in a process of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--segments", type=int, nargs="+", default=[50_000, 250_000])
+    parser.add_argument("--listen", action="store_true", help="measure dragoman check too, which decodes every sample")
+    arguments = parser.parse_args()
+    for segments in arguments.segments:
+        task = (segments // PER_TALK * PER_TALK, arguments.listen)
+        process = multiprocessing.get_context("spawn").Process(target=measure, args=task)
+        process.start()
+        process.join()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,11 +36,41 @@ def prepare(
     root: Annotated[Path, typer.Option(help="folder of the corpus")],
     out: Annotated[Path | None, typer.Option(help="folder for the manifests (almanac needs none)")] = None,
     workers: Annotated[int, typer.Option(min=0, help="processes; 0: one per core")] = 0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="leave bad rows out of train, and list them in train.skipped.tsv")
+    ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(help="i/n: do the share of machine i of n with a common disk; the last one writes the manifests"),
+    ] = None,
 ) -> None:
-    """Check a corpus and turn it into manifests; other options go to its reader (--source-language fr ...)."""
+    """Check a corpus and turn it into manifests; other options go to its reader (--source-language fr ...).
+
+    Rows that cannot be used are errors, and nothing is written. In dev and test splits they always are.
+    """
     from shared.preparing import prepare_corpus
 
-    prepare_corpus(corpus, root=root, out=out, workers=workers, arguments=context.args)
+    options: dict[str, Any] = {"root": root, "out": out, "workers": workers, "skip_bad": skip_bad, "shard": shard}
+    prepare_corpus(corpus, arguments=context.args, **options)
+
+
+@app.command(context_settings=OPEN)
+def check(
+    targets: Annotated[list[str], typer.Argument(help="a corpus, as for prepare, or manifests (*.arrow)")],
+    root: Annotated[Path | None, typer.Option(help="folder of the corpus")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="processes; 0: one per core")] = 0,
+    headers_only: Annotated[
+        bool, typer.Option("--headers-only", help="do not decode every sample: silence and clipping stay unseen")
+    ] = False,
+) -> None:
+    """Say what is wrong or strange about a corpus or manifests; nothing is written. Exit code 1 if there are errors.
+
+    Options after the corpus go to its reader (--source-language fr ...), as with prepare.
+    """
+    from shared.checking import check as check_targets
+
+    first = next((place for place, word in enumerate(targets) if word.startswith("--")), len(targets))
+    check_targets(targets[:first], root=root, workers=workers, listen=not headers_only, arguments=targets[first:])
 
 
 @app.command(context_settings=OPEN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import re
 import shutil
@@ -48,6 +49,22 @@ def replaced_folder(path: Path) -> Iterator[Path]:
         sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, waiting for it, while the block runs; other processes and machines that share the disk wait."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        with open(path, "a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
+                return
+        # who held it has deleted it: another file of that name is the lock now
 
 
 def discard_folder(path: Path) -> None:

@@ -12,7 +12,9 @@ import torch
 from shared.combining import load_combined
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import Corpus, prepare, render
+from shared.corpus.prepare import prepare
+from shared.corpus.reading import Corpus
+from shared.corpus.report import render
 from shared.corpus.stream import Budget
 from shared.described import describe
 from shared.errors import DataError, UsageError
@@ -58,11 +60,13 @@ class Prepare(Phase):
     Args:
         corpora: readers (see mt/corpora and st/corpora).
         out: the folder for the manifests; several recipes may share it.
+        skip_bad: leave training rows out that cannot be used, and list them in ``<split>.skipped.tsv``; otherwise they
+            are an error, as they always are in other splits.
 
     """
 
-    def __init__(self, *, corpora: list[Corpus], out: str) -> None:
-        self.corpora, self.out = corpora, Path(out)
+    def __init__(self, *, corpora: list[Corpus], out: str, skip_bad: bool = False) -> None:
+        self.corpora, self.out, self.skip_bad = corpora, Path(out), skip_bad
 
     def outputs(self) -> list[Path]:
         """Name the folder of the manifests."""
@@ -76,7 +80,7 @@ class Prepare(Phase):
     def _prepare(self, workspace: Workspace) -> None:
         for corpus in self.corpora:
             with progress(f"{corpus.name} {corpus.folder}", enabled=workspace.show_progress) as show:
-                reports = prepare(corpus, self.out, progress=show)
+                reports = prepare(corpus, self.out, progress=show, skip_bad=self.skip_bad)
             workspace.log.info("%s %s\n%s", corpus.name, corpus.folder, render(reports))
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from shared.corpus.prepare import prepare, render
+from shared.corpus.prepare import prepare
+from shared.corpus.report import render
+from shared.corpus.sharding import Waiting, prepare_shard, read_shard
 from shared.errors import UsageError
 from shared.progress import progress
 from shared.running import log_to_terminal
@@ -24,24 +27,57 @@ def corpus_class(name: str) -> type:
     return found
 
 
-def prepare_corpus(name: str, *, root: Path, out: Path | None, workers: int, arguments: list[str]) -> None:
-    """Prepare a corpus; languages given as lists (``--source-language fr,es``) make one direction each."""
+def corpora(name: str, *, root: Path, arguments: list[str]) -> Iterator[Any]:
+    """Make a reader from command-line options; languages given as lists (``--source-language fr,es``) make several."""
+    kind = corpus_class(name)
+    if not hasattr(kind, "rows"):
+        raise UsageError(f"{name} is made, not read: give the name of the layout that it was written in")
+    options = reader_options(kind, arguments)
+    several = [key for key, value in options.items() if key.endswith("_language") and isinstance(value, list)]
+    for choice in product(*(options[key] for key in several)):
+        yield kind(root=str(root), **options | dict(zip(several, choice, strict=True)))
+
+
+def prepare_corpus(
+    name: str,
+    *,
+    root: Path,
+    out: Path | None,
+    workers: int,
+    arguments: list[str],
+    skip_bad: bool = False,
+    shard: str | None = None,
+) -> None:
+    """Prepare a corpus, or its share of one machine (``shard``: "2/8")."""
     log_to_terminal()
     kind = corpus_class(name)
-    options = _options(kind, _pairs(arguments))
+    enabled = sys.stderr.isatty()
     if hasattr(kind, "write"):  # a corpus that is made, not read
-        with progress(name, enabled=sys.stderr.isatty()) as show:
-            kind(root=str(root), workers=workers, **options).write(progress=show)
+        if skip_bad or shard:
+            raise UsageError(f"{name} is made, not read: --skip-bad and --shard are not for it")
+        with progress(name, enabled=enabled) as show:
+            kind(root=str(root), workers=workers, **reader_options(kind, arguments)).write(progress=show)
         print(f"{root}: written")
         return
     if out is None:
         raise UsageError(f"prepare {name}: --out is missing")
-    several = [key for key, value in options.items() if key.endswith("_language") and isinstance(value, list)]
-    for choice in product(*(options[key] for key in several)):
-        corpus = kind(root=str(root), **options | dict(zip(several, choice, strict=True)))
-        with progress(f"{name} {corpus.folder}", enabled=sys.stderr.isatty()) as show:
-            reports = prepare(corpus, out, workers=workers, progress=show)
-        print(f"{name} {corpus.folder}\n{render(reports)}")
+    part = None if shard is None else read_shard(shard)
+    for corpus in corpora(name, root=root, arguments=arguments):
+        title = f"{name} {corpus.folder}".strip()
+        with progress(title, enabled=enabled) as show:
+            if part is None:
+                print(f"{title}\n{render(prepare(corpus, out, workers=workers, progress=show, skip_bad=skip_bad))}")
+                continue
+            found = prepare_shard(corpus, out, shard=part, workers=workers, progress=show, skip_bad=skip_bad)
+        if isinstance(found, Waiting):
+            print(f"{title}: shard {shard} is done; {', '.join(map(str, found.shards))} of {part[1]} still to be run")
+        else:
+            print(f"{title}\n{render(found)}")
+
+
+def reader_options(kind: type, arguments: list[str]) -> dict[str, Any]:
+    """Read ``--key value`` pairs as what a reader's constructor asks for."""
+    return _options(kind, _pairs(arguments))
 
 
 def _pairs(arguments: list[str]) -> dict[str, str]:

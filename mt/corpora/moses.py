@@ -18,7 +18,7 @@ from pathlib import Path
 
 from shared import languages
 from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.manifest import Row
+from shared.corpus.reading import SourceRow
 from shared.described import Described
 from shared.errors import DataError
 
@@ -102,11 +102,11 @@ class Moses(Described):
         """Return the number of lines of one side."""
         return sum(count_lines(self._pairs[stem][0]) for stem in self._splits[split])
 
-    def rows(self, split: str) -> Iterator[Row]:
+    def rows(self, split: str) -> Iterator[SourceRow]:
         """Go through the sentence pairs; blank lines are rows too.
 
         Raises:
-            DataError: if the two sides differ in length, or a line is not UTF-8.
+            DataError: if the two sides differ in length.
 
         """
         for stem in self._splits[split]:
@@ -114,12 +114,13 @@ class Moses(Described):
             counts = count_lines(source_file), count_lines(target_file)
             if counts[0] != counts[1]:
                 raise DataError(f"{source_file}: {counts[0]} lines, but {target_file.name} has {counts[1]}")
-            texts = zip(read_lines(source_file), read_lines(target_file), strict=True)
+            texts = zip(*(read_lines(file, "surrogateescape") for file in self._pairs[stem]), strict=True)
             for number, (source, target) in enumerate(texts, 1):
-                yield {
+                row = {
                     "id": f"{stem}_{number}",
                     "source_text": source.strip(),
                     "source_language": self.source_language,
                     "target_text": target.strip(),
                     "target_language": self.target_language,
                 }
+                yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})

@@ -10,13 +10,19 @@ import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from shared.corpus.reading import Unusable
 from shared.errors import DataError
 
 _BLOCK = 1 << 20
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, errors: str = "strict") -> Iterator[str]:
     """Go through the lines of a UTF-8 file, without their ends (and without a byte-order mark).
+
+    Args:
+        path: the file.
+        errors: as in Python's ``open``. With "surrogateescape" a line that is not UTF-8 comes too, its broken bytes as
+            lone surrogates, so that one bad line does not end the reading (``findings.row_errors`` finds them).
 
     Raises:
         DataError: if the file is missing, or a line is not UTF-8.
@@ -26,7 +32,7 @@ def read_lines(path: Path) -> Iterator[str]:
     with open(path, "rb") as file:
         for number, raw in enumerate(file, 1):
             try:
-                line = raw.decode("utf-8")
+                line = raw.decode("utf-8", errors)
             except UnicodeDecodeError as error:
                 raise DataError(
                     f"{path}, line {number}: not UTF-8 (byte 0x{raw[error.start]:02x} at position {error.start})"
@@ -46,8 +52,12 @@ def count_lines(path: Path) -> int:
     return count + (last != b"\n")
 
 
-def read_table(path: Path, columns: Sequence[str], escape: str | None = None) -> Iterator[tuple[int, dict[str, str]]]:
+def read_table(
+    path: Path, columns: Sequence[str], escape: str | None = None
+) -> Iterator[tuple[int, dict[str, str] | Unusable]]:
     """Go through a tab-separated file with a header; quotes are ordinary characters, blank lines are passed over.
+
+    Bytes that are not UTF-8 come as lone surrogates (see :func:`read_lines`).
 
     Args:
         path: the file.
@@ -55,32 +65,38 @@ def read_table(path: Path, columns: Sequence[str], escape: str | None = None) ->
         escape: a character that takes from the next one its special meaning (a backslash in CoVoST 2), or None.
 
     Yields:
-        The line number (1 is the header) and the cells by column.
+        The line number (1 is the header) and the cells by column, or what is wrong with the line.
 
     Raises:
-        DataError: if the header lacks a column, or a line has more or fewer cells than the header.
+        DataError: if the file is missing, or the header lacks a column or has one twice.
 
     """
-    reader = csv.reader(read_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE, escapechar=escape)
+    lines = read_lines(path, "surrogateescape")
+    reader = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE, escapechar=escape)
     try:
         header = next(reader, [])
-        for column in columns:
-            if column not in header:
-                raise DataError(f"{path}, line 1: column {column!r} is missing (it has {', '.join(header) or 'none'})")
-        if len(set(header)) < len(header):
-            twice = next(column for column in header if header.count(column) > 1)
-            raise DataError(f"{path}, line 1: column {twice!r} stands there twice")
-        for cells in reader:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise DataError(
-                    f"{path}, line {reader.line_num}: {len(cells)} cells where the header has {len(header)} "
-                    f"({cells[0]!r}, ...)"
-                )
-            yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
-        raise DataError(f"{path}, line {reader.line_num}: {error}") from error
+        raise DataError(f"{path}, line 1: {error}") from error
+    for column in columns:
+        if column not in header:
+            names = ", ".join(header) or "none"
+            raise DataError(f"{path}, line 1: column {column!r} is missing (it has {ascii(names)[1:-1]:.500})")
+    if len(set(header)) < len(header):
+        twice = next(column for column in header if header.count(column) > 1)
+        raise DataError(f"{path}, line 1: column {twice!r} stands there twice")
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield reader.line_num, Unusable(str(error), path, reader.line_num)
+            continue
+        if cells and len(cells) != len(header):
+            reason = f"{len(cells)} cells where the header has {len(header)} ({cells[0][:60]!r}, ...)"
+            yield reader.line_num, Unusable(reason, path, reader.line_num)
+        elif cells:
+            yield reader.line_num, dict(zip(header, cells, strict=True))
 
 
 def _check_file(path: Path) -> None:

@@ -113,8 +113,8 @@ class Manifest:
         with replaced_file(path) as temporary, pa.ipc.new_file(str(temporary), schema) as writer:
             while batch:
                 table = _record_batch(path, schema, batch, count)
-                for column in table.columns:
-                    for buffer in column.buffers():
+                for name, column in zip(schema.names, table.columns, strict=True):
+                    for buffer in _content(name, column).buffers():
                         digest.update(b"-" if buffer is None else memoryview(buffer))
                 writer.write_batch(table)
                 count += len(batch)
@@ -131,7 +131,10 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the content (and of the selection), computed when the file was written."""
+        """A hash of the content (and of the selection), computed when the file was written.
+
+        Sound files count by their names without folders: a corpus is the same wherever it lies.
+        """
         if self._indices is None:
             return self._trailer["fingerprint"]
         return hashlib.blake2b(
@@ -255,6 +258,11 @@ def _record_batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], 
             message = f"{path}: row {first + number}, column {field.name!r}: {value!r} is not of type {field.type}"
             raise DataError(message) from error
     return pa.record_batch(arrays, schema=schema)
+
+
+def _content(name: str, column: pa.Array) -> pa.Array:
+    """Return what of a column counts for the fingerprint."""
+    return pc.replace_substring_regex(column, pattern=r"^(?s:.*)/", replacement="") if name == "audio" else column
 
 
 def _first_misfit(values: list[Any], kind: pa.DataType) -> tuple[int, Any]:

@@ -2,7 +2,8 @@
 
 Reading texts is quick and stays in one process; what takes long, looking into sound files, goes in chunks of rows to a
 pool of processes. What a chunk found is noted in a journal beside the manifest, so that an interrupted split goes on
-where it stopped; a finished split is kept as long as the corpus' settings and files do not change.
+where it stopped; a finished split is kept as long as the corpus' settings and files do not change. Several machines can
+share the looking (shared/corpus/sharding.py).
 """
 
 from __future__ import annotations
@@ -10,21 +11,22 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any
 
 from shared import languages
+from shared.corpus.findings import TEXTS, Problem, row_errors
+from shared.corpus.journal import Journal
 from shared.corpus.manifest import Manifest, Row
-from shared.corpus.probing import Finding, Journal, Pool, Segment
-from shared.corpus.report import NAMED, SplitReport, render
+from shared.corpus.probing import Finding, Pool, Segment, check_segments
+from shared.corpus.reading import Corpus, SourceRow, Unusable, is_training, place, source
+from shared.corpus.report import NAMED, SplitReport
+from shared.corpus.seen import Seen
 from shared.described import describe
 from shared.errors import DataError
-from shared.files import replaced_file
-
-__all__ = ["CHUNK", "Corpus", "Progress", "SplitReport", "Unusable", "prepare", "render"]
+from shared.files import locked, replaced_file
 
 #: Rows per task and per line of the journal.
 CHUNK = 256
@@ -32,59 +34,29 @@ CHUNK = 256
 #: Training rows with an empty text are left out and listed; more than this share (and more than ten) is an error.
 EMPTY_SHARE = 0.05
 
+#: If bad training rows may be left out, more than this share of them (and more than ten) is still an error.
+BAD_SHARE = 0.25
+
 #: Called with the rows done and the rows expected (None if not known), over all splits.
 Progress = Callable[[int, "int | None"], None]
 
-_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Unusable:
-    """What a reader gives in place of a row that it cannot make; ``reason`` names file, line and value."""
-
-    reason: str
-
-
-class Corpus(Protocol):
-    """A reader. A class that inherits :class:`shared.described.Described` has ``arguments`` already."""
-
-    name: str
-    #: Subfolder of the output for this instance: "en-de", or "" for none.
-    folder: str
-    #: The constructor's arguments: with other ones, the corpus is prepared anew.
-    arguments: dict[str, Any]
-    #: Split -> column title -> number that the makers published.
-    published: dict[str, dict[str, float]]
-
-    def splits(self) -> list[str]:
-        """Return the names of the splits."""
-        ...
-
-    def inputs(self, split: str) -> list[Path]:
-        """Return the text files that the rows are made from: when one changes, the split is prepared anew."""
-        ...
-
-    def count(self, split: str) -> int | None:
-        """Return how many rows are to be expected, if that is quickly known, for a progress bar."""
-        ...
-
-    def rows(self, split: str) -> Iterator[Row | Unusable]:
-        """Go through the rows; ``duration`` may be None where the audio is a whole file."""
-        ...
+_VERSION = 2
 
 
 def prepare(
-    corpus: Corpus, out: str | Path, *, workers: int = 0, progress: Progress | None = None, skip: float = 0.0
+    corpus: Corpus, out: str | Path, *, workers: int = 0, progress: Progress | None = None, skip_bad: bool = False
 ) -> list[SplitReport]:
     """Write ``<out>/<corpus.folder>/<split>.arrow`` for every split, and ``prepared.json``.
 
+    Rows of a training split that are left out are listed in ``<split>.skipped.tsv`` beside its manifest.
+
     Args:
         corpus: the reader.
-        out: the folder for all manifests; one process at a time may write there.
+        out: the folder for all manifests; a second process that prepares the same waits for the first.
         workers: processes that look into sound files; 0 means one per processor.
         progress: called as rows get done.
-        skip: the share of a training split's rows that may be left out because they cannot be used (a missing or
-            broken clip). From other splits nothing is ever left out.
+        skip_bad: leave rows out of training splits that cannot be used (a missing or broken clip, a broken line). From
+            other splits nothing is ever left out.
 
     Returns:
         A report per split, in the order of ``corpus.splits()``.
@@ -94,125 +66,213 @@ def prepare(
             than ``EMPTY_SHARE`` of a training split, and for whatever the reader finds wrong.
 
     """
-    if not 0 <= skip < 1:
-        raise ValueError(f"skip is a share of rows, from 0 up to 1, not {skip}")
     folder = Path(out) / corpus.folder
-    folder.mkdir(parents=True, exist_ok=True)
-    finished = _Finished(folder / "prepared.json")
-    splits = corpus.splits()
-    expected = [corpus.count(split) for split in splits]
-    known = [count for count in expected if count is not None]
-    total = sum(known) if len(known) == len(expected) else None
-    tell: Progress = progress or (lambda done, total: None)
+    with locked(folder / ".prepare.lock"):
+        return prepare_locked(corpus, folder, workers=workers, progress=progress, skip_bad=skip_bad)
+
+
+def prepare_locked(
+    corpus: Corpus, folder: Path, *, workers: int, progress: Progress | None, skip_bad: bool
+) -> list[SplitReport]:
+    """Do what :func:`prepare` does in a folder in which no other process is at work."""
+    finished = Finished(folder / "prepared.json")
+    tell, total = progress or _silent, expected_rows(corpus)
     done, reports = 0, []
     with Pool(workers) as pool:
-        for split in splits:
-            path = folder / f"{split}.arrow"
-            fingerprint = _fingerprint(corpus, split, skip)
-            report = finished.get(split, fingerprint, path)
+        for split in corpus.splits():
+            work = Split(corpus, split, folder, pool, skip_bad=skip_bad)
+            report = finished.get(work)
             if report is None:
-                work = _Split(corpus, split, path, fingerprint, pool, skip)
-                report = work.run(lambda rows, before=done: tell(before + rows, total))  # type: ignore[misc]
-                finished.add(corpus, split, fingerprint, report)
-                work.journal.remove()
+                report = work.write(lambda rows, before=done: tell(before + rows, total))  # type: ignore[misc]
+                finished.add(work)
+                work.clear()
             reports.append(report)
             done += report.rows + report.empty + report.unusable
             tell(done, total)
     return reports
 
 
-class _Split:
-    """The preparation of one split."""
+def expected_rows(corpus: Corpus) -> int | None:
+    """Return how many rows all splits have together, None if that is not known."""
+    expected = [corpus.count(split) for split in corpus.splits()]
+    known = [count for count in expected if count is not None]
+    return sum(known) if len(known) == len(expected) else None
 
-    def __init__(self, corpus: Corpus, split: str, path: Path, fingerprint: str, pool: Pool, skip: float) -> None:
-        self.corpus, self.split, self.pool, self.path = corpus, split, pool, path
-        self.training = split.startswith("train")
-        self.skip = skip if self.training else 0.0
-        self.journal = Journal(path.with_name(f".{path.name}.journal"), fingerprint)
-        self.report = SplitReport(split, str(path), published=dict(corpus.published.get(split, {})))
-        self.speakers: set[str] = set()
+
+def _silent(done: int, total: int | None) -> None:
+    pass
+
+
+class Split:
+    """The preparation of one split.
+
+    Attributes:
+        path: the manifest.
+        fingerprint: hash of all that the manifest follows from.
+        report: what has been counted so far.
+        seen: rows gone through, bad ones too.
+
+    """
+
+    def __init__(self, corpus: Corpus, split: str, folder: Path, pool: Pool, *, skip_bad: bool) -> None:
+        self.corpus, self.split, self.pool = corpus, split, pool
+        self.path = folder / f"{split}.arrow"
+        self.skip_bad = skip_bad and is_training(split)
+        self.fingerprint = _fingerprint(corpus, split, skip_bad)
+        self.report = SplitReport(split, str(self.path), published=dict(corpus.published.get(split, {})))
+        self.journal = Journal(self.path.with_name(f".{self.path.name}.journal"), self.fingerprint)
+        self._parts: list[Journal] = []
+        self._speakers: set[str] = set()
+        self._ids = Seen()
         self.seen = 0
+        self._list: IO[str] | None = None
 
-    def run(self, progress: Callable[[int], None]) -> SplitReport:
-        """Write the manifest, and return what was counted on the way."""
+    def part(self, number: int, of: int) -> Journal:
+        """Return the journal of one of several machines."""
+        return Journal(self.path.with_name(f".{self.path.name}.{number}-of-{of}.part"), self.fingerprint)
+
+    def write(self, progress: Callable[[int], None]) -> SplitReport:
+        """Write the manifest and the list of what is not in it, and return what was counted on the way."""
         for left in self.path.parent.glob(f".{self.path.name}.*.tmp"):  # by a kill
             left.unlink()
-        with self.journal:
-            Manifest.write(self.path, self._rows(progress))
-        self.report.speakers = len(self.speakers)
+        for part in self.path.parent.glob(f".{self.path.name}.*.part"):
+            self._parts.append(Journal(part, self.fingerprint))
+            self._parts[-1].read()
+        skipped = self.path.with_name(f"{self.split}.skipped.tsv")
+        with self.journal, replaced_file(skipped) as temporary:
+            with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as self._list:
+                self._list.write("id\tfile\tline\treason\n")
+                Manifest.write(self.path, self._rows(progress))
+        if not self.report.left_out:
+            skipped.unlink()
+        self.report.speakers = len(self._speakers)
         return self.report
+
+    def look(self, part: Journal, mine: Callable[[int], bool], progress: Callable[[int], None]) -> None:
+        """Look only at the chunks whose number is ``mine``, and note in ``part`` what is found.
+
+        Raises:
+            DataError: for rows among them that cannot be used.
+
+        """
+        with part:
+            self._parts = [part]
+            for number, items, findings in self._examined(mine):
+                for item, finding in zip(items, findings, strict=True):
+                    self.seen += 1
+                    self._usable(item, finding, None)
+                part.add(number, findings)
+                progress(self.seen)
+            self._complain()
+            part.finish()
+
+    def clear(self) -> None:
+        """Delete the journals: the split is finished."""
+        for journal in (self.journal, *self._parts):
+            journal.remove()
 
     def _rows(self, progress: Callable[[int], None]) -> Iterator[Row]:
         """Yield the rows that go into the manifest; raise at the end if too many cannot."""
-        for (number, items), findings in self.pool.check(self._chunks()):
-            for item, finding in zip(items, findings, strict=True):
+        for number, items, findings in self._examined(lambda number: True):
+            places = [item.line if isinstance(item, SourceRow) else self.seen + i for i, item in enumerate(items, 1)]
+            ids = ["" if isinstance(item, Unusable) else _id(item) for item in items]
+            for item, finding, before in zip(items, findings, self._ids.add(ids, places), strict=True):
                 self.seen += 1
-                if isinstance(item, Unusable):
-                    self._unusable(item.reason)
-                elif isinstance(finding, str):
-                    self._unusable(f"row {item['id']}: {finding}")
-                elif not any(item.get(column) is not None for column in ("audio", "source_text", "target_text")):
-                    self._unusable(f"row {item['id']}: neither audio nor text")
-                elif self._take(item, finding):
+                if self._usable(item, finding, before) and isinstance(item, dict) and self._take(item, finding):
                     yield item
-            if not any(isinstance(finding, str) for finding in findings):
-                self.journal.add(number, findings)
+            self.journal.add(number, findings)
             progress(self.seen)
-        if self.report.unusable > self.skip * self.seen:
-            raise self._error("cannot be used", self.report.unusable)
-        if self.report.empty > max(10, EMPTY_SHARE * self.seen):
-            raise self._error("have an empty text", self.report.empty)
+        self._complain()
         if not self.report.rows:
             raise self._error("are left", 0)
 
-    def _chunks(self) -> Iterator[tuple[tuple[int, list[Row | Unusable]], list[Segment], list[Finding] | None]]:
+    def _examined(self, mine: Callable[[int], bool]) -> Iterator[tuple[int, list[Row | Unusable], list[Finding]]]:
+        """Yield the number, the rows and the findings of each chunk that is ``mine``."""
+        for (number, items), findings in self.pool.check(check_segments, self._chunks(mine)):
+            yield number, items, findings
+
+    def _chunks(
+        self, mine: Callable[[int], bool]
+    ) -> Iterator[tuple[tuple[int, list[Row | Unusable]], list[Segment], list[Finding] | None]]:
         stream = self.corpus.rows(self.split)
         number = 0
         while items := list(islice(stream, CHUNK)):
-            segments: list[Segment] = [
-                (None, None, None)
-                if isinstance(item, Unusable)
-                else (item.get("audio"), item.get("start"), item.get("duration"))
-                for item in items
-            ]
-            yield (number, items), segments, self.journal.chunks.get(number)
+            if mine(number):
+                known = (journal.find(number) for journal in (self.journal, *self._parts) if number in journal)
+                yield (number, items), segments(items), next(known, None)
             number += 1
 
-    def _take(self, row: Row, duration: float | None) -> bool:
+    def _usable(self, item: Row | Unusable, finding: Finding, before: int | None) -> bool:
+        """Tell whether a row can be used; if not, count and list it. ``before``: the place of another with its id."""
+        if isinstance(item, Unusable):
+            problem: Problem | None = Problem("broken lines", item.reason)
+        elif before is not None:
+            problem = Problem("duplicate id", f"id {item['id']!r} stands in line {before} already")
+        else:
+            problem = next(row_errors(item), None)
+        if problem is None and isinstance(finding, str):
+            problem = Problem("unreadable audio", finding)
+        if problem is not None:
+            self.report.unusable += 1
+            self._leave_out(item, problem.detail, problem.column)
+        return problem is None
+
+    def _take(self, row: Row, finding: Finding) -> bool:
         """Complete and count a row; False if it is left out because a text of it is empty."""
         report = self.report
-        source, target = row.get("source_text"), row.get("target_text")
-        if self.training and any(text is not None and not text.strip() for text in (source, target)):
+        empty = [column for column in TEXTS if row.get(column) is not None and not row[column].strip()]
+        if empty and is_training(self.split):
             report.empty += 1
-            self._example(
-                f"row {row['id']}: {'source' if source is not None and not source.strip() else 'target'} empty"
-            )
+            self._leave_out(row, f"{empty[0].removesuffix('_text')} empty", empty[0])
             return False
-        if duration is not None:
+        if isinstance(finding, float):
             announced = row.get("duration")
-            report.clipped += announced is not None and duration < announced
-            report.seconds += duration
-            row["start"], row["duration"] = row.get("start") or 0.0, duration
+            report.clipped += announced is not None and finding < announced
+            report.seconds += finding
+            row["start"], row["duration"] = row.get("start") or 0.0, finding
         report.rows += 1
-        report.source_words += _words(source, row.get("source_language"))
-        report.target_words += _words(target, row.get("target_language"))
+        report.source_words += _words(row.get("source_text"), row.get("source_language"))
+        report.target_words += _words(row.get("target_text"), row.get("target_language"))
         if row.get("speaker"):
-            self.speakers.add(row["speaker"])
+            self._speakers.add(row["speaker"])
         return True
 
-    def _unusable(self, reason: str) -> None:
-        self.report.unusable += 1
-        self._example(reason)
-
-    def _example(self, reason: str) -> None:
+    def _leave_out(self, item: Row | Unusable, reason: str, column: str = "") -> None:
         if len(self.report.examples) < NAMED:
-            self.report.examples.append(reason)
+            self.report.examples.append(f"{place(item, column)}{_id(item) and f'row {_id(item)}: '}{reason}")
+        if self._list is not None:
+            cells = [_id(item), *("" if part is None else str(part) for part in source(item, column)), reason]
+            self._list.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")
+
+    def _complain(self) -> None:
+        """Raise if too many rows cannot be used."""
+        report = self.report
+        if report.unusable and not self.skip_bad:
+            raise self._error("cannot be used", report.unusable)
+        if report.unusable > max(10, BAD_SHARE * self.seen):
+            raise self._error(f"(more than {BAD_SHARE:.0%}) cannot be used", report.unusable)
+        if report.empty > max(10, (BAD_SHARE if self.skip_bad else EMPTY_SHARE) * self.seen):
+            raise self._error("have an empty text", report.empty)
 
     def _error(self, what: str, count: int) -> DataError:
         name = "/".join(part for part in (self.corpus.name, self.corpus.folder, self.split) if part)
         named = "; ".join(self.report.examples)
-        more = "; ..." if self.report.empty + self.report.unusable > len(self.report.examples) else ""
+        more = "; ..." if self.report.left_out > len(self.report.examples) else ""
         return DataError(f"{name}: {count} of {self.seen} rows {what}{named and ': '}{named}{more}")
+
+
+def segments(items: list[Row | Unusable]) -> list[Segment]:
+    """Return where the audio of rows is."""
+    return [
+        (None, None, None)
+        if isinstance(item, Unusable)
+        else (item.get("audio"), item.get("start"), item.get("duration"))
+        for item in items
+    ]
+
+
+def _id(item: Row | Unusable) -> str:
+    return item.id if isinstance(item, Unusable) else str(item.get("id") or "")
 
 
 def _words(text: str | None, language: str | None) -> int:
@@ -224,7 +284,7 @@ def _words(text: str | None, language: str | None) -> int:
 _spaced = cache(languages.spaced)
 
 
-class _Finished:
+class Finished:
     """The splits that are done, in ``prepared.json``."""
 
     def __init__(self, path: Path) -> None:
@@ -232,35 +292,36 @@ class _Finished:
         self.splits: dict[str, Any] = {}
         if path.exists():
             try:
-                self.splits = json.loads(path.read_text(encoding="utf-8"))["splits"]
+                self.splits = dict(json.loads(path.read_text(encoding="utf-8"))["splits"])
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{path}: not what prepare writes ({error}); delete it to prepare anew") from error
 
-    def get(self, split: str, fingerprint: str, path: Path) -> SplitReport | None:
+    def get(self, work: Split) -> SplitReport | None:
         """Return the report of a split if nothing has changed since and its manifest is the one written then."""
-        entry = self.splits.get(split)
-        if entry is None or entry["fingerprint"] != fingerprint or not path.exists():
+        entry = self.splits.get(work.split)
+        if entry is None or entry["fingerprint"] != work.fingerprint or not work.path.exists():
             return None
         try:
-            if Manifest.open(path).fingerprint != entry["manifest"]:
+            if Manifest.open(work.path).fingerprint != entry["manifest"]:
                 return None
         except DataError:  # damaged: it is written again
             return None
-        return SplitReport(**entry["report"] | {"path": str(path)})
+        return SplitReport(**entry["report"] | {"path": str(work.path)})
 
-    def add(self, corpus: Corpus, split: str, fingerprint: str, report: SplitReport) -> None:
+    def add(self, work: Split) -> None:
         """Note a split as done."""
-        self.splits[split] = {
-            "fingerprint": fingerprint,
-            "manifest": Manifest.open(Path(report.path)).fingerprint,
-            "report": report.to_json(),
+        self.splits[work.split] = {
+            "fingerprint": work.fingerprint,
+            "manifest": Manifest.open(work.path).fingerprint,
+            "report": work.report.to_json(),
         }
+        corpus = work.corpus
         content = {"corpus": corpus.name, "arguments": describe(corpus.arguments), "splits": self.splits}
         with replaced_file(self.path) as temporary:
             temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _fingerprint(corpus: Corpus, split: str, skip: float) -> str:
+def _fingerprint(corpus: Corpus, split: str, skip_bad: bool) -> str:
     """Return a hash of the reader, its settings, and the names, sizes and times of the split's text files."""
     files = []
     for path in corpus.inputs(split):
@@ -269,5 +330,5 @@ def _fingerprint(corpus: Corpus, split: str, skip: float) -> str:
         except OSError as error:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
         files.append([str(path.resolve()), status.st_size, status.st_mtime_ns])
-    content = [_VERSION, corpus.name, describe(corpus.arguments), split, skip, files]
+    content = [_VERSION, corpus.name, describe(corpus.arguments), split, skip_bad, files]
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()

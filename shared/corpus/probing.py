@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import signal
@@ -13,11 +12,16 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
-from pathlib import Path
-from typing import IO, Any
+from typing import Any, TypeVar
 
-from shared.corpus.audio import clip_duration, probe
+from shared.corpus.audio import clip_duration, levels, probe
+from shared.corpus.findings import ERRORS, SHORTEST, Problem
 from shared.errors import DataError
+
+Result = TypeVar("Result")
+
+#: What a pool does with a list of segments, one result for each.
+Look = Callable[[list["Segment"]], list[Result]]
 
 #: Audio file (None for none), start and duration in seconds.
 Segment = tuple[str | None, float | None, float | None]
@@ -25,16 +29,56 @@ Segment = tuple[str | None, float | None, float | None]
 #: The true duration of a segment (None without audio), or what is wrong with it.
 Finding = float | str | None
 
+#: The true duration of a segment (None without audio, or if it cannot be told), and all that is wrong or strange.
+Examination = tuple[float | None, list[Problem]]
+
+#: Seconds that a published segmentation may be off by its last digit; such cuts are not worth a word.
+ROUNDING = 1e-3
+
+#: Peaks below -60 dB are silence.
+SILENCE = 1e-3
+
+#: A recording with more than this share of its samples at full scale is clipped: one in a thousand is heard.
+CLIPPED_SHARE = 1e-3
+
 
 def check_segments(segments: list[Segment]) -> list[Finding]:
-    """Look at the file of each segment; this is what runs in the pool."""
+    """Look at the file of each segment; this is what runs in the pool when a corpus is prepared."""
     findings: list[Finding] = []
-    for path, start, duration in segments:
-        try:
-            findings.append(None if path is None else clip_duration(path, start or 0.0, duration, _length(path)))
-        except DataError as error:
-            findings.append(str(error))
+    for duration, problems in examine_segments(segments, listen=False):
+        errors = [problem.detail for problem in problems if problem.kind in ERRORS]
+        findings.append(errors[0] if errors else duration)
     return findings
+
+
+def examine_segments(segments: list[Segment], *, listen: bool) -> list[Examination]:
+    """Look at the file of each segment, and with ``listen`` at all its samples too."""
+    return [_examine(*segment, listen=listen) for segment in segments]
+
+
+def _examine(path: str | None, start: float | None, duration: float | None, *, listen: bool) -> Examination:
+    if path is None:
+        return None, []
+    kind = "unreadable audio"
+    try:
+        length = _length(path)
+        kind = "segment outside its file"
+        real = clip_duration(path, start or 0.0, duration, length)
+        kind = "unreadable audio"
+        heard = levels(path, start or 0.0, real) if listen else None
+    except DataError as error:
+        missing = kind == "unreadable audio" and not os.path.isfile(path)
+        return None, [Problem("missing audio" if missing else kind, str(error))]
+    strange = {}
+    if duration is not None and duration - real > ROUNDING:
+        strange["segment cut at the end"] = f"{duration - real:.3f} s past the end ({length:.3f} s)"
+    if real < SHORTEST:
+        strange["short audio"] = f"{real:.3f} s"
+    if heard is not None and heard.peak < SILENCE:
+        strange["silent audio"] = f"largest sample {heard.peak:.1g} in {real:.2f} s"
+    if heard is not None and heard.full > CLIPPED_SHARE:
+        strange["clipped audio"] = f"{heard.full:.2%} of the samples at full scale"
+    return real, [Problem(kind, f"{path}, {start or 0.0:g} s: {detail}") for kind, detail in strange.items()]
 
 
 def _length(path: str) -> float:
@@ -43,6 +87,8 @@ def _length(path: str) -> float:
         status = os.stat(path)
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
+    except ValueError as error:  # a zero byte in the name
+        raise DataError(f"{path!r}: no file can have this name ({error})") from error
     return _known_length(path, status.st_size, status.st_mtime_ns)
 
 
@@ -69,20 +115,21 @@ class Pool:
             self._executor.shutdown(cancel_futures=True)
 
     def check(
-        self, chunks: Iterable[tuple[Any, list[Segment], list[Finding] | None]]
-    ) -> Iterator[tuple[Any, list[Finding]]]:
-        """Check chunks, ahead of the consumer by a bounded number, and give their findings in order.
+        self, look: Look[Result], chunks: Iterable[tuple[Any, list[Segment], list[Result] | None]]
+    ) -> Iterator[tuple[Any, list[Result]]]:
+        """Check chunks, ahead of the consumer by a bounded number, and give what was found in order.
 
         Args:
-            chunks: whatever the caller wants back, the segments, and the findings if they are known already.
+            look: a function that can be pickled.
+            chunks: whatever the caller wants back, the segments, and what is known of them already.
 
         Raises:
             DataError: if a process of the pool dies.
 
         """
-        pending: deque[tuple[Any, Callable[[], list[Finding]]]] = deque()
+        pending: deque[tuple[Any, Callable[[], list[Result]]]] = deque()
         for label, segments, known in chunks:
-            pending.append((label, self._start(segments, known)))
+            pending.append((label, self._start(look, segments, known)))
             if len(pending) > 4 * self.workers:
                 label, result = pending.popleft()
                 yield label, result()
@@ -90,22 +137,24 @@ class Pool:
             label, result = pending.popleft()
             yield label, result()
 
-    def _start(self, segments: list[Segment], known: list[Finding] | None) -> Callable[[], list[Finding]]:
+    def _start(
+        self, look: Look[Result], segments: list[Segment], known: list[Result] | None
+    ) -> Callable[[], list[Result]]:
         if known is not None:
             return lambda: known
         if self.workers == 1 or not any(path for path, _, _ in segments):
-            return lambda: check_segments(segments)
+            return lambda: look(segments)
         if self._executor is None:
             method = "fork" if sys.platform == "linux" else "spawn"
             self._executor = ProcessPoolExecutor(
                 self.workers, mp_context=multiprocessing.get_context(method), initializer=_begin_worker
             )
         try:
-            future: Future[list[Finding]] = self._executor.submit(check_segments, segments)
+            future: Future[list[Result]] = self._executor.submit(look, segments)
         except BrokenProcessPool as error:
             raise _death(segments) from error
 
-        def result() -> list[Finding]:
+        def result() -> list[Result]:
             try:
                 return future.result()
             except BrokenProcessPool as error:
@@ -137,60 +186,3 @@ def _end_with_parent() -> None:
 
 def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class Journal:
-    """The findings of finished chunks, a line of JSON each, behind a line with the fingerprint they hold for.
-
-    A line that a kill left unfinished is cut off when the journal is opened again.
-    """
-
-    def __init__(self, path: Path, fingerprint: str) -> None:
-        """Take the file and the fingerprint of what is being prepared; nothing is opened yet."""
-        self.path = path
-        self.fingerprint = fingerprint
-        self.chunks: dict[int, list[Finding]] = {}
-        self._file: IO[str] | None = None
-
-    def __enter__(self) -> Journal:
-        whole = self._read()
-        if not self.path.exists() or not whole:
-            self.path.write_text(json.dumps({"fingerprint": self.fingerprint}) + "\n", encoding="utf-8")
-        else:
-            os.truncate(self.path, whole)
-        self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115  closed by __exit__
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def _read(self) -> int:
-        """Load the chunks; return how many bytes of the file are whole lines of this fingerprint."""
-        whole = 0
-        if not self.path.exists():
-            return whole
-        with open(self.path, "rb") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                entry = json.loads(line)
-                if whole == 0:
-                    if entry != {"fingerprint": self.fingerprint}:
-                        break
-                else:
-                    number, findings = entry
-                    self.chunks[number] = findings
-                whole += len(line)
-        return whole
-
-    def add(self, number: int, findings: list[Finding]) -> None:
-        """Note a chunk in which every segment is sound; those without audio are not worth noting."""
-        if self._file is None or number in self.chunks or not any(findings):
-            return
-        self._file.write(json.dumps([number, findings]) + "\n")
-        self._file.flush()
-
-    def remove(self) -> None:
-        """Delete the file: the split is finished."""
-        self.path.unlink(missing_ok=True)

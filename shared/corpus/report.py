@@ -24,7 +24,7 @@ class SplitReport:
         speakers: different speakers named.
         clipped: segments that ran past the end of their file by at most ``audio.END_TOLERANCE`` and were cut there.
         empty: training rows left out because a text is empty.
-        unusable: training rows left out because their audio cannot be used (only if that was allowed).
+        unusable: training rows left out because they cannot be used (only if that was allowed).
         examples: the first few rows left out, with the reason.
         published: what the corpus' makers published of this split, by column title.
 
@@ -48,6 +48,11 @@ class SplitReport:
         """Hours of audio."""
         return self.seconds / 3600
 
+    @property
+    def left_out(self) -> int:
+        """Rows that are not in the manifest."""
+        return self.empty + self.unusable
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data; ``SplitReport(**data)`` makes it again."""
         return asdict(self)
@@ -63,7 +68,7 @@ def render(reports: Sequence[SplitReport]) -> str:
         "target words": [report.target_words for report in reports],
         "speakers": [report.speakers for report in reports],
         "clipped": [report.clipped for report in reports],
-        "left out": [report.empty + report.unusable for report in reports],
+        "left out": [report.left_out for report in reports],
     }
     for title, values in counts.items():
         if title == "rows" or any(values):
@@ -87,10 +92,10 @@ def render(reports: Sequence[SplitReport]) -> str:
         for line in lines
     ]
     for report in reports:
-        left_out = report.empty + report.unusable
-        if left_out:
-            more = f"; and {left_out - len(report.examples)} more" if left_out > len(report.examples) else ""
-            table.append(f"{report.split}: left out {left_out:,}: {'; '.join(report.examples)}{more}")
+        if report.left_out:
+            rest = report.left_out - len(report.examples)
+            more = f"; and {rest} more" if rest > 0 else ""
+            table.append(f"{report.split}: left out {report.left_out:,}: {'; '.join(report.examples)}{more}")
     return "\n".join(table)
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from shared import languages
 from shared.corpus.lines import read_table
-from shared.corpus.manifest import Row
-from shared.corpus.prepare import Unusable
+from shared.corpus.reading import SourceRow, Unusable
 from shared.described import Described
 from shared.errors import DataError
 
@@ -90,7 +89,7 @@ class CoVoST2(Described):
         """Return the number of rows that the table of translations has for the split."""
         return len(self._read()[1][split])
 
-    def rows(self, split: str) -> Iterator[Row | Unusable]:
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through a split in the order of the table of translations; durations are not known yet.
 
         Raises:
@@ -101,10 +100,10 @@ class CoVoST2(Described):
         sentences, by_split = self._read()
         for line, path, translation in by_split[split]:
             if path not in sentences:
-                yield Unusable(f"{translations}, line {line}: clip {path} is not in {validated}")
+                yield Unusable(f"clip {path} is not in {validated}", translations, line, Path(path).stem)
                 continue
             speaker, sentence = sentences[path]
-            yield {
+            row = {
                 "id": Path(path).stem,
                 "audio": str(self._home / "clips" / path),
                 "start": 0.0,
@@ -116,6 +115,7 @@ class CoVoST2(Described):
                 "speaker": speaker or None,
                 "document": None,
             }
+            yield SourceRow(row, file=translations, line=line)
 
     def _read(self) -> tuple[dict[str, tuple[str, str]], dict[str, list[tuple[int, str, str]]]]:
         """Return (speaker, sentence) by clip, and (line, clip, translation) by split; read once."""
@@ -124,7 +124,7 @@ class CoVoST2(Described):
             by_split: dict[str, list[tuple[int, str, str]]] = {split: [] for split in _SPLITS}
             of_mark = {mark: split for split, marks in _SPLITS.items() for mark in marks}
             lines: dict[str, int] = {}
-            for line, cells in read_table(translations, ("path", "translation", "split"), escape="\\"):
+            for line, cells in _whole_lines(translations, ("path", "translation", "split")):
                 path = cells["path"]
                 if cells["split"] not in of_mark:
                     raise DataError(f"{translations}, line {line}: unknown split {cells['split']!r} of clip {path}")
@@ -134,8 +134,16 @@ class CoVoST2(Described):
                 by_split[of_mark[cells["split"]]].append((line, path, cells["translation"]))
             sentences = {
                 cells["path"]: (cells["client_id"], cells["sentence"])
-                for _, cells in read_table(validated, ("client_id", "path", "sentence"), escape="\\")
+                for _, cells in _whole_lines(validated, ("client_id", "path", "sentence"))
                 if cells["path"] in lines
             }
             self._tables = sentences, by_split
         return self._tables
+
+
+def _whole_lines(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Go through a table of the release, of which no line may be broken: a backslash escapes the next character."""
+    for line, cells in read_table(path, columns, escape="\\"):
+        if isinstance(cells, Unusable):
+            raise DataError(str(cells))
+        yield line, cells

@@ -16,15 +16,17 @@ an id is ``{wav stem}_{i}``, where i counts the talk's segments in time.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import yaml
 
 from shared import languages
 from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.manifest import Row
+from shared.corpus.reading import SourceRow
 from shared.described import Described
 from shared.errors import DataError
 
@@ -37,11 +39,42 @@ _ORDER = ("train", "dev", "tst-COMMON", "tst-HE")
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
-class _Segment(NamedTuple):
-    offset: float
-    duration: float
-    wav: str
-    speaker: str | None
+class _Segments:
+    """All segments of a split, 24 bytes each.
+
+    Attributes:
+        offsets: seconds.
+        durations: seconds.
+        wavs: the talk of each segment, a number in ``wav_names``.
+        speakers: likewise, in ``speaker_names``; the name "" stands for none.
+
+    """
+
+    def __init__(self) -> None:
+        self.offsets, self.durations = array("d"), array("d")
+        self.wavs, self.speakers = array("i"), array("i")
+        self.wav_names: dict[str, int] = {}
+        self.speaker_names: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of segments."""
+        return len(self.offsets)
+
+    def add(self, offset: float, duration: float, wav: str, speaker: str) -> None:
+        """Append a segment."""
+        self.offsets.append(offset)
+        self.durations.append(duration)
+        self.wavs.append(self.wav_names.setdefault(wav, len(self.wav_names)))
+        self.speakers.append(self.speaker_names.setdefault(speaker, len(self.speaker_names)))
+
+    def numbers_in_time(self) -> np.ndarray:
+        """Return each segment's number in its talk, by time; (segments,) int64."""
+        order = np.lexsort((np.asarray(self.offsets), np.asarray(self.wavs)))
+        talks = np.asarray(self.wavs)[order]
+        begins = np.searchsorted(talks, talks)
+        numbers = np.empty(len(order), dtype=np.int64)
+        numbers[order] = np.arange(len(order)) - begins
+        return numbers
 
 
 class MustC(Described):
@@ -98,7 +131,7 @@ class MustC(Described):
         """Return the number of lines of the transcript."""
         return count_lines(self.inputs(split)[1])
 
-    def rows(self, split: str) -> Iterator[Row]:
+    def rows(self, split: str) -> Iterator[SourceRow]:
         """Go through the segments in the order of the files.
 
         Raises:
@@ -107,67 +140,73 @@ class MustC(Described):
         """
         segments_file, source_file, target_file = self.inputs(split)
         segments = _read_segments(segments_file)
-        lines = {source_file: count_lines(source_file), target_file: count_lines(target_file)}
-        for file, count in lines.items():
-            if count != len(segments):
-                raise DataError(f"{segments_file}: {len(segments)} segments, but {file.name} has {count} lines")
+        for file in (source_file, target_file):
+            if count_lines(file) != len(segments):
+                raise DataError(
+                    f"{segments_file}: {len(segments)} segments, but {file.name} has {count_lines(file)} lines"
+                )
         audio = self._data / split / "wav"
-        texts = zip(_number_in_time(segments), segments, read_lines(source_file), read_lines(target_file), strict=True)
-        for number, segment, source, target in texts:
-            stem = Path(segment.wav).stem
-            yield {
-                "id": f"{stem}_{number}",
-                "audio": str(audio / segment.wav),
-                "start": segment.offset,
-                "duration": segment.duration,
+        wavs, speakers = list(segments.wav_names), list(segments.speaker_names)
+        numbers = segments.numbers_in_time()
+        texts = zip(*(read_lines(file, "surrogateescape") for file in (source_file, target_file)), strict=True)
+        for position, (source, target) in enumerate(texts):
+            wav = wavs[segments.wavs[position]]
+            stem = Path(wav).stem
+            row = {
+                "id": f"{stem}_{numbers[position]}",
+                "audio": str(audio / wav),
+                "start": segments.offsets[position],
+                "duration": segments.durations[position],
                 "source_text": source.strip(),
                 "source_language": self.source_language,
                 "target_text": target.strip(),
                 "target_language": self.target_language,
-                "speaker": segment.speaker,
+                "speaker": speakers[segments.speakers[position]] or None,
                 "document": stem,
             }
+            yield SourceRow(row, file=source_file, line=position + 1, files={"target_text": target_file})
 
 
-def _number_in_time(segments: list[_Segment]) -> list[int]:
-    """Return each segment's number in its talk, by time."""
-    counts: dict[str, int] = {}
-    numbers = [0] * len(segments)
-    for position in sorted(range(len(segments)), key=lambda i: segments[i].offset):
-        talk = segments[position].wav
-        numbers[position] = counts.get(talk, 0)
-        counts[talk] = numbers[position] + 1
-    return numbers
-
-
-def _read_segments(path: Path) -> list[_Segment]:
+def _read_segments(path: Path) -> _Segments:
     """Parse a yaml of any size: in parts that begin with a new item of the list, or whole if that does not go."""
-    lines = list(read_lines(path))
-    starts = [number for number, line in enumerate(lines) if line.startswith("- ")]
+    segments = _Segments()
     try:
-        return [segment for part in _parts(path, lines, starts) for segment in part]
+        for part, first in _parts(path):
+            try:
+                items = _parse(path, part)
+            except DataError as error:
+                raise _OneDocument from error
+            if len(items) != sum(line.startswith("- ") for line in part):
+                raise _OneDocument
+            _add(segments, path, items, first)
     except _OneDocument:
-        return _segments(path, _parse(path, lines), 0)
+        segments = _Segments()
+        _add(segments, path, _parse(path, list(read_lines(path))), 0)
+    return segments
 
 
 class _OneDocument(Exception):
     """The parts are no lists by themselves (aliases, another style), so that the file has to be parsed whole."""
 
 
-def _parts(path: Path, lines: list[str], starts: list[int]) -> Iterator[list[_Segment]]:
-    before = [line for line in lines[: starts[0] if starts else None] if line.strip() and not line.startswith("#")]
-    if not starts or any(line.strip() != "---" for line in before):
+def _parts(path: Path) -> Iterator[tuple[list[str], int]]:
+    """Yield the lines of up to ``_PART`` items, and the number of items before them."""
+    part: list[str] = []
+    count = 0
+    for line in read_lines(path):
+        if line.startswith("- "):
+            if count and count % _PART == 0:
+                yield part, count - _PART
+                part = []
+            count += 1
+        elif not count:
+            if line.strip() not in ("", "---") and not line.startswith("#"):
+                raise _OneDocument
+            continue
+        part.append(line)
+    if not count:
         raise _OneDocument
-    for first in range(0, len(starts), _PART):
-        begin = starts[first]
-        end = starts[first + _PART] if first + _PART < len(starts) else len(lines)
-        try:
-            items = yaml.load("\n".join(lines[begin:end]), Loader=_LOADER)
-        except yaml.YAMLError as error:
-            raise _OneDocument from error
-        if not isinstance(items, list) or len(items) != len(starts[first : first + _PART]):
-            raise _OneDocument
-        yield _segments(path, items, first)
+    yield part, (count - 1) // _PART * _PART
 
 
 def _parse(path: Path, lines: list[str]) -> list[Any]:
@@ -182,9 +221,8 @@ def _parse(path: Path, lines: list[str]) -> list[Any]:
     return items
 
 
-def _segments(path: Path, items: list[Any], first: int) -> list[_Segment]:
-    """Turn the items of the list, the first of which has number ``first``, into segments."""
-    segments = []
+def _add(segments: _Segments, path: Path, items: list[Any], first: int) -> None:
+    """Append the items of the list, of which ``first`` come before these."""
     for number, item in enumerate(items, first + 1):
         if not isinstance(item, dict):
             raise DataError(f"{path}, item {number}: a map is expected, not {str(item)[:60]!r}")
@@ -193,8 +231,7 @@ def _segments(path: Path, items: list[Any], first: int) -> list[_Segment]:
             raise DataError(f"{path}, item {number}: wav is {wav!r} in {str(item)[:120]}")
         offset, duration = (_seconds(path, number, item, key) for key in ("offset", "duration"))
         speaker = item.get("speaker_id")
-        segments.append(_Segment(offset, duration, wav, speaker if isinstance(speaker, str) and speaker else None))
-    return segments
+        segments.add(offset, duration, wav, speaker if isinstance(speaker, str) else "")
 
 
 def _seconds(path: Path, number: int, item: dict[str, Any], key: str) -> float:

@@ -22,6 +22,7 @@ from pathlib import Path
 from shared import languages
 from shared.corpus.lines import count_lines, read_lines, read_table
 from shared.corpus.manifest import COLUMNS, Row
+from shared.corpus.reading import SourceRow, Unusable
 from shared.described import Described
 from shared.errors import DataError
 
@@ -105,37 +106,40 @@ class Tsv(Described):
         """Return the number of lines below the header."""
         return count_lines(self._tables[split]) - 1
 
-    def rows(self, split: str) -> Iterator[Row]:
-        """Go through the table.
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the table; a line with a number that is none, say, comes as what is wrong with it.
 
         Raises:
-            DataError: if a column is missing or misnamed, an id stands there twice, a number is none, or a language is
-                missing or unknown.
+            DataError: if a column is missing or misnamed.
 
         """
         path = self._tables[split]
         free = self._check_header(path)
-        lines: dict[str, int] = {}
         for line, cells in read_table(path, ("id",)):
-            place = f"{path}, line {line}"
-            if not cells["id"]:
-                raise DataError(f"{place}: the id is empty")
-            if cells["id"] in lines:
-                raise DataError(f"{place}: id {cells['id']!r} stands in line {lines[cells['id']]} already")
-            lines[cells["id"]] = line
-            row: Row = {name: cells.get(name, "").strip() or None for name in COLUMNS} | {
-                name: cells[name] or None for name in free
-            }
-            row["id"] = cells["id"]
-            if not any(row[name] for name in _CONTENT):
-                raise DataError(f"{place}: neither audio nor text in row {cells['id']!r}")
-            if row["audio"] is not None:
-                row["audio"] = str(path.parent / row["audio"])
-            for name in ("start", "duration"):
-                row[name] = _seconds(place, name, row[name], row["audio"])
-            for side in ("source", "target"):
-                row[f"{side}_language"] = self._language(place, side, row)
-            yield row
+            if isinstance(cells, Unusable):
+                yield cells
+                continue
+            try:
+                yield SourceRow(self._row(path.parent, cells, free), file=path, line=line)
+            except DataError as error:
+                yield Unusable(str(error), path, line, cells["id"])
+
+    def _row(self, folder: Path, cells: dict[str, str], free: list[str]) -> Row:
+        if not cells["id"]:
+            raise DataError("the id is empty")
+        row: Row = {name: cells.get(name, "").strip() or None for name in COLUMNS} | {
+            name: cells[name] or None for name in free
+        }
+        row["id"] = cells["id"]
+        if not any(row[name] for name in _CONTENT):
+            raise DataError(f"neither audio nor text in row {cells['id']!r}")
+        if row["audio"] is not None:
+            row["audio"] = str(folder / row["audio"])
+        for name in ("start", "duration"):
+            row[name] = _seconds(name, row[name], row["audio"])
+        for side in ("source", "target"):
+            row[f"{side}_language"] = self._language(side, row)
+        return row
 
     def _check_header(self, path: Path) -> list[str]:
         """Return the free columns of a table."""
@@ -150,20 +154,20 @@ class Tsv(Described):
                 raise DataError(f"{path}, line 1: column {name!r} is not read; is it {meant or 'a tab too many'!r}?")
         return free
 
-    def _language(self, place: str, side: str, row: Row) -> str | None:
+    def _language(self, side: str, row: Row) -> str | None:
         """Return the language of a side, checked; None if there is neither a text nor a language."""
         code = row[f"{side}_language"] or self._languages[side]
         if code is not None:
             try:
                 return languages.check(code)
             except DataError as error:
-                raise DataError(f"{place}: {side}_language: {error}") from error
+                raise DataError(f"{side}_language: {error}") from error
         if row[f"{side}_text"] is not None:
-            raise DataError(f"{place}: {side}_language is empty, and none was given for all rows")
+            raise DataError(f"{side}_language is empty, and none was given for all rows")
         return None
 
 
-def _seconds(place: str, name: str, text: str | None, audio: str | None) -> float | None:
+def _seconds(name: str, text: str | None, audio: str | None) -> float | None:
     """Return a number of seconds, or None for an empty cell."""
     if text is None:
         return None
@@ -172,7 +176,7 @@ def _seconds(place: str, name: str, text: str | None, audio: str | None) -> floa
     except ValueError:
         seconds = math.nan
     if not math.isfinite(seconds) or seconds < 0:
-        raise DataError(f"{place}: {name} is {text!r}, not a number of seconds")
+        raise DataError(f"{name} is {text!r}, not a number of seconds")
     if audio is None:
-        raise DataError(f"{place}: {name} is {text!r}, but there is no audio")
+        raise DataError(f"{name} is {text!r}, but there is no audio")
     return seconds

@@ -8,7 +8,8 @@ import soundfile
 import torch
 import torchaudio
 
-from shared.corpus.audio import END_TOLERANCE, SAMPLE_RATE, clip_duration, probe, read_audio, samples
+from shared.corpus import audio
+from shared.corpus.audio import END_TOLERANCE, SAMPLE_RATE, clip_duration, levels, probe, read_audio, samples
 from shared.errors import DataError
 
 FORMATS = {
@@ -187,3 +188,49 @@ def test_not_a_number(tmp_path):
     soundfile.write(tmp_path / "a.wav", np.array([0.0, np.nan] * 50, np.float32), 16000, subtype="FLOAT")
     with pytest.raises(DataError, match="not a number"):
         read_audio(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("subtype", ["VORBIS", "OPUS"])
+def test_long_ogg_is_entered_in_the_middle(tmp_path, subtype, monkeypatch):
+    """Segments equal the whole file also on its last page, where libsndfile's own seek is wrong; little is decoded."""
+    path = tmp_path / "a.ogg"
+    noise = np.random.default_rng(3).uniform(-0.5, 0.5, 60 * 16000).astype(np.float32)
+    with soundfile.SoundFile(path, "w", 16000, 1, format="OGG", subtype=subtype) as file:
+        for part in np.split(noise, 20):
+            file.write(part)
+    whole, _ = soundfile.read(path, dtype="float32")
+    decoded = []
+    original = audio._decode
+    monkeypatch.setattr(audio, "_decode", lambda p, s, count: decoded.append(count) or original(p, s, count))
+    for start in (0.0, 0.7, 30.123, 58.5, 59.0, 59.3, 59.6, 59.85):
+        segment = read_audio(path, start, 0.125)
+        np.testing.assert_allclose(segment, whole[samples(start) : samples(start) + 2000], atol=1e-5)
+    assert max(decoded) < 60 * 16000 / 10
+
+
+def test_files_of_floats_are_decoded_before_they_are_believed(tmp_path):
+    """One sample that is not a number is found by probe and by read_audio; good files keep their length."""
+    values = tone(3.0, 16000)
+    values[40000] = np.nan
+    soundfile.write(tmp_path / "a.wav", values, 16000, subtype="FLOAT")
+    with pytest.raises(DataError, match=r"a\.wav: not a number among the samples"):
+        probe(tmp_path / "a.wav")
+    with pytest.raises(DataError, match=r"a\.wav: not a number among the samples at 2\.25 s"):
+        read_audio(tmp_path / "a.wav", 2.25, 0.5)
+    soundfile.write(tmp_path / "b.wav", tone(3.0, 16000), 16000, subtype="DOUBLE")
+    assert probe(tmp_path / "b.wav") == 3.0
+
+
+@pytest.mark.parametrize("suffix", ["wav", "flac"])
+def test_levels(tmp_path, suffix, monkeypatch):
+    """Peak and share of full-scale samples by hand, over several blocks and both channels."""
+    monkeypatch.setattr(audio, "_BLOCK", 700)
+    values = np.zeros((8000, 2))
+    values[2000:2010, 0], values[6000, 1] = 1.0, -1.0
+    values[100, 0] = -0.25
+    soundfile.write(tmp_path / f"a.{suffix}", values, 8000, subtype="PCM_16")
+    whole = levels(tmp_path / f"a.{suffix}", 0.0, 1.0)
+    assert whole.peak == 1.0 and whole.full == pytest.approx(11 / 16000)
+    start = levels(tmp_path / f"a.{suffix}", 0.0, 0.2)
+    assert (start.peak, start.full) == (0.25, 0.0)
+    assert levels(tmp_path / f"a.{suffix}", 0.8, 0.3).peak == 0.0

@@ -177,3 +177,17 @@ def test_unknown_column(tmp_path):
     manifest = Manifest.write(tmp_path / "m.arrow", make_rows(2))
     with pytest.raises(DataError, match=r"m\.arrow: column 'text' is missing \(it has id, audio"):
         manifest.column("text")
+
+
+def test_the_fingerprint_is_of_contents_not_of_places(tmp_path):
+    """The same rows with sound in another folder are the same corpus; another file, text or time is another one."""
+
+    def fingerprint(name, **changes):
+        row = {"id": "a", "audio": "/data/en-de/wav/ted_1.wav", "start": 0.5, "duration": 2.0, "source_text": "Hi."}
+        return Manifest.write(tmp_path / f"{name}.arrow", [row | changes, {"id": "b"}]).fingerprint
+
+    first = fingerprint("first")
+    assert fingerprint("again") == first
+    assert fingerprint("moved", audio="/mnt/other disk/must-c\nv1/wav/ted_1.wav") == first
+    others = [{"audio": "/data/en-de/wav/ted_2.wav"}, {"start": 0.25}, {"source_text": "Ho."}, {"audio": None}]
+    assert len({first, *(fingerprint(f"other{n}", **change) for n, change in enumerate(others))}) == 5

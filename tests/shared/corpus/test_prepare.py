@@ -12,9 +12,10 @@ import pytest
 import soundfile
 
 from shared.corpus import prepare as module
-from shared.corpus import probing
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import SplitReport, Unusable, prepare, render
+from shared.corpus.prepare import prepare
+from shared.corpus.reading import Unusable
+from shared.corpus.report import SplitReport, render
 from shared.described import Described
 from shared.errors import DataError
 
@@ -119,8 +120,8 @@ def test_finished_splits_are_kept(tmp_path, rows, monkeypatch):
 def count_checks(monkeypatch):
     """Return a list to which every segment that is looked at is added (in this process: workers=1)."""
     looked = []
-    original = probing.check_segments
-    monkeypatch.setattr(probing, "check_segments", lambda segments: looked.extend(segments) or original(segments))
+    original = module.check_segments
+    monkeypatch.setattr(module, "check_segments", lambda segments: looked.extend(segments) or original(segments))
     return looked
 
 
@@ -172,9 +173,9 @@ def test_interruption(tmp_path, rows, monkeypatch):
 KILLED = """
 import sys, time
 sys.path[:0] = {path!r}
-from shared.corpus.probing import Pool
+from shared.corpus.probing import Pool, check_segments
 pool = Pool(2)
-assert [found for _, found in pool.check([(0, [({wav!r}, 0.0, None)], None)] * 2)] == [[4.0]] * 2
+assert [found for _, found in pool.check(check_segments, [(0, [({wav!r}, 0.0, None)], None)] * 2)] == [[4.0]] * 2
 print(*(process for process in pool._executor._processes), flush=True)
 time.sleep(60)
 """
@@ -214,14 +215,14 @@ def test_problems_are_counted_and_some_named(tmp_path, rows):
         rows["train"][i]["start"] = 50.0
     rows["train"][7] = {"reason": "list.tsv, line 9: no such clip"}
     with pytest.raises(DataError, match=r"made/en-zh/train: 8 of 11 rows cannot be used: row r0: ") as caught:
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip=0.7)
+        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2)
     message = str(caught.value)
     assert message.count("row r") == 5 and message.endswith("; ...") and "\n" not in message
-    (train, _) = prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip=0.8)
+    (train, _) = prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip_bad=True)
     assert (train.rows, train.unusable, len(train.examples)) == (3, 8, 5)
     rows["test"].append({"id": "t3"})
     with pytest.raises(DataError, match=r"test: 1 of 3 rows cannot be used: row t3: neither audio nor text"):
-        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip=0.8)
+        prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2, skip_bad=True)
 
 
 def test_nothing_left(tmp_path):
@@ -240,7 +241,7 @@ def test_foreign_prepared_json(tmp_path, rows):
 
 def test_dead_worker(tmp_path, rows, monkeypatch):
     """A process that dies (a sound file can crash a decoder) is an error that names where."""
-    monkeypatch.setattr(probing, "check_segments", die)
+    monkeypatch.setattr(module, "check_segments", die)
     with pytest.raises(DataError, match=r"a\.wav: a process died while reading this file"):
         prepare(Made(root=tmp_path, rows=rows), tmp_path / "out", workers=2)
 

@@ -89,16 +89,19 @@ def test_missing_clip(tmp_path):
     home = make_corpus(tmp_path)
     (home / "clips" / "c_2.mp3").unlink()
     corpus = CoVoST2(root=tmp_path, source_language="fr")
-    with pytest.raises(DataError, match=r"covost2/fr-en/train: 1 of 2 rows cannot be used: row c_2: .*clips/c_2\.mp3"):
+    with pytest.raises(
+        DataError,
+        match=r"covost2/fr-en/train: 1 of 2 .*fr_en\.tsv, line 3: row c_2: .*clips/c_2\.mp3",
+    ):
         prepare(corpus, tmp_path / "out", workers=1)
     (home / "clips" / "c_2.mp3").write_bytes(b"")
     with pytest.raises(DataError, match=r"row c_2: .*clips/c_2\.mp3: .*0 bytes"):
         prepare(corpus, tmp_path / "out", workers=1)
-    reports = prepare(corpus, tmp_path / "out", workers=1, skip=0.5)
+    reports = prepare(corpus, tmp_path / "out", workers=1, skip_bad=True)
     assert (reports[0].rows, reports[0].unusable) == (1, 1) and "c_2.mp3" in reports[0].examples[0]
     (home / "clips" / "c_4.mp3").unlink()
-    with pytest.raises(DataError, match=r"fr-en/test: 1 of 1 rows cannot be used: row c_4"):
-        prepare(corpus, tmp_path / "other", workers=1, skip=0.5)
+    with pytest.raises(DataError, match=r"fr-en/test: 1 of 1 rows cannot be used: .*tsv, line 5: row c_4"):
+        prepare(corpus, tmp_path / "other", workers=1, skip_bad=True)
 
 
 def test_clip_without_sentence(tmp_path):
@@ -106,7 +109,7 @@ def test_clip_without_sentence(tmp_path):
     home = make_corpus(tmp_path)
     lines = (home / "validated.tsv").read_text(encoding="utf-8").split("\n")
     (home / "validated.tsv").write_text("\n".join(line for line in lines if "c_1.mp3" not in line), encoding="utf-8")
-    with pytest.raises(DataError, match=r"fr_en\.tsv, line 2: clip c_1\.mp3 is not in .*validated\.tsv"):
+    with pytest.raises(DataError, match=r"fr_en\.tsv, line 2: row c_1: clip c_1\.mp3 is not in .*validated\.tsv"):
         prepare(CoVoST2(root=tmp_path, source_language="fr"), tmp_path / "out", workers=1)
 
 

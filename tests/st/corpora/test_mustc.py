@@ -201,7 +201,9 @@ def test_segment_outside_the_talk(tmp_path):
     """A segment past the end of its talk stops, with the numbers; one that is 30 ms too long is cut."""
     talks = {"ted_1": [(11.0, 1.03, "One.", "Eins."), (11.5, 2.0, "Two.", "Zwei.")]}
     make_corpus(tmp_path / "a", talks=talks)
-    with pytest.raises(DataError, match=r"1 of 2 rows cannot be used: row ted_1_1: .*ted_1\.wav.*11\.500 to 13\.500"):
+    with pytest.raises(
+        DataError, match=r"1 of 2 rows cannot be used: .*en, line 2: row ted_1_1: .*ted_1\.wav.*11\.500 to 13\.500"
+    ):
         prepare(MustC(root=tmp_path / "a"), tmp_path / "out", workers=1)
     make_corpus(tmp_path / "b", talks={"ted_1": talks["ted_1"][:1]})
     (report,) = prepare(MustC(root=tmp_path / "b"), tmp_path / "out", workers=1)

@@ -1,0 +1,109 @@
+"""Preparing on several machines with a common disk: each looks into its share of the sound files.
+
+All machines read the texts, which is quick, and take turns with the chunks of rows. What each found stands in a journal
+beside the manifest; whoever finds the journals of all complete writes the manifests, as a single run would: they are
+the same, byte for byte. ``prepare`` without a shard does so too, and looks at whatever is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from shared.corpus.prepare import Finished, Progress, Split, expected_rows, prepare_locked
+from shared.corpus.probing import Pool
+from shared.corpus.reading import Corpus
+from shared.corpus.report import SplitReport
+from shared.errors import UsageError
+from shared.files import locked
+
+#: Number of the machine, from 1, and how many there are.
+Shard = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The numbers of the machines that have yet to finish."""
+
+    shards: list[int]
+
+
+def read_shard(text: str) -> Shard:
+    """Read "2/8".
+
+    Raises:
+        UsageError: if it is no such thing.
+
+    """
+    number, slash, of = text.partition("/")
+    if not (slash and number.isascii() and of.isascii() and number.isdigit() and of.isdigit()):
+        raise UsageError(f"a shard is written i/n, such as 2/8, not {text!r}")
+    if not 1 <= int(number) <= int(of):
+        raise UsageError(f"a shard i/n has a number from 1 to n, not {text}")
+    return int(number), int(of)
+
+
+def prepare_shard(
+    corpus: Corpus,
+    out: str | Path,
+    *,
+    shard: Shard,
+    workers: int = 0,
+    progress: Progress | None = None,
+    skip_bad: bool = False,
+) -> list[SplitReport] | Waiting:
+    """Do the share of one machine; the last one to be done writes the manifests.
+
+    Args:
+        corpus: the reader, the same on all machines.
+        out: the folder for all manifests, on a disk that all machines see.
+        shard: number of this machine, and how many there are.
+        workers: as in :func:`shared.corpus.prepare.prepare`, like what follows.
+        progress: called as rows get done.
+        skip_bad: leave bad rows out of training splits.
+
+    Returns:
+        A report per split, or which machines have yet to finish.
+
+    Raises:
+        DataError: for rows of this share that cannot be used.
+
+    """
+    folder = Path(out) / corpus.folder
+    number, of = shard
+    with locked(folder / f".{number}-of-{of}.lock"), Pool(workers) as pool:
+        finished = Finished(folder / "prepared.json")
+        total, done = expected_rows(corpus), 0
+        for split in corpus.splits():
+            work = Split(corpus, split, folder, pool, skip_bad=skip_bad)
+            part = work.part(number, of)
+            part.read()
+            if finished.get(work) is None and not part.complete:
+
+                def tell(rows: int, before: int = done) -> None:
+                    if progress:
+                        progress(before + rows, total and total // of)
+
+                work.look(part, lambda chunk: chunk % of == number - 1, tell)
+                done += work.seen
+    with locked(folder / ".prepare.lock"):
+        missing = _missing(corpus, folder, of, skip_bad)
+        if missing:
+            return Waiting(missing)
+        return prepare_locked(corpus, folder, workers=workers, progress=progress, skip_bad=skip_bad)
+
+
+def _missing(corpus: Corpus, folder: Path, of: int, skip_bad: bool) -> list[int]:
+    """Return the numbers of the machines of which some split's part is not complete."""
+    finished = Finished(folder / "prepared.json")
+    missing = set()
+    with Pool(1) as pool:
+        for split in corpus.splits():
+            work = Split(corpus, split, folder, pool, skip_bad=skip_bad)
+            if finished.get(work) is None:
+                for number in range(1, of + 1):
+                    part = work.part(number, of)
+                    part.read()
+                    if not part.complete:
+                        missing.add(number)
+    return sorted(missing)
