@@ -239,11 +239,12 @@ def score(
     references: Annotated[list[Path], typer.Argument(help="a line per reference; several files: several references")],
     language: Annotated[str, typer.Option(help="code of the language, which decides the tokenizer")],
     metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer")] = "bleu,chrf,ter",
+    baseline: Annotated[Path | None, typer.Option(help="another system's hypotheses, to test the difference")] = None,
 ) -> None:
-    """Score a file of hypotheses against references, with signatures."""
+    """Score a file of hypotheses against references, with signatures; and test it against another system's."""
     from shared.translating import score_files
 
-    score_files(hypotheses, references, language, metrics.split(","))
+    score_files(hypotheses, references, language, metrics.split(","), baseline)
 
 
 @app.command()
@@ -285,11 +286,12 @@ def results(
     summary: Annotated[Path | None, typer.Option(help="a text whose <!-- results --> gets the headline scores")] = None,
 ) -> None:
     """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
-    from shared.evaluation.results import collect, summarise
+    from shared.evaluation.results import collect, read
+    from shared.evaluation.tables import summarise
 
     collect(runs, into)
     if summary is not None:
-        summarise(into / "results.jsonl", summary)
+        summarise(read(into / "results.jsonl"), summary)
 
 
 @app.command()

@@ -173,7 +173,14 @@ class Average(Phase):
         load_exactly(system, average(chosen), str(self.fit / "checkpoints"))
         system.save(workspace.folder / "model")
         rule = f"best {len(chosen)}" if self.best else f"last {len(chosen)}"
-        note = {"averaging": rule, "updates": [c.update for c in chosen], "scores": [c.score for c in chosen]}
+        note: dict[str, Any] = {
+            "averaging": rule,
+            "updates": [c.update for c in chosen],
+            "scores": [c.score for c in chosen],
+            "recipe": workspace.recipe,
+            "keys": workspace.keys,
+            "seed": workspace.seed,
+        }
         with replaced_file(workspace.folder / "model" / "averaged.json") as temporary:
             temporary.write_text(json.dumps(note, indent=2) + "\n", encoding="utf-8")
         workspace.log.info("%s: %s of updates %s", workspace.phase, rule, ", ".join(map(str, note["updates"])))
@@ -195,7 +202,8 @@ def average(checkpoints: list[Checkpoint]) -> dict[str, torch.Tensor]:
 class Evaluate(Phase):
     """Translate test manifests with a model folder and score the output.
 
-    Writes ``<split>.tsv`` (hypotheses, references) and a line per score to ``results.jsonl`` of the run's folder.
+    Writes ``<folder>.<split>.tsv`` (see shared/evaluation/outputs.py) and a line per score to ``results.jsonl`` of the
+    run's folder.
 
     Args:
         model: a model folder.
@@ -259,13 +267,15 @@ class Evaluate(Phase):
         evaluation = evaluate_system(
             system, manifest, search=self.search, budget=self.budget, metrics=self.metrics, workspace=workspace
         )
-        split = f"{path.parent.name}/{path.stem}"
-        evaluation.write(workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
         for alarm in evaluation.alarms:
-            workspace.log.warning("%s: %s", split, alarm)
-        how = {"beam": getattr(self.search, "beam", 1), "search": describe(self.search)}
+            workspace.log.warning("%s: %s", split_name(path), alarm)
+        table = workspace.folder / f"{path.parent.name}.{path.stem}.tsv"
+        evaluation.outputs.write(table)
+        how = {"outputs": str(table.relative_to(workspace.output)), "language": evaluation.language}
+        how |= {"beam": getattr(self.search, "beam", 1), "search": describe(self.search)}
+        how |= {"length_penalty": getattr(self.search, "length_penalty", None)}
         how |= {name: value for name, value in self.beside.items() if value}
-        _record(evaluation.scores, split, manifest, self.model, workspace, stopwatch, how)
+        _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
         return evaluation
 
 
@@ -298,7 +308,7 @@ class Rescore(Phase):
             rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
             write_rescored(rescored, workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
             scores = [perplexity(rescored, system.output.tokenizer.fingerprint)]
-            _record(scores, f"{path.parent.name}/{path.stem}", manifest, self.model, workspace, stopwatch, {})
+            _record(scores, path, manifest, self.model, workspace, stopwatch, {})
 
 
 def _forget_earlier(workspace: Workspace) -> None:
@@ -314,7 +324,7 @@ def _opened(path: Path, workspace: Workspace) -> Manifest:
 
 def _record(
     scores: list[Score],
-    split: str,
+    path: Path,
     manifest: Manifest,
     model: Path,
     workspace: Workspace,
@@ -322,29 +332,33 @@ def _record(
     how: dict[str, Any],
 ) -> None:
     """Log scores and append them to the run's results, with all that is needed to trust or repeat them."""
-    averaged = model / "averaged.json"
-    rule = json.loads(averaged.read_text(encoding="utf-8"))["averaging"] if averaged.is_file() else "none"
+    note = model / "averaged.json"
+    averaged = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    started = {"recipe": workspace.recipe, "keys": workspace.keys, "seed": workspace.seed}
+    if not workspace.recipe:  # a model folder by itself, evaluated by command: how it was trained, if that is known
+        started = {"recipe": averaged.get("recipe", ""), "keys": averaged.get("keys", {}), "seed": averaged.get("seed")}
+    common = {
+        **started,
+        "phase": workspace.phase,
+        "model": str(model),
+        "split": split_name(path),
+        "corpus": manifest.fingerprint[:12],
+        "averaging": averaged.get("averaging", "none"),
+        **how,
+        "hardware": hardware(workspace.device),
+        "minutes": round(minutes_so_far(workspace.output), 1) if workspace.recipe else None,
+        "evaluation_minutes": round(stopwatch.seconds / 60, 2),
+        "command": workspace.command,
+        "commit": commit(),
+    }
     for score in scores:
-        workspace.log.info("%s: %s %.2f  (%s)", split, score.name, score.value, score.signature)
-        row = {
-            "recipe": workspace.recipe,
-            "phase": workspace.phase,
-            "split": split,
-            "metric": score.name,
-            "value": round(score.value, 2),
-            "signature": score.signature,
-            "lines": score.lines,
-            "corpus": manifest.fingerprint[:12],
-            "averaging": rule,
-            **how,
-            "seed": workspace.seed,
-            "hardware": hardware(workspace.device),
-            "minutes": round(minutes_so_far(workspace.output), 1),
-            "evaluation_minutes": round(stopwatch.seconds / 60, 2),
-            "command": workspace.command,
-            "commit": commit(),
-        }
-        record(workspace.output / "results.jsonl", row)
+        workspace.log.info("%s: %s", split_name(path), score)
+        record(workspace.output / "results.jsonl", common | score.row())
+
+
+def split_name(manifest: Path) -> str:
+    """Return how results call a test set: "en-de/tst-COMMON"."""
+    return f"{manifest.parent.name}/{manifest.stem}"
 
 
 def minutes_so_far(output: Path) -> float:

@@ -45,11 +45,12 @@ class Recipe:
     Attributes:
         name: "almanac/st".
         source: how messages name the file.
+        changed: the keys that overrides gave other values, as plain data.
 
     """
 
-    def __init__(self, root: Node, *, name: str, source: str, header: str) -> None:
-        self.name, self.source, self._header = name, source, header
+    def __init__(self, root: Node, *, name: str, source: str, header: str, changed: dict[str, Any]) -> None:
+        self.name, self.source, self._header, self.changed = name, source, header, changed
         self._root = root
         self._resolver = Resolver(root)
 
@@ -71,10 +72,12 @@ class Recipe:
         for option, (_, default, _) in OPTIONS.items():
             root.value.setdefault(option, Node(default, place="default", key=option, own=False))
         root.value.setdefault("seed", Node(1, place="default", key="seed", own=False))
+        changed = {}
         for key, value in _pairs(overrides):
             new = parse_value(value, key) if isinstance(value, str) else _node(value, key)
             override(root, key, new)
-        return Recipe(root, name=name, source=shown, header=_header(path))
+            changed[new.key] = plain(new)
+        return Recipe(root, name=name, source=shown, header=_header(path), changed=changed)
 
     @staticmethod
     def list() -> Listing:

@@ -14,6 +14,8 @@ from shared.recipe import Recipe
 from shared.training.stopping import Interrupted
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
 
+#: Keys that say where and how something is run, not what; so do those that end in _folder.
+NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers")
 OPTIONS_OF_A_RUN = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
 
 #: By phase: its fingerprint, and the places that it wrote to.
@@ -55,6 +57,7 @@ def run_recipe(
         seed=recipe.value("seed"),
         command=command,
         recipe=recipe.name,
+        keys={k: v for k, v in recipe.changed.items() if k not in NOT_OF_A_RESULT and not k.endswith("_folder")},
         **(options or {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}),
     )
     from shared.training.distributed import join, leave, on_main, together

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -16,10 +16,12 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
 from shared.ctc_system import CtcSystem
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import ONE_LINE, check_metrics, evaluate_system
+from shared.evaluation.evaluate import check_metrics, evaluate_system
+from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.rescoring import perplexity, rescore, write_rescored
-from shared.evaluation.scores import Score
-from shared.evaluation.scores import score as score_texts
+from shared.evaluation.scores import Score, Scorer
+from shared.evaluation.significance import SAMPLES, SEED, TRIALS, Comparison, compare
+from shared.evaluation.tables import aligned
 from shared.options import ModelOptions, SearchOptions
 from shared.phases import Evaluate
 from shared.running import log_to_terminal
@@ -278,7 +280,7 @@ def evaluate_manifests(
                 )
                 for alarm in evaluation.alarms:
                     workspace.log.warning("%s: %s", path, alarm)
-            print_scores(evaluation.scores, str(path))
+            print_scores(evaluation.all_scores, str(path))
 
 
 def rescore_manifest(
@@ -301,17 +303,33 @@ def _workspace(output: Path, models: ModelOptions, phase: str) -> Workspace:
     return Workspace(output=output, device=models.device, precision=models.precision, command=command, phase=phase)
 
 
-def score_files(hypotheses: Path, references: list[Path], language: str, metrics: list[str]) -> None:
-    """Score a file of hypotheses against one or more files of references."""
+def score_files(
+    hypotheses: Path, references: list[Path], language: str, metrics: list[str], baseline: Path | None = None
+) -> None:
+    """Score a file of hypotheses against one or more files of references, and test it against another such file."""
     check_metrics(metrics)
-    streams = [list(lines([path])) for path in references]
-    for path, stream in zip(references, streams, strict=True):
-        if len(stream) != len(streams[0]):
-            raise DataError(f"{path}: {len(stream)} lines, but {references[0]} has {len(streams[0])}")
-    print_scores(
-        score_texts(list(lines([hypotheses])), streams[0] if len(streams) == 1 else streams, language, metrics),
-        str(hypotheses),
-    )
+    sets = [list(lines([path])) for path in references]
+    outputs = {path: list(lines([path])) for path in [hypotheses, *([baseline] if baseline else [])]}
+    for path, found in [*zip(references, sets, strict=True), *outputs.items()]:
+        if len(found) != len(sets[0]):
+            raise DataError(f"{path}: {len(found)} lines, but {references[0]} has {len(sets[0])}")
+    scorer = Scorer(sets, language, metrics)
+    counts = {path: scorer.count(found) for path, found in outputs.items()}
+    for path, counted in counts.items():
+        print_scores([Score.of(item) for item in counted], str(path))
+    if baseline:
+        print(render_comparisons([compare(*pair) for pair in zip(counts[hypotheses], counts[baseline], strict=True)]))
+
+
+def render_comparisons(comparisons: Sequence[Comparison]) -> str:
+    """Return a table with a line per metric, and a line that says how it was made."""
+    rows = [["metric", "system", "baseline", "difference", "95 % from", "to", "p (bs)", "p (ar)", "the system is"]]
+    for item in comparisons:
+        numbers = [f"{item.value:.2f}", f"{item.baseline:.2f}", f"{item.difference:+.2f}"]
+        numbers += [f"{item.low:+.2f}", f"{item.high:+.2f}", f"{item.p_bootstrap:.4f}", f"{item.p_randomisation:.4f}"]
+        rows.append([item.metric, *numbers, item.verdict])
+    method = f"bs: paired bootstrap, {SAMPLES} resamples; ar: paired approximate randomisation, {TRIALS} trials"
+    return f"\n{aligned(rows)}\n{method}; seed {SEED}, as in sacreBLEU"
 
 
 def print_scores(scores: list[Score], name: str) -> None:

@@ -54,6 +54,8 @@ class Workspace:
         phase: the name of the phase now running.
         rank: this process's number among ``world`` processes (set by torchrun).
         command: how the run was started, for the record.
+        recipe: the name of the recipe that is run; "" if none is.
+        keys: the keys of it that were given other values.
 
     """
 
@@ -70,6 +72,7 @@ class Workspace:
     world: int = field(default_factory=lambda: int(os.environ.get("WORLD_SIZE", "1")))
     command: str = ""
     recipe: str = ""
+    keys: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:

@@ -8,6 +8,7 @@ Each alarm has a threshold, a share of the lines, above which it is raised:
 - ``constant`` (0.05, of at least 20 lines): one and the same output more often than its share, by this much, among the
   references (or, without references, at all).
 - ``copied`` (0.05): outputs equal to their source but for case and white space, by this much more than the references.
+- ``in another language`` (0.01): of those outputs whose language can be told, by this much more than the references.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from shared.errors import DataError
+from shared.evaluation.off_target import OffTarget
 
 EMPTY_SHARE = 0.0
 REPEATED_SHARE = 0.01
 CONSTANT_SHARE = 0.05
 COPIED_SHARE = 0.05
+OFF_TARGET_SHARE = 0.01
 CONSTANT_LINES = 20  # among fewer lines the commonest has a large share by nature
 LOOP_UNIT = 50  # longest repeated unit, characters
 LOOP_TIMES = 4
@@ -35,19 +38,21 @@ class Alarm:
     """Something wrong with a set of outputs.
 
     Attributes:
-        kind: "empty", "repeated", "constant" or "copied".
-        share: of the lines, 0 to 1.
+        kind: "empty", "repeated", "constant", "copied" or "in another language".
+        share: of the lines that could be judged, 0 to 1.
         example: one such line, with its number.
+        judged: what it is a share of.
 
     """
 
     kind: str
     share: float
     example: str
+    judged: str = "outputs"
 
     def __str__(self) -> str:
         """Return the alarm on one line."""
-        return f"{self.share:.1%} of the outputs are {self.kind}, for example {self.example}"
+        return f"{self.share:.1%} of the {self.judged} are {self.kind}, for example {self.example}"
 
 
 def detect(
@@ -80,6 +85,22 @@ def detect(
     return [alarm for alarm in found if alarm is not None]
 
 
+def detect_off_target(hypotheses: Sequence[str], found: OffTarget, *, usual: float = 0.0) -> list[Alarm]:
+    """Look for outputs in another language.
+
+    Args:
+        hypotheses: the outputs.
+        found: their languages.
+        usual: the share of references that seem to be in another language.
+
+    """
+    if found.share <= usual + OFF_TARGET_SHARE:
+        return []
+    judged = f"{found.judged} outputs (of {len(hypotheses)}) whose language can be told"
+    example = f"{found.found[found.wrong[0]]} in {_example(hypotheses, found.wrong[0])}"
+    return [Alarm("in another language", found.share, example, judged)]
+
+
 def loops(line: str) -> bool:
     """Tell whether some unit of the line is repeated back to back."""
     points = np.frombuffer(line.encode("utf-32-le"), dtype=np.uint32)
@@ -96,9 +117,13 @@ def _alarm(kind: str, hypotheses: Sequence[str], numbers: list[int], threshold: 
     share = len(numbers) / len(hypotheses)
     if share <= threshold:
         return None
-    line = hypotheses[numbers[0]]
+    return Alarm(kind, share, _example(hypotheses, numbers[0]))
+
+
+def _example(hypotheses: Sequence[str], number: int) -> str:
+    line = hypotheses[number]
     shown = line if len(line) <= 120 else line[:119] + "…"
-    return Alarm(kind, share, f"line {numbers[0] + 1}: {shown!r}")
+    return f"line {number + 1}: {shown!r}"
 
 
 def _constant(hypotheses: Sequence[str], references: Sequence[str] | None) -> Alarm | None:

@@ -2,54 +2,53 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import torch
 
+from shared import languages
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
-from shared.evaluation.alarms import Alarm, detect
-from shared.evaluation.scores import METRICS, Score, score
-from shared.files import replaced_file
+from shared.evaluation.alarms import Alarm, detect, detect_off_target
+from shared.evaluation.metrics import METRICS
+from shared.evaluation.off_target import judge
+from shared.evaluation.outputs import Outputs
+from shared.evaluation.scores import Score, Scorer
 from shared.generator import Hypothesis
 from shared.progress import progress_bar
 from shared.search.search import AnySearch
 from shared.system import System
 from shared.workspace import Workspace
 
-ONE_LINE = str.maketrans("\t\n\r", "   ")
-
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a system made of a manifest, in the manifest's order.
+    """What a system made of a manifest, and what that is worth.
 
     Attributes:
-        hypotheses: the best hypothesis of every row.
-        references: the reference texts.
-        sources: the source texts ("" where a row has none).
+        outputs: the best hypothesis of every row, with references and sources.
+        language: the code of the language that they are in.
         scores: the metrics that were asked for.
+        off_target: the share of outputs in another language; None for a system that writes only one, or if no output
+            could be judged.
         alarms: what looks wrong with the outputs as a whole.
 
     """
 
-    ids: list[str]
-    hypotheses: list[str]
-    references: list[str]
-    sources: list[str]
+    outputs: Outputs
+    language: str
     scores: list[Score]
+    off_target: Score | None
     alarms: list[Alarm]
 
-    def write(self, path: Path) -> None:
-        """Write a table (TSV) of ids, hypotheses, references and sources; tabs and line ends in them become spaces."""
-        with replaced_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write("id\thypothesis\treference\tsource\n")
-            for row in zip(self.ids, self.hypotheses, self.references, self.sources, strict=True):
-                file.write("\t".join(text.translate(ONE_LINE) for text in row) + "\n")
+    @property
+    def all_scores(self) -> list[Score]:
+        """The metrics that were asked for, and the off-target rate if there is one."""
+        return [*self.scores, *([self.off_target] if self.off_target else [])]
 
 
 def check_metrics(metrics: Sequence[str]) -> None:
@@ -100,25 +99,54 @@ def evaluate_system(
 ) -> Evaluation:
     """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
 
+    The columns ``target_text_1``, ``target_text_2`` ... (or ``source_text_1`` ... for transcripts), if there are any,
+    are further references; a row need not have all of them.
+
     Raises:
-        DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score.
+        DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score; if
+            a metric does not fit the language or the references.
 
     """
-    name, column = system.output_name, system.output.column
-    ids, references, sources, languages = [], [], [], set()
+    column = system.output.column
+    empty, language = _tested(manifest, system)
+    scorer = Scorer(empty.references, language, metrics)
+    translated = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
+    hypotheses = [best[0].texts[system.output_name] for best in translated]
+    outputs = replace(empty, hypotheses=hypotheses)
+    scores = [Score.of(counts) for counts in scorer.count(hypotheses)]
+    references = [line or "" for line in outputs.references[0]]
+    copies = outputs.sources if column != "source_text" else None  # a transcript is its source
+    alarms = detect(hypotheses, references=references, sources=copies)
+    in_play = languages.union(system.source_languages, system.target_languages)
+    found = judge(hypotheses, language, in_play)
+    alarms += detect_off_target(hypotheses, found, usual=judge(references, language, in_play).share)
+    off_target = found.score if len(system.target_languages) > 1 else None
+    return Evaluation(outputs, language, scores, off_target, alarms)
+
+
+def _tested(manifest: Manifest, system: System) -> tuple[Outputs, str]:
+    """Return what a manifest gives to score against, without hypotheses yet, and the language that it is in."""
+    column = system.output.column
+    columns = reference_columns(manifest, column)
+    ids, references, sources, codes = [], [], [], set()
     for row in (manifest[i] for i in range(len(manifest))):
         if row[column] is None:
             raise DataError(f"{manifest.path}: row {row['id']!r} has no {column} to score against")
+        if not all(isinstance(row[name], str | None) for name in columns):
+            raise DataError(
+                f"{manifest.path}: row {row['id']!r}: {', '.join(columns)} should be texts to score against"
+            )
         ids.append(row["id"])
-        references.append(row[column])
+        references.append([row[name] for name in columns])
         sources.append(row["source_text"] or "")
-        languages.add(row[f"{system.output.side}_language"])
-    if len(languages) != 1 or None in languages:
-        found = f"references in {sorted(map(str, languages))}" if languages else "no rows"
+        codes.add(row[f"{system.output.side}_language"])
+    if len(codes) != 1 or None in codes:
+        found = f"references in {sorted(map(str, codes))}" if codes else "no rows"
         raise DataError(f"{manifest.path}: holds {found}; references in one language are what can be scored")
-    translated = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
-    hypotheses = [best[0].texts[name] for best in translated]
-    scores = score(hypotheses, references, languages.pop(), metrics)
-    copies = sources if column != "source_text" else None  # a transcript is its source
-    alarms = detect(hypotheses, references=references, sources=copies)
-    return Evaluation(ids, hypotheses, references, sources, scores, alarms)
+    return Outputs(ids, [], [list(lines) for lines in zip(*references, strict=True)], sources), codes.pop()
+
+
+def reference_columns(manifest: Manifest, column: str) -> list[str]:
+    """Return the columns with references: the one that is trained on, then ``<column>_1`` ... by number."""
+    further = [name for name in manifest.columns if re.fullmatch(rf"{column}_[0-9]+", name)]
+    return [column, *sorted(further, key=lambda name: int(name.rpartition("_")[2]))]

@@ -17,7 +17,7 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import ONE_LINE
+from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.scores import Score
 from shared.files import replaced_file
 from shared.generator import Scorer

@@ -1,7 +1,18 @@
-"""Results: one JSON line per measured number in results.jsonl, and the RESULTS.md that is made of them.
+"""Results: one JSON line per measured number in results.jsonl, and the RESULTS.md that is made of them (tables.py).
 
-A row says everything that is needed to trust or repeat its number; the keys of :data:`COLUMNS` stand in the table,
-``signature`` and ``command`` below it. Nothing is typed by hand: RESULTS.md is ``render(results.jsonl)``.
+A row says everything that is needed to trust or repeat its number:
+
+- what was run: ``recipe`` and ``keys`` (those given other values), or ``model`` where no recipe is known; ``phase``,
+  ``seed``, ``command``, ``commit``;
+- on what: ``split``, ``corpus`` (the manifest's fingerprint), ``language`` and ``outputs`` (the table of hypotheses,
+  seen from the run's folder);
+- how: ``averaging``, ``beam``, ``length_penalty``, ``search`` with all its settings;
+- what came out: ``metric``, ``value``, ``signature``, ``lines``;
+- on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
+
+Rows of the ``kind`` "seeds" are means over ``seeds``, with their standard ``deviation`` and ``values``; those of the
+kind "comparison" are differences of such means ``against`` another recipe, with ``low`` and ``high``, ``p`` and
+``verdict`` (see significance.py). Nothing is typed by hand.
 """
 
 from __future__ import annotations
@@ -12,12 +23,12 @@ import math
 import os
 import platform
 import subprocess
-from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shared.errors import DataError
+from shared.evaluation.tables import render
 from shared.files import replaced_file
 
 if TYPE_CHECKING:
@@ -26,26 +37,11 @@ if TYPE_CHECKING:
 #: What every row has to say.
 REQUIRED = ("recipe", "split", "metric", "value", "signature", "lines")
 
-#: The columns of the table: heading by key. A column that no row of a table has is left out.
-COLUMNS = {
-    "recipe": "recipe",
-    "phase": "phase",
-    "split": "split",
-    "metric": "metric",
-    "value": "value",
-    "lines": "lines",
-    "corpus": "corpus",
-    "averaging": "averaging",
-    "beam": "beam",
-    "seed": "seed",
-    "minutes": "minutes",
-    "hardware": "hardware",
-    "commit": "commit",
-}
-NUMERIC = {"value", "lines", "beam", "seed", "minutes"}
-
 #: Rows that agree in these are the same measurement: the last one counts.
-IDENTITY = ("recipe", "phase", "split", "metric", "corpus", "averaging", "beam", "search", "seed", "hardware")
+IDENTITY = (
+    *("kind", "recipe", "keys", "model", "against", "against_keys", "phase", "split", "metric", "corpus"),
+    *("averaging", "beam", "search", "seed", "seeds", "hardware"),
+)
 
 
 def record(path: Path, row: dict[str, Any]) -> None:
@@ -107,7 +103,7 @@ def read(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def collect(runs: Sequence[Path], into: Path) -> Path:
+def collect(runs: Sequence[Path], into: Path, further: Sequence[dict[str, Any]] = ()) -> Path:
     """Bring ``into/results.jsonl`` up to date with the results of runs, and write ``into/RESULTS.md`` from it.
 
     Rows that are there already are not added again, so that collecting twice changes nothing.
@@ -115,6 +111,7 @@ def collect(runs: Sequence[Path], into: Path) -> Path:
     Args:
         runs: output folders of runs, each with a results.jsonl.
         into: the folder of the table; made if missing.
+        further: rows that are in no run's folder.
 
     Returns:
         The path of RESULTS.md.
@@ -124,62 +121,35 @@ def collect(runs: Sequence[Path], into: Path) -> Path:
 
     """
     path = into / "results.jsonl"
+    more = list(further)
     rows = read(path) if path.is_file() else []
     known = {_line(row) for row in rows}
     for run in runs:
         own = run / "results.jsonl"
         if not own.is_file():
             raise DataError(f"{own}: no results there; was the run finished?")
-        for row in read(own):
-            if _line(row) not in known:
-                known.add(_line(row))
-                rows.append(row)
+        more += read(own)
+    for row in more:
+        if _line(row) not in known:
+            known.add(_line(row))
+            rows.append(row)
     with replaced_file(path) as temporary:
         temporary.write_text("".join(map(_line, rows)), encoding="utf-8")
     table = into / "RESULTS.md"
     with replaced_file(table) as temporary:
-        temporary.write_text(render(path), encoding="utf-8")
+        temporary.write_text(render(latest(rows), path.name), encoding="utf-8")
     return table
 
 
-def summarise(path: Path, file: Path) -> None:
-    """Put a table of the headline scores (BLEU, WER) between the marks ``<!-- results -->`` of a text file.
-
-    Raises:
-        DataError: if the file lacks the marks.
-
-    """
-    opening, closing = "<!-- results -->", "<!-- /results -->"
-    before, mark, rest = file.read_text(encoding="utf-8").partition(opening)
-    _, end, after = rest.partition(closing)
-    if not (mark and end):
-        raise DataError(f"{file}: has no {opening} ... {closing}")
-    found = [row for row in read(path) if row["metric"] in ("bleu", "wer")]
-    splits = list(dict.fromkeys(row["split"] for row in found))
-    table: dict[tuple[str, str], dict[str, Any]] = {}
-    for row in found:
-        cells = table.setdefault((row["recipe"], row["metric"]), {})
-        cells |= {row["split"]: f"{row['value']:.1f}", "minutes": f"{row.get('minutes', 0):.0f}"}
-        cells |= {"hardware": row.get("hardware", "")}
-    lines = ["| recipe | score | " + " | ".join(splits) + " | minutes | hardware |"]
-    lines.append("|---|---|" + "---:|" * (len(splits) + 1) + "---|")
-    for (recipe, metric), cells in sorted(table.items()):
-        values = " | ".join(cells.get(name, "") for name in [*splits, "minutes", "hardware"])
-        lines.append(f"| {recipe} | {metric.upper()} | {values} |")
-    with replaced_file(file) as temporary:
-        temporary.write_text(before + opening + "\n" + "\n".join(lines) + "\n" + closing + after, encoding="utf-8")
+def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the last row of each measurement, sorted by what was measured."""
+    found = {tuple(json.dumps(_or_none(row.get(name)), sort_keys=True) for name in IDENTITY): row for row in rows}
+    return [row for _, row in sorted(found.items(), key=lambda item: item[0])]
 
 
-def render(path: Path) -> str:
-    """Return RESULTS.md: a table per group of recipes (the folder they stand in), the last measurement of each kind."""
-    latest = {tuple(json.dumps(row.get(name), sort_keys=True) for name in IDENTITY): row for row in read(path)}
-    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for _, row in sorted(latest.items()):
-        groups[str(row["recipe"]).rpartition("/")[0] or "others"].append(row)
-    parts = [f"# Results\n\nMade from `{path.name}` by command; do not edit.\n"]
-    for group, rows in sorted(groups.items()):
-        parts.append(f"## {group}\n\n{_table(rows)}\n\n{_notes(rows)}")
-    return "\n".join(parts)
+def _or_none(value: Any) -> Any:
+    """Return the value; what is empty is as good as not there."""
+    return None if value in ("", [], {}) else value
 
 
 def _line(row: dict[str, Any]) -> str:
@@ -193,33 +163,6 @@ def _check(row: dict[str, Any], where: str) -> None:
     value = row["value"]
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise DataError(f"{where}: the value {value!r} of {row['metric']} is not a finite number")
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    columns = {key: heading for key, heading in COLUMNS.items() if any(row.get(key) is not None for row in rows)}
-    lines = ["| " + " | ".join(columns.values()) + " |"]
-    lines.append("|" + "|".join("---:" if key in NUMERIC else "---" for key in columns) + "|")
-    lines += ["| " + " | ".join(_cell(key, row.get(key)) for key in columns) + " |" for row in rows]
-    return "\n".join(lines)
-
-
-def _cell(key: str, value: Any) -> str:
-    if value is None:
-        return ""
-    if key == "value":
-        return f"{value:.2f}"
-    if key == "minutes":
-        return f"{float(value):.1f}"
-    if key == "commit":
-        value = value[:10] + ("+" if value.endswith("+") else "")
-    return str(value).replace("|", "\\|").replace("\n", " ")
-
-
-def _notes(rows: list[dict[str, Any]]) -> str:
-    signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
-    commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in rows if row.get("command"))
-    text = "Signatures:\n\n" + "".join(signatures)
-    return text + ("\nCommands:\n\n" + "".join(commands) if commands else "")
 
 
 def hardware(device: torch.device | str | None = None) -> str:

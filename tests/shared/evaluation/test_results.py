@@ -9,7 +9,8 @@ import subprocess
 import pytest
 
 from shared.errors import DataError
-from shared.evaluation.results import collect, commit, hardware, read, record, render, summarise
+from shared.evaluation.results import collect, commit, hardware, latest, read, record
+from shared.evaluation.tables import render, summarise
 
 ROW = {
     "recipe": "almanac/st",
@@ -71,20 +72,23 @@ def test_the_table_shows_the_last_measurement_of_each_kind(tmp_path):
         {"value": 62.5, "commit": "f" * 40},
         {"metric": "chrf", "value": 70.0, "signature": "nc:6", "note": "a\u2028b"},
         {"seed": 2, "value": 1.0},
+        {"keys": {}, "value": 62.5, "commit": "f" * 40},  # as good as none
+        {"keys": {"smoothing": 0.2}, "value": 44.0},
         {"search": {"class": "BeamSearch", "arguments": {"length_penalty": 2.0}}, "value": 50.0},
         {"recipe": "own/mt", "value": 3.0, "minutes": None},
     ):
         record(path, ROW | change)
-    text = render(path)
+    text = render(latest(read(path)), path.name)
     almanac, own = text.split("## own")
     assert "## almanac" in almanac
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in almanac.splitlines() if line.startswith("| ")]
     header, *rows = rows
-    assert header == "recipe,phase,split,metric,value,lines,beam,seed,minutes,commit".split(",")
-    assert ["bleu", "62.50", "300", "5", "1", "14.3", "ffffffffff"] in [row[3:] for row in rows]
-    assert ["bleu", "1.00", "300", "5", "2", "14.3", "0123456789+"] in [row[3:] for row in rows]
-    assert ["chrf", "70.00", "300", "5", "1", "14.3", "0123456789+"] in [row[3:] for row in rows]
-    assert len(rows) == 4 and "61.23" not in text
+    assert header == "recipe,keys,phase,split,metric,value,lines,beam,seed,minutes,commit".split(",")
+    assert ["bleu", "62.50", "300", "5", "1", "14.3", "ffffffffff"] in [row[4:] for row in rows]
+    assert ["bleu", "1.00", "300", "5", "2", "14.3", "0123456789+"] in [row[4:] for row in rows]
+    assert ["chrf", "70.00", "300", "5", "1", "14.3", "0123456789+"] in [row[4:] for row in rows]
+    assert ["smoothing=0.2", "test", "en-de/tst-HE", "bleu", "44.00"] in [row[1:6] for row in rows]
+    assert len(rows) == 5 and "61.23" not in text
     assert almanac.count("- bleu: `nrefs:1|tok:13a`") == 1 and "- chrf: `nc:6`" in almanac
     assert almanac.count("- almanac/st: `dragoman run almanac/st`") == 1
     assert "3.00" in own and "minutes" not in own
@@ -96,7 +100,9 @@ def test_collecting_twice_changes_nothing(tmp_path):
     into = tmp_path / "recipes" / "almanac"
     table = collect([tmp_path / "a", tmp_path / "b"], into)
     before = (into / "results.jsonl").read_bytes(), table.read_bytes()
-    assert len(read(into / "results.jsonl")) == 2 and table.read_text() == render(into / "results.jsonl")
+    assert len(read(into / "results.jsonl")) == 2 and table.read_text() == render(
+        latest(read(into / "results.jsonl")), "results.jsonl"
+    )
     collect([tmp_path / "b"], into)
     assert ((into / "results.jsonl").read_bytes(), table.read_bytes()) == before
     with pytest.raises(DataError, match="no results there"):
@@ -142,7 +148,7 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
         record(tmp_path / "results.jsonl", row)
     text = tmp_path / "README.md"
     text.write_text("before\n<!-- results -->\nold\n<!-- /results -->\nafter\n")
-    summarise(tmp_path / "results.jsonl", text)
+    summarise(read(tmp_path / "results.jsonl"), text)
     assert text.read_text().splitlines() == [
         "before",
         "<!-- results -->",
@@ -155,4 +161,4 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
     ]
     text.write_text("nothing")
     with pytest.raises(DataError, match="README.md"):
-        summarise(tmp_path / "results.jsonl", text)
+        summarise(read(tmp_path / "results.jsonl"), text)

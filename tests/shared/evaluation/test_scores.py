@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+import sys
 
+import numpy as np
 import pytest
 import sacrebleu
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from shared.errors import DataError
+from shared.evaluation.metrics import bleu, chrf, rate
 from shared.evaluation.scores import score
 
 
@@ -51,7 +58,7 @@ def test_normalisation_drops_case_and_punctuation_but_not_apostrophes():
     assert value("cer", ["ab c"], ["Ab, d."]) == pytest.approx(25)  # the space counts
     assert value("wer", ["a", "..."], ["a b", "!"]) == 50  # a line without words stays a line
     [wer] = score(["a"], ["a"], "en", ["wer"])
-    assert wer.signature.startswith("wer|norm:13a+lower+nopunct|jiwer:")
+    assert wer.signature.startswith("wer|norm:13a+lower+nopunct|rapidfuzz:")
 
 
 def test_languages_without_spaces():
@@ -78,13 +85,44 @@ def test_agrees_with_sacrebleu():
     assert both.value == pytest.approx(sacrebleu.corpus_bleu(hypotheses, several).score) and "nrefs:2" in both.signature
 
 
-def test_a_missing_tokenizer_says_what_to_install():
-    try:
-        import MeCab  # noqa: F401
-    except ImportError:
-        with pytest.raises(DataError, match=r"Japanese needs .*ja-mecab: pip install 'sacrebleu\[ja\]'"):
-            score(["日本"], ["日本"], "ja", ["bleu"])
-    assert value("chrf", ["日本"], ["日本"], "ja") == pytest.approx(100)
+@pytest.mark.parametrize(
+    ("code", "module", "text"), [("ja", "MeCab", "今日は良い天気です。"), ("ko", "mecab_ko", "오늘은 날씨가 좋네요.")]
+)
+def test_a_missing_tokenizer_says_what_to_install(code, module, text, monkeypatch):
+    if importlib.util.find_spec(module):
+        assert value("bleu", [text], [text], code) == pytest.approx(100)
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.delitem(sys.modules, f"sacrebleu.tokenizers.tokenizer_{code}_mecab", raising=False)
+    with pytest.raises(DataError, match=rf"needs the tokenizer {code}-mecab: pip install 'dragoman\[{code}\]'"):
+        score([text], [text], code, ["bleu"])
+    assert value("chrf", [text], [text], code) == pytest.approx(100)
+
+
+@given(data=st.data())
+def test_formulas_are_sacrebleus_on_any_sums(data):
+    size = st.integers(0, 30)
+    totals = data.draw(st.lists(st.integers(0, 9), min_size=4, max_size=4))
+    correct = [data.draw(st.integers(0, total)) for total in totals]
+    counts = [data.draw(size), data.draw(size), *correct, *totals]
+    expected = BLEU()._compute_score_from_stats(list(counts)).score
+    assert float(bleu(np.array(counts, dtype=float))) == pytest.approx(expected, abs=1e-9)
+    counts = []
+    for _ in range(6):
+        sides = data.draw(size), data.draw(size)
+        counts += [*sides, data.draw(st.integers(0, min(sides)))]
+    expected = CHRF()._compute_score_from_stats(counts).score
+    assert float(chrf(np.array(counts, dtype=float))) == pytest.approx(expected, abs=1e-9)
+    counts = [data.draw(size), data.draw(size)]
+    assert float(rate(np.array(counts, dtype=float))) == pytest.approx(TER()._compute_score_from_stats(counts).score)
+
+
+def test_a_sentence_may_have_fewer_references_than_others():
+    hypotheses = ["the cat sat on the mat", "a dog barked at the old man"]
+    first, second = ["a cat sat on the mat", "the dog barked at an old man"], ["the cat sat on a mat", None]
+    for metric, scorer in (("bleu", BLEU()), ("chrf", CHRF()), ("ter", TER())):
+        [result] = score(hypotheses, [first, second], "en", [metric])
+        assert result.value == pytest.approx(scorer.corpus_score(hypotheses, [first, second]).score)
+        assert "nrefs:var" in result.signature
 
 
 @pytest.mark.parametrize(
@@ -92,7 +130,8 @@ def test_a_missing_tokenizer_says_what_to_install():
     [
         ((["a"], ["a", "b"], "en"), "^1 hypotheses, but 2 lines of references$"),
         ((["a"], [["a"], ["a", "b"]], "en"), "but 2 lines of references 2"),
-        (([], [], "en"), "0 hypotheses"),
+        (([], [], "en"), "0 references"),
+        ((["a"], [], "en"), "0 references"),
         ((["a", "b"], ["a", " "], "en", ["wer"]), "line 2: ' ' is empty"),
         ((["a"], ["?!"], "en", ["cer"]), "once punctuation is removed"),
         ((["a"], [["a"], ["b"]], "en", ["wer"]), "one set of references, not 2"),

@@ -1,0 +1,237 @@
+"""What a metric counts in each sentence, and the formula that makes a score of sums of such counts.
+
+All corpus scores of this project are of that kind, so that the score of any sample of sentences, which a significance
+test needs by the thousand, is a matrix product away.
+
+BLEU, chrF and TER are counted by sacreBLEU (Post 2018), with the tokenizer that fits the language. WER and CER count
+edits with RapidFuzz, after one of two normalisations that the signature names:
+
+- ``raw`` ("wer_raw", "cer_raw"): the text as it is, white space runs made one space.
+- ``13a+lower+nopunct`` ("wer", "cer"): fairseq's convention for speech recognition (``--wer-tokenizer 13a
+  --wer-lowercase --wer-remove-punct``): sacreBLEU's 13a tokenizer, tokens that are nothing but Unicode punctuation
+  dropped, lowercase. 13a leaves punctuation outside ASCII glued to words, so that is made a space before (fairseq does
+  not), but for apostrophes, hyphens and the Catalan middle dot inside words; on ASCII text the two agree.
+
+CER counts the spaces between words as characters, except in languages that do not divide words by spaces, where all
+spaces are dropped; there WER is refused. Empty hypotheses count as they stand. An empty reference is an error for WER
+and CER, whose denominator it would not enter; for the others, which sacreBLEU defines on it, it is allowed.
+
+Legend: S sentences, K counts of a sentence.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Protocol
+
+import numpy as np
+
+from shared import languages
+from shared.errors import DataError
+
+BLEU_ORDER = 4
+CHRF_ORDER, CHRF_BETA = 6, 2
+WITHIN_WORDS = "\u2019\u2010\u2011\u00b7"  # apostrophe, hyphen, unbroken hyphen, middle dot
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a metric counted in the outputs of one system.
+
+    Attributes:
+        metric: its name.
+        signature: how it was computed.
+        values: the counts, float64 (S, K).
+        formula: makes scores (...) of sums of counts (..., K).
+
+    """
+
+    metric: str
+    signature: str
+    values: np.ndarray
+    formula: Callable[[np.ndarray], np.ndarray]
+
+    @property
+    def score(self) -> float:
+        """The score of all sentences together."""
+        return float(self.formula(self.values.sum(axis=0)))
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Tell which way the score improves."""
+        return self.metric in HIGHER_IS_BETTER
+
+
+class Metric(Protocol):
+    """A metric with its references."""
+
+    def count(self, hypotheses: Sequence[str]) -> Counts:
+        """Count in as many hypotheses as there are references."""
+        ...
+
+
+# -- sacreBLEU ------------------------------------------------------------------------------------------------------
+
+
+class SacreMetric:
+    """One of sacreBLEU's metrics, with the n-grams of its references kept for every system that is scored."""
+
+    def __init__(self, name: str, sets: list[Any], language: str) -> None:
+        from sacrebleu.metrics.chrf import CHRF
+        from sacrebleu.metrics.ter import TER
+
+        self.name = name
+        self.scorer: Any
+        if name == "bleu":
+            self.scorer, self.formula = _bleu_scorer(sets, language), bleu
+        elif name == "chrf":
+            self.scorer, self.formula = CHRF(references=sets), chrf
+        else:
+            unspaced = not languages.spaced(language)
+            self.scorer = TER(normalized=unspaced, asian_support=unspaced, references=sets)
+            self.formula = rate
+
+    def count(self, hypotheses: Sequence[str]) -> Counts:
+        """Count n-grams, or edits; (S, 10), (S, 18) or (S, 2)."""
+        values = np.array(self.scorer._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
+        return Counts(self.name, str(self.scorer.get_signature()), values, self.formula)
+
+
+def _bleu_scorer(sets: list[Any], language: str) -> Any:
+    from sacrebleu.metrics.bleu import BLEU
+
+    tokenizer = languages.sacrebleu_tokenizer(language)
+    try:
+        return BLEU(tokenize=tokenizer, references=sets)
+    except (RuntimeError, ImportError) as error:
+        extra = tokenizer.split("-")[0]
+        raise DataError(
+            f"BLEU in {languages.name(language)} needs the tokenizer {tokenizer}: pip install 'dragoman[{extra}]'"
+        ) from error
+
+
+def bleu(totals: np.ndarray) -> np.ndarray:
+    """Return BLEU as sacreBLEU has it: four orders, exponential smoothing (Chen and Cherry 2014, method 3).
+
+    Args:
+        totals: (..., 10): hypothesis length, reference length, n-grams that match, n-grams.
+
+    """
+    hypothesis, reference = totals[..., 0], totals[..., 1]
+    correct, total = totals[..., 2 : 2 + BLEU_ORDER], totals[..., 2 + BLEU_ORDER :]
+    missed = correct == 0
+    smoothed = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logarithm = np.log(100 * smoothed / total).mean(axis=-1)
+        brevity = np.minimum(0.0, 1 - reference / hypothesis)
+    defined = (total > 0).all(axis=-1) & correct.any(axis=-1)
+    return np.where(defined, np.exp(np.where(defined, brevity + logarithm, 0.0)), 0.0)
+
+
+def chrf(totals: np.ndarray) -> np.ndarray:
+    """Return chrF2 (Popović 2015), averaged over the orders that both sides have.
+
+    Args:
+        totals: (..., 18): for each order the n-grams of the hypotheses, of the references, and those that match.
+
+    """
+    parts = totals.reshape(*totals.shape[:-1], CHRF_ORDER, 3)
+    hypothesis, reference, match = parts[..., 0], parts[..., 1], parts[..., 2]
+    known = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(known.sum(axis=-1), 1)
+    precision = np.divide(match, hypothesis, out=np.zeros_like(match), where=known).sum(axis=-1) / orders
+    recall = np.divide(match, reference, out=np.zeros_like(match), where=known).sum(axis=-1) / orders
+    weight = CHRF_BETA**2
+    below = weight * precision + recall
+    return 100 * (1 + weight) * precision * recall / np.where(below > 0, below, 1.0)
+
+
+def rate(totals: np.ndarray) -> np.ndarray:
+    """Return edits per hundred units of reference; totals (..., 2): edits, units.
+
+    Of references without a unit, it is 100 if there are edits, else 0, as TER has it.
+    """
+    edits, units = totals[..., 0], totals[..., 1]
+    return np.where(units > 0, 100 * edits / np.where(units > 0, units, 1), np.where(edits > 0, 100.0, 0.0))
+
+
+# -- edits ----------------------------------------------------------------------------------------------------------
+
+
+class EditRate:
+    """Word or character error rate: "wer", "cer", "wer_raw", "cer_raw"."""
+
+    def __init__(self, name: str, sets: list[Any], language: str) -> None:
+        if len(sets) > 1:
+            raise DataError(f"{name} is defined for one set of references, not {len(sets)}")
+        for number, line in enumerate(sets[0], 1):
+            if not (line or "").strip():
+                raise DataError(f"references, line {number}: {line!r} is empty, so {name} is not defined")
+        unit, _, raw = name.partition("_")
+        spaced = languages.spaced(language)
+        if unit == "wer" and not spaced:
+            raise DataError(f"{languages.name(language)} does not divide words by spaces: use cer instead of {name}")
+        self.name = name
+        self._normalise = _collapse if raw else _without_case_and_punctuation()
+        self._divide: Callable[[str], Sequence[str]] = str.split
+        if unit == "cer":
+            self._divide = str if spaced else _without_spaces
+        normalisation = "raw" if raw else "13a+lower+nopunct"
+        spaces = "" if unit == "wer" else f"|spaces:{'yes' if spaced else 'no'}"
+        self._signature = f"{unit}|norm:{normalisation}{spaces}|rapidfuzz:{version('rapidfuzz')}"
+        self._expected = [self._units(line or "") for line in sets[0]]
+        if not any(self._expected):
+            raise DataError(f"all {len(self._expected)} references are empty once punctuation is removed")
+
+    def count(self, hypotheses: Sequence[str]) -> Counts:
+        """Count edits and units of the reference; (S, 2)."""
+        from rapidfuzz.distance import Levenshtein
+
+        pairs = zip(self._expected, map(self._units, hypotheses), strict=True)
+        counts = [(Levenshtein.distance(expected, found), len(expected)) for expected, found in pairs]
+        return Counts(self.name, self._signature, np.array(counts, dtype=np.float64), rate)
+
+    def _units(self, line: str) -> Sequence[str]:
+        return self._divide(self._normalise(line))
+
+
+def _collapse(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _without_spaces(line: str) -> str:
+    return "".join(line.split())
+
+
+def _without_case_and_punctuation() -> Callable[[str], str]:
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+    tokenizer = Tokenizer13a()
+
+    def normalise(line: str) -> str:
+        tokens = tokenizer("".join(_spaced_out(line))).split()
+        return " ".join(token for token in tokens if not all(map(_is_punctuation, token))).lower()
+
+    return normalise
+
+
+def _spaced_out(line: str) -> Iterator[str]:
+    """Yield the characters, with a space for each punctuation mark outside ASCII that is not part of a word."""
+    for before, character, after in zip(" " + line, line, line[1:] + " ", strict=False):
+        inside = character in WITHIN_WORDS and before.isalnum() and after.isalnum()
+        yield " " if not character.isascii() and _is_punctuation(character) and not inside else character
+
+
+def _is_punctuation(character: str) -> bool:
+    return unicodedata.category(character).startswith("P")
+
+
+#: Made of a name, sets of references (a line for each sentence, None where one has fewer), and their language.
+METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
+    **dict.fromkeys(("bleu", "chrf", "ter"), SacreMetric),
+    **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
+}
+HIGHER_IS_BETTER = {"bleu", "chrf"}

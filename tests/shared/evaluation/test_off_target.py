@@ -1,0 +1,60 @@
+"""The off-target rate: sentences of which the language is known, and the honest answer where it cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.errors import DataError
+from shared.evaluation.alarms import detect_off_target
+from shared.evaluation.off_target import judge
+
+SENTENCES = {
+    "de": ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?"],
+    "en": ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?"],
+    "fr": ["Le train pour Berne part à sept heures et demie.", "Combien de temps faut-il pour aller à la gare ?"],
+    "tr": ["Bern treni saat yedi buçukta kalkıyor.", "İstasyona gitmek ne kadar sürüyor?"],
+}
+
+
+def test_languages_are_told_apart():
+    lines = [line for pair in SENTENCES.values() for line in pair]
+    codes = [code for code in SENTENCES for _ in range(2)]
+    found = judge(lines, "de", list(SENTENCES))
+    assert found.found == codes and found.judged == 8
+    assert found.wrong == [2, 3, 4, 5, 6, 7] and found.share == 0.75
+    assert found.score.value == 75 and found.score.lines == 8 and found.score.name == "off_target"
+    assert "among:de+en+fr+tr|certain:0.9" in found.signature
+    assert judge(SENTENCES["de"], "de", list(SENTENCES)).wrong == []
+
+
+def test_what_is_too_short_is_not_judged():
+    found = judge(["Ja.", "", "17:30", *SENTENCES["de"], SENTENCES["en"][0]], "de", ["en", "de"])
+    assert found.found[:3] == [None, None, None] and found.judged == 3
+    assert found.share == pytest.approx(1 / 3) and found.score.lines == 3
+    nothing = judge(["", "12"], "de", ["en", "de"])
+    assert nothing.judged == 0 and nothing.share == 0 and nothing.score is None
+    assert judge([], "de", ["en", "de"]).score is None
+
+
+def test_one_language_is_held_against_all():
+    found = judge([*SENTENCES["en"], "Der Zug nach Bern fährt um sieben Uhr dreißig ab, und wir warten."], "en", ["en"])
+    assert found.wrong == [2] and "among:all" in found.signature
+
+
+def test_regions_are_one_language_and_unknown_languages_are_not_judged():
+    chinese = ["火车什么时候开往伯尔尼,我们要等多久才能到车站?"]
+    assert judge(chinese, "zh-CN", ["zh-CN", "en"]).wrong == []
+    assert judge(chinese, "en", ["zh-CN", "en"]).wrong == [0]
+    assert judge(SENTENCES["de"], "cv", ["cv", "de", "en"]).judged == 0
+    with pytest.raises(DataError, match="xx"):
+        judge(chinese, "xx", ["en"])
+
+
+def test_the_alarm_says_of_how_many():
+    lines = [*SENTENCES["de"] * 5, *SENTENCES["en"], "Ja."]
+    found = judge(lines, "de", ["de", "en"])
+    [alarm] = detect_off_target(lines, found)
+    assert str(alarm).startswith("16.7% of the 12 outputs (of 13) whose language can be told are in another language")
+    assert "for example en in line 11: 'The train" in str(alarm)
+    assert detect_off_target(lines, found, usual=0.16) == []
+    assert detect_off_target(lines[:10], judge(lines[:10], "de", ["de", "en"])) == []
