@@ -269,6 +269,51 @@ def export(
 
 
 @app.command()
+def diff(
+    run_a: Annotated[Path, typer.Argument(help="output folder of an evaluated run")],
+    run_b: Annotated[Path, typer.Argument(help="of another one, on the same test sets")],
+    show: Annotated[int, typer.Option(min=0, help="print so many of the sentences that differ most")] = 5,
+    metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer; by default those of both runs")] = "",
+    phase: Annotated[str | None, typer.Option(help="the evaluation to compare, if a run has several")] = None,
+) -> None:
+    """Compare two runs: scores with significance, the sentences that differ most, and the recipes' keys."""
+    from shared.comparing import diff_runs
+
+    print(diff_runs(run_a, run_b, metrics=metrics.split(",") if metrics else (), show=show, phase=phase))
+
+
+@app.command(context_settings=OPEN)
+def seeds(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
+    seeds: Annotated[str, typer.Option(help="so many runs, each with one of these")] = "1,2,3",
+    against: Annotated[str | None, typer.Option(help="another recipe; keys of its own may follow, in quotes")] = None,
+    phase: Annotated[str | None, typer.Option(help="the evaluation to compare, if the recipe has several")] = None,
+    into: Annotated[Path | None, typer.Option(help="folder of results.jsonl and RESULTS.md")] = None,
+    launcher: Annotated[str, typer.Option(help="'torchrun --nproc-per-node 8 --no-python': what starts a run")] = "",
+) -> None:
+    """Run a recipe with several seeds: mean and spread, and significance against another recipe.
+
+    Finished runs are skipped and interrupted ones go on. --key value overrides keys of both recipes.
+    """
+    from shared.seeds import run_seeds
+
+    if not all(number.strip().isdecimal() for number in seeds.split(",")):
+        raise UsageError(f"--seeds must be numbers with commas between them, not {seeds!r}")
+    done = run_seeds(
+        recipe,
+        context.args,
+        seeds=[int(number) for number in seeds.split(",")],
+        against=against,
+        phase=phase,
+        into=into,
+        launcher=launcher,
+        command=" ".join(["dragoman", *sys.argv[1:]]),
+    )
+    sys.exit(0 if done else 1)
+
+
+@app.command()
 def recipes() -> None:
     """List the installed recipes."""
     from shared.recipe import Recipe

@@ -19,7 +19,7 @@ from typing import Any
 from shared.errors import DataError, UsageError
 from shared.recipe_check import check_tree, locate, mismatch
 from shared.recipe_resolve import Resolver, merge, override
-from shared.recipe_tree import COMMAND_LINE, Node, nearest, parse_value, plain, read, to_yaml
+from shared.recipe_tree import COMMAND_LINE, Node, leaves, nearest, parse_value, plain, read, to_yaml
 
 #: Keys that every recipe knows: their type, default, and meaning.
 OPTIONS: dict[str, tuple[type, Any, str]] = {
@@ -137,6 +137,11 @@ class Recipe:
         comments = "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
         used = self._used(Resolver(self._root))
         return comments + to_yaml(Node({key: node for key, node in self._root.value.items() if key in used}))
+
+    def flat(self) -> dict[str, str]:
+        """Return all that the run uses, as written: values as text by dotted key, references not followed."""
+        used = self._used(Resolver(self._root))
+        return dict(leaves(Node({key: node for key, node in self._root.value.items() if key in used})))
 
     # -- checking ---------------------------------------------------------------------------------------------------
 

@@ -270,6 +270,19 @@ def _tuple_item(item: Node) -> str:
     return re.sub(r"^(-?\d+)e", r"\1.0e", text)  # HyperPyYAML reads tuples as YAML 1.1, where 1e-10 is text
 
 
+def leaves(node: Node, key: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the dotted keys of a tree and their values as text; of an object, first its path."""
+    children = [(f"{key}.{name}" if key else str(name), child) for name, child in node.items()]
+    if children and node.tag != "!tuple":
+        if node.tag:
+            yield key, node.tag
+        for inside, child in children:
+            yield from leaves(child, inside)
+    else:
+        value = json.dumps(plain(Node(node.value)), ensure_ascii=False)
+        yield key, f"{node.tag} {node.value if isinstance(node.value, str) else value}".strip() if node.tag else value
+
+
 def plain(node: Node) -> Any:
     """Turn a tree into plain data; an object becomes ``{"!new:path": {arguments}}``."""
     value: Any = node.value

@@ -57,7 +57,7 @@ def run_recipe(
         seed=recipe.value("seed"),
         command=command,
         recipe=recipe.name,
-        keys={k: v for k, v in recipe.changed.items() if k not in NOT_OF_A_RESULT and not k.endswith("_folder")},
+        keys=keys_of_a_result(recipe),
         **(options or {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}),
     )
     from shared.training.distributed import join, leave, on_main, together
@@ -78,6 +78,26 @@ def run_recipe(
     return workspace
 
 
+def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
+    """Return the keys whose values were given, and that say what is run."""
+    given = recipe.changed.items()
+    return {key: value for key, value in given if key not in NOT_OF_A_RESULT and not key.endswith("_folder")}
+
+
+def is_finished(recipe: Recipe) -> bool:
+    """Tell whether all phases of a recipe were finished as it now says."""
+    output = Path(recipe.value("output_folder"))
+    done: Done = {}
+    for name in recipe.phases:
+        state = PhaseRecord(output, name).read()
+        if state.get("status") != "finished" or state["fingerprint"] != _mark(recipe, name, done):
+            return False
+        if (state.get("seed"), state.get("debug")) != (recipe.value("seed"), recipe.options["debug"]):
+            return False
+        done[name] = (state["fingerprint"], _places(output, name, state))
+    return True
+
+
 def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:
     """Clear away what killed runs have left, throw away what is to be done again, and write down the recipe."""
     sweep(workspace.output)
@@ -88,7 +108,7 @@ def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None
         _check_unchanged(workspace, name, state, _mark(recipe, name, done))
         if state.get("status") != "finished":
             break
-        done[name] = (state["fingerprint"], _places(workspace, name, state))
+        done[name] = (state["fingerprint"], _places(workspace.output, name, state))
     with replaced_file(workspace.output / "recipe.yaml") as temporary:
         temporary.write_text(recipe.text(), encoding="utf-8")
 
@@ -103,7 +123,7 @@ def _discard(recipe: Recipe, workspace: Workspace, again: set[str]) -> None:
         state = PhaseRecord(workspace.output, name).read()
         if state.get("status") == "discarded" or again.intersection(_reads(recipe, name, places)):
             again.add(name)
-        places[name] = _places(workspace, name, state)
+        places[name] = _places(workspace.output, name, state)
     discarded = [name for name in recipe.phases if name in again]
     for name in reversed(discarded):
         PhaseRecord(workspace.output, name).write(status="discarded")
@@ -125,7 +145,7 @@ def _run_phase(recipe: Recipe, workspace: Workspace, name: str, done: Done) -> N
     torch.manual_seed(workspace.seed_for(name))
     if state.get("status") == "finished":
         workspace.log.info("%s: done before", name)
-        done[name] = (mark, _places(workspace, name, state))
+        done[name] = (mark, _places(workspace.output, name, state))
         return
     workspace.log.info("%s: %s", name, "going on" if state else "starting")
     stopwatch = Stopwatch()
@@ -150,7 +170,7 @@ def _run_phase(recipe: Recipe, workspace: Workspace, name: str, done: Done) -> N
         raise
     note("finished")
     workspace.log.info("%s: done in %.0f s", name, before + stopwatch.seconds)
-    done[name] = (mark, _places(workspace, name, state))
+    done[name] = (mark, _places(workspace.output, name, state))
 
 
 def _check_unchanged(workspace: Workspace, name: str, state: Mapping[str, Any], mark: str) -> None:
@@ -182,8 +202,8 @@ def _reads(recipe: Recipe, name: str, places: Mapping[str, list[str]]) -> list[s
     ]
 
 
-def _places(workspace: Workspace, name: str, state: Mapping[str, Any]) -> list[str]:
-    return [str(workspace.output / name), *state.get("outputs", [])]
+def _places(output: Path, name: str, state: Mapping[str, Any]) -> list[str]:
+    return [str(output / name), *state.get("outputs", [])]
 
 
 def _inside(text: str, place: str) -> bool:

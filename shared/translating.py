@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from shared.combining import load_combined
+from shared.comparing import render_comparisons
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
 from shared.ctc_system import CtcSystem
@@ -19,9 +20,8 @@ from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import check_metrics, evaluate_system
 from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.rescoring import perplexity, rescore, write_rescored
-from shared.evaluation.scores import Score, Scorer
-from shared.evaluation.significance import SAMPLES, SEED, TRIALS, Comparison, compare
-from shared.evaluation.tables import aligned
+from shared.evaluation.scores import Score, TextScorer
+from shared.evaluation.significance import compare
 from shared.options import ModelOptions, SearchOptions
 from shared.phases import Evaluate
 from shared.running import log_to_terminal
@@ -313,23 +313,13 @@ def score_files(
     for path, found in [*zip(references, sets, strict=True), *outputs.items()]:
         if len(found) != len(sets[0]):
             raise DataError(f"{path}: {len(found)} lines, but {references[0]} has {len(sets[0])}")
-    scorer = Scorer(sets, language, metrics)
+    scorer = TextScorer(sets, language, metrics)
     counts = {path: scorer.count(found) for path, found in outputs.items()}
     for path, counted in counts.items():
         print_scores([Score.of(item) for item in counted], str(path))
     if baseline:
+        print()
         print(render_comparisons([compare(*pair) for pair in zip(counts[hypotheses], counts[baseline], strict=True)]))
-
-
-def render_comparisons(comparisons: Sequence[Comparison]) -> str:
-    """Return a table with a line per metric, and a line that says how it was made."""
-    rows = [["metric", "system", "baseline", "difference", "95 % from", "to", "p (bs)", "p (ar)", "the system is"]]
-    for item in comparisons:
-        numbers = [f"{item.value:.2f}", f"{item.baseline:.2f}", f"{item.difference:+.2f}"]
-        numbers += [f"{item.low:+.2f}", f"{item.high:+.2f}", f"{item.p_bootstrap:.4f}", f"{item.p_randomisation:.4f}"]
-        rows.append([item.metric, *numbers, item.verdict])
-    method = f"bs: paired bootstrap, {SAMPLES} resamples; ar: paired approximate randomisation, {TRIALS} trials"
-    return f"\n{aligned(rows)}\n{method}; seed {SEED}, as in sacreBLEU"
 
 
 def print_scores(scores: list[Score], name: str) -> None:

@@ -17,7 +17,7 @@ from shared.evaluation.alarms import Alarm, detect, detect_off_target
 from shared.evaluation.metrics import METRICS
 from shared.evaluation.off_target import judge
 from shared.evaluation.outputs import Outputs
-from shared.evaluation.scores import Score, Scorer
+from shared.evaluation.scores import Score, TextScorer
 from shared.generator import Hypothesis
 from shared.progress import progress_bar
 from shared.search.search import AnySearch
@@ -109,7 +109,7 @@ def evaluate_system(
     """
     column = system.output.column
     empty, language = _tested(manifest, system)
-    scorer = Scorer(empty.references, language, metrics)
+    scorer = TextScorer(empty.references, language, metrics)
     translated = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
     hypotheses = [best[0].texts[system.output_name] for best in translated]
     outputs = replace(empty, hypotheses=hypotheses)

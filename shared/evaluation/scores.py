@@ -48,7 +48,7 @@ class Score:
         return f"{self.name} {self.value:.2f} ({self.lines} lines, {self.signature})"
 
 
-class Scorer:
+class TextScorer:
     """Metrics with their references: made before anything is translated, so that what cannot be scored is known early.
 
     Args:
@@ -96,8 +96,8 @@ def score(
     language: str,
     metrics: Sequence[str] = ("bleu", "chrf", "ter"),
 ) -> list[Score]:
-    """Score detokenised hypotheses; arguments and errors are those of :class:`Scorer`."""
-    return [Score.of(counts) for counts in Scorer(references, language, metrics).count(hypotheses)]
+    """Score detokenised hypotheses; arguments and errors are those of :class:`TextScorer`."""
+    return [Score.of(counts) for counts in TextScorer(references, language, metrics).count(hypotheses)]
 
 
 def _reference_sets(references: Sequence[Any]) -> list[list[str | None]]:

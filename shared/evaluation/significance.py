@@ -134,12 +134,7 @@ def compare(system: Counts, baseline: Counts, *, samples: int = SAMPLES, trials:
         DataError: if the counts are not of one metric and one number of sentences.
 
     """
-    _check([system, baseline])
-    first, second = bootstrap([system, baseline], samples=samples)
-    differences = first - second
-    sizes = np.abs(differences)
-    observed = abs(system.score - baseline.score)
-    low, high = interval(differences)
+    p_bootstrap, low, high = paired_bootstrap(system, baseline, samples=samples)
     return Comparison(
         metric=system.metric,
         signature=system.signature,
@@ -147,10 +142,26 @@ def compare(system: Counts, baseline: Counts, *, samples: int = SAMPLES, trials:
         baseline=baseline.score,
         low=low,
         high=high,
-        p_bootstrap=share_of_extremes(sizes - sizes.mean(), observed),
-        p_randomisation=share_of_extremes(np.abs(randomise(system, baseline, trials=trials)), observed),
+        p_bootstrap=p_bootstrap,
+        p_randomisation=paired_randomisation(system, baseline, trials=trials),
         higher_is_better=system.higher_is_better,
     )
+
+
+def paired_bootstrap(system: Counts, baseline: Counts, *, samples: int = SAMPLES) -> tuple[float, float, float]:
+    """Return p, and the ends of the 95 % interval of the difference, of the paired bootstrap."""
+    _check([system, baseline])
+    first, second = bootstrap([system, baseline], samples=samples)
+    sizes = np.abs(first - second)
+    low, high = interval(first - second)
+    return share_of_extremes(sizes - sizes.mean(), abs(system.score - baseline.score)), low, high
+
+
+def paired_randomisation(system: Counts, baseline: Counts, *, trials: int = TRIALS) -> float:
+    """Return p of the paired approximate randomisation."""
+    _check([system, baseline])
+    sizes = np.abs(randomise(system, baseline, trials=trials))
+    return share_of_extremes(sizes, abs(system.score - baseline.score))
 
 
 def compare_seeds(systems: Sequence[Counts], baselines: Sequence[Counts], *, samples: int = SAMPLES) -> SeedComparison:

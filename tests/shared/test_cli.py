@@ -30,7 +30,12 @@ def run(tmp_path_factory):
     pairs = [(f"{WORDS[i]} {WORDS[j]}", f"{WORTE[j]} {WORTE[i]}") for i in range(8) for j in range(8)]
     for split, some in (("train", pairs), ("dev", pairs[::9]), ("test", pairs[::7])):
         rows = [f"{split}{n}\t{source}\t{target}" for n, (source, target) in enumerate(some)]
-        (folder / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *rows]) + "\n")
+        header = "id\tsource_text\ttarget_text"
+        if split == "test":  # has a second reference, but for the last row
+            header += "\ttarget_text_1"
+            second = [f"so {target}" for _, target in some[:-1]] + [""]
+            rows = [f"{row}\t{other}" for row, other in zip(rows, second, strict=True)]
+        (folder / f"{split}.tsv").write_text("\n".join([header, *rows]) + "\n")
     common = ["--data_folder", folder, "--source_language", "en", "--target_language", "de"]
     common += ["--results_folder", folder / "results", "--noprogressbar", "--device", "cpu", *TINY]
     common += "--updates 250 --warmup 50 --learning_rate 0.01 --batch_tokens 400 --validate_every 125".split()
@@ -46,7 +51,7 @@ def test_help_is_quick_and_needs_nothing_heavy():
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert time.monotonic() - started < 20
-    for name in ("prepare", "run", "batch-size", "translate", "evaluate", "score", "recipes", "demo"):
+    for name in ("prepare", "run", "batch-size", "translate", "evaluate", "score", "diff", "seeds", "recipes", "demo"):
         assert name in result.stdout
 
 
@@ -55,6 +60,10 @@ def test_a_run_leaves_a_model_scores_and_a_curve(run):
     rows = {row["metric"]: row for row in map(json.loads, (output / "results.jsonl").read_text().splitlines())}
     assert rows["chrf"]["value"] > 95 and rows["bleu"]["lines"] == 10 and "tok:13a" in rows["bleu"]["signature"]
     assert rows["bleu"]["recipe"] == "own/mt" and rows["bleu"]["averaging"] == "best 2"
+    assert "nrefs:var" in rows["bleu"]["signature"] and rows["bleu"]["language"] == "de"
+    assert (rows["bleu"]["beam"], rows["bleu"]["length_penalty"], rows["bleu"]["seed"]) == (5, 1.0, 1)
+    assert rows["bleu"]["keys"]["width"] == 32 and "results_folder" not in rows["bleu"]["keys"]
+    assert (output / rows["bleu"]["outputs"]).is_file() and len(rows["bleu"]["corpus"]) == 12
     assert (output / "fit" / "training.png").stat().st_size > 5000
     assert {p.name for p in (output / "average" / "model").iterdir()} == {
         "averaged.json",
@@ -96,10 +105,41 @@ def test_evaluate_and_score_agree_with_the_run(run, tmp_path):
     wanted = [json.loads(line) for line in (output / "results.jsonl").read_text().splitlines()]
     assert row["value"] == next(w["value"] for w in wanted if w["metric"] == "chrf")
     table = next(output.glob("evaluate/*.tsv")).read_text().splitlines()[1:]
-    for name, column in (("hyp", 1), ("ref", 2)):
+    assert (row["recipe"], row["seed"], row["averaging"], row["minutes"]) == ("own/mt", 1, "best 2", None)
+    for name, column in (("hyp", 1), ("ref", 2), ("ref2", 3)):
         (tmp_path / name).write_text("".join(line.split("\t")[column] + "\n" for line in table))
-    result = dragoman("score", tmp_path / "hyp", tmp_path / "ref", "--language", "de", "--metrics", "chrf")
+    files = [tmp_path / "hyp", tmp_path / "ref", tmp_path / "ref2"]
+    result = dragoman("score", *files, "--language", "de", "--metrics", "chrf")
     assert result.stdout.split("\t")[1:3] == ["chrf", f"{row['value']:.2f}"]
+    (tmp_path / "bad").write_text("eins\n" * 10)
+    result = dragoman("score", *files, "--language", "de", "--metrics", "chrf", "--baseline", tmp_path / "bad")
+    assert result.stdout.splitlines()[-2].split()[0] == "chrf" and result.stdout.splitlines()[-2].endswith("  better")
+    result = dragoman("score", *files[:2], "--language", "de", "--baseline", tmp_path / "nothing")
+    assert result.returncode == 1 and "nothing" in result.stderr
+
+
+@pytest.mark.slow
+def test_seeds_and_diff(run, tmp_path):
+    folder, _ = run
+    keys = ["--data_folder", folder, "--source_language", "en", "--target_language", "de", "--noprogressbar"]
+    keys += ["--results_folder", tmp_path / "results", "--device", "cpu", *TINY, "--batch_tokens", 400]
+    keys += ["--validate_every", 20, "--warmup", 10]
+    keys += ["--updates", 120, "--learning_rate", 0.01]
+    against = f"own/mt --updates 20 --results_folder {tmp_path}/short"
+    words = ["seeds", "own/mt", "--seeds", "1,2", "--against", against, *keys]
+    result = dragoman(*words)
+    assert result.returncode == 0, result.stderr
+    assert "WARNING: updates differ" in result.stdout and "test: 10 lines" in result.stdout
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    [row] = [row for row in rows if row.get("kind") == "comparison" and row["metric"] == "chrf"]
+    assert row["verdict"] == "better" and row["against_keys"]["updates"] == 20
+    again = dragoman(*words)
+    assert again.returncode == 0 and again.stdout.count("done before") == 4
+    result = dragoman("diff", tmp_path / "results" / "mt" / "1", tmp_path / "short" / "mt" / "1", "--show", 1)
+    assert result.returncode == 0, result.stderr
+    assert "reference 1 so " in result.stdout and ["updates", "120", "20"] in [
+        line.split() for line in result.stdout.splitlines()
+    ]
 
 
 def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
@@ -136,6 +176,9 @@ def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):
         (["translate", "missing", "--beam", "2", "--n-best", "3"], 2, "n_best"),
         (["translate", "missing", "--device", "gpu"], 2, "gpu"),
         (["evaluate", "missing", "x.arrow", "--metrics", "blue"], 2, "bleu, chrf"),
+        (["diff", "missing", "missing"], 1, "missing: has no results.jsonl"),
+        (["seeds", "almanac/mt", "--seeds", "1,x"], 2, "'1,x'"),
+        (["seeds", "almanac/mt", "--widht", "1"], 2, "width"),
         (["evaluate", "missing", "x.arrow", "--limit", "3", "--out", "o"], 2, "--limit"),
         (["batch-size", "almanac/st", "--device", "cpu"], 2, "--memory 4GB"),
         (["batch-size", "almanac/st", "--memory", "much"], 2, "for example 4GB"),

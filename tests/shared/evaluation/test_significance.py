@@ -12,7 +12,7 @@ from sacrebleu.significance import PairedTest
 import shared.evaluation.significance as significance
 from shared.errors import DataError
 from shared.evaluation.metrics import Counts, rate
-from shared.evaluation.scores import Scorer
+from shared.evaluation.scores import TextScorer
 from shared.evaluation.significance import SEED, bootstrap, compare, compare_seeds, randomise
 
 WORDS = "the a cat dog old young man sat ran on under to by mat house tree with without hat".split()
@@ -29,7 +29,7 @@ def outputs(seed, noise, lines=60):
 
 
 def counts(hypotheses, references, metrics=METRICS):
-    return dict(zip(metrics, Scorer(references, "en", metrics).count(hypotheses), strict=True))
+    return dict(zip(metrics, TextScorer(references, "en", metrics).count(hypotheses), strict=True))
 
 
 @pytest.mark.parametrize("noise", [0.21, 0.25, 0.3])
