@@ -271,9 +271,13 @@ class Evaluate(Phase):
             workspace.log.warning("%s: %s", split_name(path), alarm)
         table = workspace.folder / f"{path.parent.name}.{path.stem}.tsv"
         evaluation.outputs.write(table)
-        how = {"outputs": str(table.relative_to(workspace.output)), "language": evaluation.language}
-        how |= {"beam": getattr(self.search, "beam", 1), "search": describe(self.search)}
-        how |= {"length_penalty": getattr(self.search, "length_penalty", None)}
+        how: dict[str, Any] = {
+            "outputs": str(table.relative_to(workspace.output)),
+            "language": evaluation.language,
+            "beam": getattr(self.search, "beam", 1),
+            "length_penalty": getattr(self.search, "length_penalty", None),
+            "search": describe(self.search),
+        }
         how |= {name: value for name, value in self.beside.items() if value}
         _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
         return evaluation

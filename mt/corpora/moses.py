@@ -9,11 +9,15 @@ A file pair is found by its names, in any of these forms (en-de as an example; t
 and the same in ``{root}/en-de/`` or ``{root}/de-en/``. Line n of one file is the translation of line n of the other;
 only ``\n`` ends a line. Several pairs can be one split:
 ``splits=["train=europarl-v7+commoncrawl", "dev=newstest2013"]``.
+
+Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`` ...; they become the columns
+``target_text_1`` ..., against which evaluations score too. A blank line in them is no reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count, takewhile
 from pathlib import Path
 
 from shared import languages
@@ -96,7 +100,8 @@ class Moses(Described):
 
     def inputs(self, split: str) -> list[Path]:
         """Return the files of both sides."""
-        return [path for stem in self._splits[split] for path in self._pairs[stem]]
+        pairs = [self._pairs[stem] for stem in self._splits[split]]
+        return [path for source, target in pairs for path in (source, target, *_further_references(target))]
 
     def count(self, split: str) -> int:
         """Return the number of lines of one side."""
@@ -111,12 +116,15 @@ class Moses(Described):
         """
         for stem in self._splits[split]:
             source_file, target_file = self._pairs[stem]
-            counts = count_lines(source_file), count_lines(target_file)
-            if counts[0] != counts[1]:
-                raise DataError(f"{source_file}: {counts[0]} lines, but {target_file.name} has {counts[1]}")
-            texts = zip(*(read_lines(file, "surrogateescape") for file in self._pairs[stem]), strict=True)
-            for number, (source, target) in enumerate(texts, 1):
+            files = [source_file, target_file, *_further_references(target_file)]
+            for file in files[1:]:
+                counts = count_lines(source_file), count_lines(file)
+                if counts[0] != counts[1]:
+                    raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}")
+            texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
+            for number, (source, target, *further) in enumerate(texts, 1):
                 row = {
+                    **{f"target_text_{n}": text.strip() or None for n, text in enumerate(further, 1)},
                     "id": f"{stem}_{number}",
                     "source_text": source.strip(),
                     "source_language": self.source_language,
@@ -124,3 +132,8 @@ class Moses(Described):
                     "target_language": self.target_language,
                 }
                 yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})
+
+
+def _further_references(target: Path) -> list[Path]:
+    """Return ``test.de.1``, ``test.de.2`` ... beside ``test.de``, up to the first number that is missing."""
+    return list(takewhile(Path.is_file, (target.with_name(f"{target.name}.{number}") for number in count(1))))

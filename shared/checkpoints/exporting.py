@@ -37,7 +37,7 @@ def export_ctranslate2(model: Path, out: Path, *, quantization: str, compare: li
     for path, manifest in manifests.items():
         rows = manifest.select(range(min(limit, len(manifest)))) if limit else manifest
         ours, theirs = _evaluate(native, rows), _evaluate(exported, rows)
-        differing = sum(a != b for a, b in zip(ours.hypotheses, theirs.hypotheses, strict=True))
+        differing = sum(a != b for a, b in zip(ours.outputs.hypotheses, theirs.outputs.hypotheses, strict=True))
         bleu = f"BLEU {ours.scores[0].value:.2f} here, {theirs.scores[0].value:.2f} there"
         print(f"{path}: {differing} of {len(rows)} outputs differ; {bleu} ({ours.scores[0].signature})")
 

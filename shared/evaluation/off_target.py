@@ -5,9 +5,9 @@ Many-to-many systems, above all on directions that they were not trained on, ans
 
 Languages are told apart by py3langid, a naive Bayes model over byte n-grams, whose probabilities are calibrated for the
 length of the text. An output is judged only if one of the languages in play (those the system reads or writes) has a
-probability of at least ``CERTAIN``: "Ja." or "Peter Müller" are nobody's in particular. On single words to whole verses
-in seven languages that rule judges three quarters of the texts of 20 to 30 characters and nearly all of more than 100,
-and errs in under one of a thousand. The rate is a share of the outputs judged, and says how many those are.
+probability of at least ``CERTAIN``: "Ja." or "Peter Müller" are nobody's in particular. On two words to whole verses in
+seven languages that rule judges three quarters of the texts of 20 to 30 characters and all of more than 100, and errs
+in under two of a thousand (docs/results.md). The rate is a share of the outputs judged, and says how many those are.
 
 An output in a language out of play counts as the nearest one in play. A system of one language is held against all that
 py3langid knows. What it takes for one language here, regional forms and scripts, cannot be told apart.

@@ -119,3 +119,18 @@ def test_errors(tmp_path):
         Moses(root=tmp_path, source_language="en", target_language="fr")
     with pytest.raises(DataError, match="both 'en'"):
         Moses(root=tmp_path, source_language="en", target_language="en")
+
+
+def test_further_references(tmp_path):
+    """Numbered files beside a test become columns; one that is too short is named, blank lines are none."""
+    write(tmp_path / "in", "test.en", "test.de")
+    (tmp_path / "in" / "test.de.1").write_text("Servus.\n\nAdieu.\n")
+    (tmp_path / "in" / "test.de.3").write_text("not the second\n")
+    corpus = Moses(root=tmp_path / "in", source_language="en", target_language="de")
+    assert [path.name for path in corpus.inputs("test")] == ["test.en", "test.de", "test.de.1"]
+    prepare(corpus, tmp_path / "out")
+    manifest = Manifest.open(tmp_path / "out/en-de/test.arrow")
+    assert manifest.column("target_text_1").to_pylist() == ["Servus.", None, "Adieu."]
+    (tmp_path / "in" / "test.de.1").write_text("Servus.\n")
+    with pytest.raises(DataError, match=r"test\.en: 3 lines, but test\.de\.1 has 1"):
+        list(corpus.rows("test"))
