@@ -143,7 +143,13 @@ def translate(
 
 @app.command(name="import")
 def import_(
-    source: Annotated[Path, typer.Argument(help="a fairseq checkpoint, or a folder with one and its dictionaries")],
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="a fairseq checkpoint, or a folder with one and its dictionaries; a folder in Hugging Face's layout, "
+            "or the name of a model on its Hub (Helsinki-NLP/opus-mt-en-de)"
+        ),
+    ],
     out: Annotated[Path, typer.Option(help="the model folder to write")],
     allow: Annotated[
         list[str] | None, typer.Option(help="beginning of names of tensors that need not match; may be repeated")
@@ -161,11 +167,12 @@ def import_(
     source_languages: Annotated[str | None, typer.Option(help="codes (en,de), if the checkpoint does not say")] = None,
     target_languages: Annotated[str | None, typer.Option(help="likewise")] = None,
 ) -> None:
-    """Turn a checkpoint of fairseq into a model folder, and report what became of each of its tensors.
+    """Turn a checkpoint of others into a model folder, and report what became of each of its tensors.
 
-    Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
-    Transformers, wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. fairseq is not needed, and
-    nothing in the file is run. See docs/from_fairseq.md.
+    fairseq: Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
+    Transformers, wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. Hugging Face: BERT, RoBERTa, XLM-R,
+    BART, mBART, mBART-50, M2M-100, NLLB, MarianMT. Neither library is needed, and nothing in the files is run. See
+    docs/from_fairseq.md and docs/from_huggingface.md.
     """
     from shared.checkpoints.importing import import_model
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from shared.checkpoints.fairseq import import_fairseq
+from shared.checkpoints.hf_reading import download, is_huggingface
+from shared.checkpoints.huggingface import import_huggingface
 from shared.checkpoints.report import LoadReport
+from shared.errors import UsageError
 
 
 def import_model(
@@ -22,7 +27,8 @@ def import_model(
     """Read a checkpoint and write a model folder.
 
     Args:
-        source: a checkpoint of fairseq, or a folder with one.
+        source: a checkpoint of fairseq, or a folder with one; a folder in Hugging Face's layout, or the name of a
+            model on its Hub (``organisation/model``).
         out: the model folder; one that is there is replaced when the new one is complete.
         allow: beginnings of names of tensors that may be missing, unexpected or reshaped.
         dictionary: where the dictionaries are, if not beside the checkpoint.
@@ -35,15 +41,27 @@ def import_model(
 
     Raises:
         DataError: if something is missing, has no counterpart here, or does not match and is not allowed.
+        UsageError: if a language is unknown to the model, or an option does not go with the source.
 
     """
-    system, report = import_fairseq(
-        Path(source),
-        dictionary=Path(dictionary) if dictionary else None,
-        pieces=Path(pieces) if pieces else None,
-        source_languages=source_languages,
-        target_languages=target_languages,
-    )
-    report.check(allow)
-    system.save(out)
+    folder = Path(source)
+    if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
+        folder = download(str(source))
+    with TemporaryDirectory() as scratch:
+        if is_huggingface(folder):
+            if dictionary or pieces:
+                raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
+            system, report = import_huggingface(
+                folder, Path(scratch), source_languages=source_languages, target_languages=target_languages
+            )
+        else:
+            system, report = import_fairseq(
+                folder,
+                dictionary=Path(dictionary) if dictionary else None,
+                pieces=Path(pieces) if pieces else None,
+                source_languages=source_languages,
+                target_languages=target_languages,
+            )
+        report.check(allow)
+        system.save(out)
     return report

@@ -16,7 +16,7 @@ import numpy as np
 
 from shared.described import Described
 from shared.errors import DataError, UsageError
-from shared.foreign.segmenters import Segmenter
+from shared.foreign.segmenters import Segmenter, SentencePieces
 
 #: The first rows of fairseq's dictionaries, which ``dict.txt`` leaves out.
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
@@ -120,7 +120,8 @@ class VocabularyTokenizer(Described, ForeignSymbols):
     Args:
         segmenter: from text to pieces and back, see shared/foreign/segmenters.py.
         vocabulary: path of fairseq's ``dict.txt`` (its four first symbols are added), or of a JSON file with all
-            symbols in order, or with the number of each (``vocab.json``).
+            symbols in order, or with the number of each (``vocab.json``). None for fairseq's first four and behind them
+            the pieces of a SentencePiece model as they stand there (XLM-R, mBART).
         added: further rows behind those of the file: ``["[ar_AR]", ..., "<mask>"]``. Text never becomes one of them.
         symbols: the specials and tags, by our name: ``{"</s>": "</s>", "<de>": "[de_DE]", ...}``; at least ``<pad>``,
             ``</s>`` and ``<unk>``. Default: fairseq's first four under the names that they have.
@@ -137,14 +138,19 @@ class VocabularyTokenizer(Described, ForeignSymbols):
         self,
         *,
         segmenter: Segmenter,
-        vocabulary: str,
+        vocabulary: str | None = None,
         added: list[str] | None = None,
         symbols: dict[str, str] | None = None,
     ) -> None:
-        path = Path(vocabulary)
         added = list(added or [])
         symbols = {name: name for name in FIRST} if symbols is None else dict(symbols)
-        self._name([*read_vocabulary(path), *added], symbols, str(path))
+        if vocabulary is not None:
+            rows, source = read_vocabulary(Path(vocabulary)), vocabulary
+        elif isinstance(segmenter, SentencePieces):
+            rows, source = [*FIRST, *segmenter.pieces()], segmenter.arguments["model"]
+        else:
+            raise UsageError("a vocabulary file must be given, except for the pieces of a SentencePiece model")
+        self._name([*rows, *added], symbols, source)
         self.segmenter = segmenter
         self._outside = {*self._ids.values(), *range(self.size - len(added), self.size)}
         self._numbers = {row: number for number, row in enumerate(self._rows) if number not in self._outside}

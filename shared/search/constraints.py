@@ -65,7 +65,7 @@ class Constraints:
         if bool(((self._forced == end) & self._is_forced).any()):
             raise ValueError(f"a forced prefix contains the end symbol {end} after its {start_symbols} start symbols")
         self._minimum, self._end, self._padding = rules.minimum, end, padding
-        self._forced_lengths = forced_lengths
+        self._forced_lengths, self._free = forced_lengths, rules.forced_free
         self._limits = torch.maximum(rules.longest(encoding, generator), forced_lengths)
         self._limits_there = self._limits.to(prefix.device)  # a copy where the model is
         start = prefix.values[:, :start_symbols]
@@ -102,15 +102,18 @@ class Constraints:
             # A row without a forced token here has the padding symbol there, which makes no difference.
             token = self._forced[:, step].masked_fill(self._is_forced[:, step].logical_not(), self._padding)
             forced = token[:, None, None].expand(-1, log_probabilities.shape[1], 1)
+            rows = self._is_forced[:, step, None, None]
             scores = log_probabilities.gather(-1, forced)
-            log_probabilities.masked_fill_(self._is_forced[:, step, None, None], nothing)
+            scores = scores.masked_fill(rows, 0.0) if self._free else scores
+            log_probabilities.masked_fill_(rows, nothing)
         if step < self._minimum:
             # No matter to rows with a forced token: it is not the end, and it counts towards the minimum.
             log_probabilities[..., self._end] = nothing
         if int(self._limits.min()) <= step:
+            over = (self._limits_there <= step)[:, None]
             end = log_probabilities[..., self._end].clone()
-            log_probabilities.masked_fill_((self._limits_there <= step)[:, None, None], nothing)
-            log_probabilities[..., self._end] = end
+            log_probabilities.masked_fill_(over[..., None], nothing)
+            log_probabilities[..., self._end] = end.masked_fill(over, 0.0) if self._free else end
         for ban in self._bans:
             ban.apply(log_probabilities)
         if forced is not None:

@@ -27,6 +27,8 @@ class Rules(Described):
         minimum_length: tokens before the end symbol may come (fairseq's ``min_len``).
         start_symbols: how many tokens of a prefix are the start: they are consumed at once, and do not count.
         bans: what outputs must not contain (see shared/search/bans.py).
+        forced_free: a forced token, or an end that the longest length forces, costs nothing, as in Hugging Face's
+            ``generate``; by default it counts with its log-probability, as in fairseq.
 
     Raises:
         ValueError: if the numbers contradict each other.
@@ -42,6 +44,7 @@ class Rules(Described):
         minimum_length: int = 1,
         start_symbols: int = 1,
         bans: list[Ban] | None = None,
+        forced_free: bool = False,
     ) -> None:
         if not maximum_length_ratio >= 0 or maximum_length_extra < 0:
             raise ValueError(
@@ -54,6 +57,7 @@ class Rules(Described):
             raise ValueError(f"start_symbols must be at least 1, not {start_symbols}")
         self.ratio, self.extra, self.maximum = maximum_length_ratio, maximum_length_extra, maximum_length
         self.minimum, self.start_symbols, self.bans = minimum_length, start_symbols, list(bans or [])
+        self.forced_free = forced_free
 
     def longest(self, encoding: Encoding, generator: Generator) -> Tensor:
         """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum_length``."""

@@ -4,39 +4,27 @@ from __future__ import annotations
 
 import io
 import json
-import random
 from pathlib import Path
 
 import pytest
 import sentencepiece
-from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from shared.almanac.frames import draw
-from shared.almanac.sentences import sentence
 from shared.foreign.json_file import JsonTokenizer
 from shared.foreign.segmenters import BytePairs, MosesWords, SentencePieces
 from shared.foreign.vocabulary import FIRST, VocabularyTokenizer
+from tests.parity.tokenizers_of_others import (
+    a_thousand_lines,
+    bert,
+    mbart,
+    mbart50,
+    nllb,
+    roberta,
+    train,
+    xlm_roberta,
+)
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
-
-ODD = """
-
- leading and trailing\x20\x20
-two  spaces   three
-\ttab\tand\u00a0no-break\u3000ideographic\u2028separator
-emoji 😀 👩\u200d👩\u200d👧 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f ❤\ufe0f
-combining e\u0301 a\u0308\u0323 \u0301alone ﬁ ﬀ ½ ² Å Å
-我能吞下玻璃而不伤身体。 日本語とカタカナ 한국어 한국어 ไทย भाषा
-أنا قادر على أكل الزجاج שלום עולם ‏rtl‏
-control \x01\x02\x07\x1b\x7f \u200b\ufeff\u00ad end
-İstanbul ıI ẞß ǅ Œuvre L'été d'aujourd'hui — “quotes” ‘single’ «guillemets» …
-3,14 1.000.000 12:30 50% $5 €7,20 a/b c\\d @user #tag http://example.org/?q=1&r=2
-well-known U.S. e.g. Mr. Smith's can't won't I'm -- &amp; <b>bold</b> | [x] {y}
-unknown ꙮ 𒀀 𝔘𝔫𝔦 \ue000
-▁ ▁▁ @@ a@@ </w> ## ##ing Ġ Ċ
-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-""".split("\n")
 
 #: What a user may type and transformers takes for a symbol.
 TYPED = ["<s> a", "</s>", "a <pad> b", "<unk>", "<mask>", "[MASK] a [SEP]", "en_XX de_DE", "__de__ a", ">>de<< a"]
@@ -44,10 +32,7 @@ TYPED = ["<s> a", "</s>", "a <pad> b", "<unk>", "<mask>", "[MASK] a [SEP]", "en_
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    """A thousand lines of four languages, and odd ones."""
-    generator = random.Random(11)
-    said = [sentence(saying, code) for code in ("en", "de", "fr", "tr") for saying in draw("train", 246, generator)]
-    return [*said, *ODD]
+    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")
@@ -58,23 +43,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(lines: list[str], folder: Path) -> str:
     return train(lines, folder / "sentencepiece.bpe.model", "unigram")
-
-
-def train(lines: list[str], path: Path, kind: str) -> str:
-    """Train as the published models were: <unk>, <s>, </s> first, and no bytes."""
-    model = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([line for line in lines if line.strip()]),
-        model_writer=model,
-        model_type=kind,
-        vocab_size=700,
-        character_coverage=0.9995,
-        hard_vocab_limit=False,
-        num_threads=1,
-        minloglevel=2,
-    )
-    path.write_bytes(model.getvalue())
-    return str(path)
 
 
 def written(path: Path, content: object) -> str:
@@ -165,62 +133,6 @@ def test_marian(lines: list[str], folder: Path, separate: bool) -> None:
 
 def plain(theirs: object, line: str) -> list[int]:
     return theirs(line, add_special_tokens=False).input_ids
-
-
-def unigram(model: str) -> list[tuple[str, float]]:
-    library = sentencepiece.SentencePieceProcessor(model_file=model)
-    pieces = [(library.id_to_piece(i), library.get_score(i)) for i in range(3, len(library))]
-    return [*((name, 0.0) for name in FIRST), *pieces]
-
-
-BERT = {"<s>": "[CLS]", "</s>": "[SEP]", "<pad>": "[PAD]", "<unk>": "[UNK]", "<mask>": "[MASK]"}
-FAIRSEQ = {name: name for name in (*FIRST, "<mask>")}
-
-
-def bert(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
-    learnt = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    learnt.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    learnt.train_from_iterator(lines, trainers.WordPieceTrainer(vocab_size=900, special_tokens=[*BERT.values()]))
-    return transformers.BertTokenizer(vocab=learnt.get_vocab(), do_lower_case=False), BERT
-
-
-def roberta(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
-    learnt = Tokenizer(models.BPE())
-    learnt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    learnt.train_from_iterator(
-        lines, trainers.BpeTrainer(vocab_size=900, special_tokens=[*FAIRSEQ], initial_alphabet=alphabet)
-    )
-    content = json.loads(learnt.to_str())["model"]
-    return transformers.RobertaTokenizer(vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]]), FAIRSEQ
-
-
-def xlm_roberta(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
-    return transformers.XLMRobertaTokenizer(vocab=[*unigram(model), ("<mask>", 0.0)]), FAIRSEQ
-
-
-def mbart50(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
-    codes = transformers.models.mbart50.tokenization_mbart50.FAIRSEQ_LANGUAGE_CODES
-    vocabulary = [*unigram(model), *((code, 0.0) for code in codes), ("<mask>", 0.0)]
-    theirs = transformers.MBart50Tokenizer(vocab=vocabulary, src_lang="de_DE", tgt_lang="fr_XX")
-    return theirs, FAIRSEQ | {"<de>": "de_DE", "<fr>": "fr_XX"}
-
-
-def mbart(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
-    codes = transformers.models.mbart.tokenization_mbart.FAIRSEQ_LANGUAGE_CODES
-    vocabulary = [*unigram(model), *((code, 0.0) for code in codes), ("<mask>", 0.0)]
-    return transformers.MBartTokenizer(vocab=vocabulary, src_lang="de_DE"), FAIRSEQ | {"<de>": "de_DE"}
-
-
-def nllb(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
-    learnt = Tokenizer(models.BPE(unk_token="<unk>"))
-    learnt.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
-    learnt.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=900, special_tokens=[*FIRST]))
-    content = json.loads(learnt.to_str())["model"]
-    theirs = transformers.NllbTokenizer(
-        vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]], src_lang="deu_Latn", tgt_lang="fra_Latn"
-    )
-    return theirs, FAIRSEQ | {"<de>": "deu_Latn", "<fr>": "fra_Latn"}
 
 
 @pytest.mark.parametrize("make", [bert, roberta, xlm_roberta, mbart50, mbart, nllb])

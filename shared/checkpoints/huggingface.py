@@ -1,0 +1,80 @@
+"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian.
+
+The library transformers is not needed. ``config.json`` decides what is built; nothing in the folder is run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.checkpoints.codes import language_of
+from shared.checkpoints.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
+from shared.checkpoints.hf_reading import CONFIG, Config, read_tensors
+from shared.checkpoints.hf_text import Texts, read_texts
+from shared.checkpoints.report import LoadReport
+from shared.errors import DataError, UsageError
+from shared.system import System
+
+
+def import_huggingface(
+    source: Path,
+    scratch: Path,
+    *,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> tuple[System, LoadReport]:
+    """Read a folder in Hugging Face's layout.
+
+    Args:
+        source: the folder.
+        scratch: a folder for tokenizer files that are put together from older ones; needed until the system is saved.
+        source_languages: codes; by default what the folder says.
+        target_languages: likewise.
+
+    Returns:
+        The system, filled with what fits, and the report of what was loaded and what was not.
+
+    Raises:
+        DataError: naming the file, if something is missing, or has no counterpart here.
+        UsageError: for a language that the model has no symbol for.
+
+    """
+    config = Config(source / CONFIG)
+    config.choose("model_type", {name: name for name in (*FAMILIES, *ENCODERS)})
+    texts = read_texts(source, config, scratch)
+    tensors, file = read_tensors(source)
+    read: MaskedEncoder | EncoderDecoder
+    read = (MaskedEncoder if config.get("model_type") in ENCODERS else EncoderDecoder)(config, tensors)
+    model = read.build()
+    report = read.load(model, str(file))
+    given = {"source": source_languages, "target": target_languages}
+    if texts.target is None:
+        given["target"] = given["target"] or given["source"]
+    codes = {side: _languages(side, given[side], texts, source) for side in given}
+    system = System(
+        model=model,
+        inputs={"source": texts.source},
+        output=texts.target or texts.source,
+        source_languages=codes["source"],
+        target_languages=codes["target"],
+    )
+    system.origin.append(
+        f"imported from {source.name} (transformers, {config.need('model_type')}): {next(report.lines())}"
+    )
+    return system.eval(), report
+
+
+def _languages(side: str, given: list[str] | None, texts: Texts, folder: Path) -> list[str]:
+    tagged, said = texts.languages[side], texts.said[side]
+    if given:
+        unknown = [code for code in given if tagged and code not in tagged]
+        if unknown:
+            raise UsageError(f"the model has no symbol for {', '.join(unknown)}, only for {', '.join(tagged)}")
+        return given
+    if tagged:
+        return tagged
+    code = language_of(said) if said else None
+    if code is None:
+        what = f"calls its {side} language {said!r}" if said else f"does not say its {side} language"
+        raise DataError(f"{folder}: {what}: name it with --{side}-languages")
+    return [code]

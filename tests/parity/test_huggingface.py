@@ -1,0 +1,204 @@
+"""Imported models against transformers' own: states, logits, gradients, and what beam search makes of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from shared.batch import Batch
+from shared.checkpoints.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
+from shared.checkpoints.hf_reading import Config, read_tensors
+from shared.padded import Padded
+from shared.search.beam import BeamSearch
+from shared.search.rules import Rules
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.parity
+
+SMALL = {
+    "vocab_size": 53, "d_model": 18, "encoder_layers": 2, "decoder_layers": 3, "encoder_attention_heads": 3,
+    "decoder_attention_heads": 2, "encoder_ffn_dim": 22, "decoder_ffn_dim": 31, "max_position_embeddings": 40,
+    "init_std": 0.3,
+}  # fmt: skip
+LARGER = SMALL | {"d_model": 64, "encoder_attention_heads": 4, "encoder_layers": 3, "encoder_ffn_dim": 130}
+MARIAN = {"pad_token_id": 52, "decoder_start_token_id": 52, "eos_token_id": 0, "forced_eos_token_id": 0}
+TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
+    "mbart": ("MBart", SMALL | {"scale_embedding": True}),
+    "mbart_larger": ("MBart", LARGER | {"activation_function": "relu"}),
+    "mbart_untied": ("MBart", SMALL | {"tie_word_embeddings": False}),
+    "bart": ("Bart", SMALL | {"activation_function": "gelu_new"}),
+    "m2m": ("M2M100", SMALL),
+    "m2m_odd": ("M2M100", LARGER | {"d_model": 33, "encoder_attention_heads": 3, "decoder_attention_heads": 11}),
+    "marian": ("Marian", SMALL | MARIAN | {"activation_function": "swish", "scale_embedding": True}),
+    "marian_two_vocabularies": (
+        "Marian",
+        LARGER | MARIAN | {"decoder_vocab_size": 59, "share_encoder_decoder_embeddings": False},
+    ),
+}
+#: Twenty batches of ten sentences.
+LENGTHS = [tuple(1 + (7 * number + 3 * row) % 11 for row in range(10)) for number in range(20)]
+#: What the vector of the end symbol is multiplied by, so that some outputs end before the limit.
+LOUDER = {"mbart": 3, "mbart_language_first": 3, "m2m": 4, "bart": 1.5, "marian": 2, "marian_two_vocabularies": 1}
+ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "bert": ("Bert", {"type_vocab_size": 2}),
+    "bert_larger": ("Bert", {"hidden_size": 60, "hidden_act": "relu", "layer_norm_eps": 1e-3}),
+    "xlm_roberta": ("XLMRoberta", {"type_vocab_size": 1, "pad_token_id": 1}),
+}
+
+
+def disturbed(model: torch.nn.Module) -> torch.nn.Module:
+    """Leave nothing at 0 or 1, where mistakes hide."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            if "embed_positions" in name and not name.endswith("weight"):
+                continue
+            if tensor.is_floating_point() and not (isinstance(tensor, torch.nn.Parameter) and not tensor.requires_grad):
+                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
+    return model.eval()
+
+
+def saved(name: str, table: dict[str, tuple[str, dict[str, Any]]], suffix: str, folder: Path) -> Any:
+    """Build a random model of transformers and save it."""
+    kind, options = table[name]
+    torch.manual_seed(3)
+    config = getattr(transformers, f"{kind}Config")(**options)
+    model = disturbed(getattr(transformers, f"{kind}{suffix}")(config))
+    model.tie_weights()
+    model.save_pretrained(folder)
+    return model
+
+
+def batch(vocabulary: int, lengths: tuple[int, ...], padding: int) -> Padded:
+    generator = torch.Generator().manual_seed(sum(2**n * length for n, length in enumerate(lengths)))
+    rows = [torch.randint(4, vocabulary - 1, (length,), generator=generator) for length in lengths]
+    return Padded.from_sequences(rows, padding=padding)
+
+
+def close(ours: torch.Tensor, theirs: torch.Tensor, mask: torch.Tensor | None = None) -> None:
+    if mask is not None:
+        ours, theirs = ours[mask], theirs[mask]
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+
+
+def gradients_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    named = model.named_parameters(remove_duplicate=False)
+    return {name: parameter.grad for name, parameter in named if parameter.grad is not None}
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_encoder_decoders(name: str, tmp_path: Path) -> None:
+    theirs = saved(name, TRANSLATORS, "MTModel" if "marian" in name else "ForConditionalGeneration", tmp_path)
+    tensors, path = read_tensors(tmp_path)
+    read = EncoderDecoder(Config(tmp_path / "config.json"), tensors)
+    model = read.build().eval()
+    report = read.load(model, str(path))
+    report.check()
+    padding, rows = theirs.config.pad_token_id, model.target_embedding.vocabulary
+    source = batch(SMALL["vocab_size"], (7, 1, 12), padding)
+    target = batch(rows, (5, 9, 2), padding)
+    expected = theirs(
+        input_ids=source.values, attention_mask=source.mask.long(), decoder_input_ids=target.values[:, :-1]
+    )
+    encoding = model.encode(Batch({"source": source}))
+    close(encoding.memories["source"].values, expected.encoder_last_hidden_state, source.mask)
+    consumed = Padded(target.values[:, :-1], target.lengths - 1)
+    logits = model.project(model.decode(consumed, encoding))
+    close(logits, expected.logits, consumed.mask)
+    labels = target.values[:, 1:].masked_fill(~consumed.mask, -100)
+    for one in (logits, expected.logits):
+        F.cross_entropy(one.flatten(0, 1), labels.flatten(), ignore_index=-100).backward()
+    gradients = gradients_of(theirs)
+    compared = 0
+    for ours, parameter in model.named_parameters():
+        others = [gradients[part] for part in counterparts_of(ours) if part in gradients]
+        if others:
+            close(parameter.grad, torch.cat(others))
+            compared += 1
+    assert compared >= len(list(model.parameters())) - 3  # token vectors are below
+    vectors = gradients.get("model.shared.weight", gradients.get("model.encoder.embed_tokens.weight"))
+    close(model.embeddings["source"].weight.grad, vectors)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders(name: str, tmp_path: Path) -> None:
+    small = {"vocab_size": 53, "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3}
+    small |= {"intermediate_size": 22, "max_position_embeddings": 40, "initializer_range": 0.3}
+    table = {name: (kind, small | options) for name, (kind, options) in ENCODERS.items()}
+    theirs = saved(name, table, "ForMaskedLM", tmp_path)
+    tensors, path = read_tensors(tmp_path)
+    read = MaskedEncoder(Config(tmp_path / "config.json"), tensors)
+    model = read.build().eval()
+    read.load(model, str(path)).check()
+    source = batch(53, (7, 1, 12), theirs.config.pad_token_id)
+    expected = theirs(input_ids=source.values, attention_mask=source.mask.long(), output_hidden_states=True)
+    states = model.encode(Batch({"source": source})).memories["source"]
+    close(states.values, expected.hidden_states[-1], source.mask)
+    logits = model.heads["masked_tokens"](states.values)
+    close(logits, expected.logits, source.mask)
+    for one in (logits, expected.logits):
+        one[source.mask].log_softmax(-1)[:, 7].mean().backward()
+    gradients = gradients_of(theirs)
+    compared = 0
+    for ours, parameter in model.named_parameters():
+        close(parameter.grad, torch.cat([gradients[part] for part in read.counterparts(ours)]))
+        compared += 1
+    assert compared == len(list(model.parameters()))
+
+
+@pytest.mark.parametrize(
+    ("name", "length_penalty"), [*((name, 1.0) for name in LOUDER), ("mbart", 0.4), ("marian", 0.4)]
+)
+def test_beam_search(name: str, length_penalty: float, tmp_path: Path) -> None:
+    """Two hundred sentences: the same outputs and scores, whatever starts and is forced."""
+    table = TRANSLATORS | {"mbart_language_first": TRANSLATORS["mbart_larger"]}
+    theirs = saved(name, table, "MTModel" if "marian" in name else "ForConditionalGeneration", tmp_path)
+    tensors, path = read_tensors(tmp_path)
+    read = EncoderDecoder(Config(tmp_path / "config.json"), tensors)
+    model = read.build().eval()
+    read.load(model, str(path)).check()
+    end, padding, tag = theirs.config.eos_token_id, theirs.config.pad_token_id, 11
+    starts = {"mbart_language_first": [tag]} | dict.fromkeys(("marian", "marian_two_vocabularies"), [padding])
+    start = starts.get(name, [end, tag])  # decoder_start_token_id, and forced_bos_token_id
+    with torch.no_grad():  # so that some outputs end before the limit, and others do not
+        for vectors in (theirs.get_output_embeddings().weight, model.target_embedding.weight):
+            vectors[end] *= LOUDER[name]
+        if name == "marian_two_vocabularies":
+            for bias in (theirs.final_logits_bias[0], model.projection.bias):
+                bias[end] += 7
+    limit, compared, ended = 24, 0, 0
+    sources = [batch(SMALL["vocab_size"], lengths, padding) for lengths in LENGTHS]
+    for source in sources:
+        expected = theirs.generate(
+            source.values,
+            attention_mask=source.mask.long(),
+            num_beams=5,
+            early_stopping=True,
+            length_penalty=length_penalty,
+            max_length=limit,
+            decoder_start_token_id=start[0],
+            forced_bos_token_id=start[1] if len(start) > 1 else None,
+            forced_eos_token_id=end,
+            suppress_tokens=[padding],
+            return_dict_in_generate=True,
+            output_scores=True,
+        )
+        rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
+        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(
+            model,
+            Batch({"source": source}),
+            prefix=Padded.from_sequences([torch.tensor(start)] * len(source)),
+            end=end,
+            padding=padding,
+        )
+        for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
+            after = tokens[1:]
+            assert ours[0].tokens == after[: after.index(end) + 1]
+            assert ours[0].score == pytest.approx(float(score), abs=1e-4)
+            compared += 1
+            ended += len(ours[0].tokens) < limit - 1
+    assert compared == 200 and 10 < ended < 190
