@@ -4,7 +4,7 @@
 
 Prints CPU seconds and peak memory of reading the yaml and of the whole of ``prepare``, for each size in a process of
 its own, so that the memory can be compared; with ``--listen`` those of ``check`` too, which decodes every sample. The
-recordings are sparse files, a header and a hole, so that the disk holds nothing of them; ``prepare`` only reads headers.
+recordings are sparse files, a header and a hole: the disk holds nothing of them, and ``prepare`` reads headers only.
 The floor is one pass over about 60 MB of text.
 """
 

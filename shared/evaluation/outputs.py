@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.corpus.lines import read_table
+from shared.corpus.reading import Unusable
 from shared.errors import DataError
 from shared.files import replaced_file
 
@@ -49,7 +50,15 @@ class Outputs:
             DataError: naming file and line, if it is none.
 
         """
-        rows = [cells for _, cells in read_table(path, ("id", "hypothesis", "reference", "source"))]
+        rows: list[dict[str, str]] = []
+        for line, cells in read_table(path, ("id", "hypothesis", "reference", "source")):
+            if isinstance(cells, Unusable):
+                raise DataError(str(cells))
+            try:
+                "".join(cells.values()).encode("utf-8")
+            except UnicodeEncodeError as error:
+                raise DataError(f"{path}, line {line}: is not UTF-8") from error
+            rows.append(cells)
         if not rows:
             raise DataError(f"{path}: holds no outputs")
         further = [name for name in rows[0] if name.startswith("reference_")]
