@@ -20,6 +20,7 @@ def import_huggingface(
     source: Path,
     scratch: Path,
     *,
+    name: str | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
 ) -> tuple[System, LoadReport]:
@@ -28,6 +29,7 @@ def import_huggingface(
     Args:
         source: the folder.
         scratch: a folder for tokenizer files that are put together from older ones; needed until the system is saved.
+        name: what the model is called; by default as the folder.
         source_languages: codes; by default what the folder says.
         target_languages: likewise.
 
@@ -58,9 +60,8 @@ def import_huggingface(
         source_languages=codes["source"],
         target_languages=codes["target"],
     )
-    system.origin.append(
-        f"imported from {source.name} (transformers, {config.need('model_type')}): {next(report.lines())}"
-    )
+    kind = config.need("model_type")
+    system.origin.append(f"imported from {name or source.name} (transformers, {kind}): {report.counts}")
     return system.eval(), report
 
 

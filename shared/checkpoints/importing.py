@@ -44,15 +44,19 @@ def import_model(
         UsageError: if a language is unknown to the model, or an option does not go with the source.
 
     """
-    folder = Path(source)
+    folder, name = Path(source), None
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
-        folder = download(str(source))
+        folder, name = download(str(source)), str(source)
     with TemporaryDirectory() as scratch:
         if is_huggingface(folder):
             if dictionary or pieces:
                 raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
             system, report = import_huggingface(
-                folder, Path(scratch), source_languages=source_languages, target_languages=target_languages
+                folder,
+                Path(scratch),
+                name=name,
+                source_languages=source_languages,
+                target_languages=target_languages,
             )
         else:
             system, report = import_fairseq(
