@@ -1,16 +1,21 @@
-"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian.
+"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian; and speech.
 
 The library transformers is not needed. ``config.json`` decides what is built; nothing in the folder is run.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from shared.checkpoints.codes import language_of
 from shared.checkpoints.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
 from shared.checkpoints.hf_reading import CONFIG, Config, read_tensors
+from shared.checkpoints.hf_speech import MODEL_TYPE as SPEECH_MODEL
+from shared.checkpoints.hf_speech import import_hf_speech
 from shared.checkpoints.hf_text import Texts, read_texts
+from shared.checkpoints.hf_waveform import MODEL_TYPE as WAVEFORM_MODEL
+from shared.checkpoints.hf_waveform import import_hf_waveform
 from shared.checkpoints.report import LoadReport
 from shared.errors import DataError, UsageError
 from shared.system import System
@@ -42,7 +47,26 @@ def import_huggingface(
 
     """
     config = Config(source / CONFIG)
-    config.choose("model_type", {name: name for name in (*FAMILIES, *ENCODERS)})
+    known = (*FAMILIES, *ENCODERS, WAVEFORM_MODEL, SPEECH_MODEL)
+    kind = config.choose("model_type", {name: name for name in known})
+    if kind == WAVEFORM_MODEL:
+        system, report = import_hf_waveform(source, source_languages=source_languages)
+    else:
+        read = import_hf_speech if kind == SPEECH_MODEL else partial(import_hf_text, scratch=scratch)
+        system, report = read(source, source_languages=source_languages, target_languages=target_languages)
+    system.origin.append(f"imported from {source.name} (transformers, {kind}): {next(report.lines())}")
+    return system.eval(), report
+
+
+def import_hf_text(
+    source: Path,
+    *,
+    scratch: Path,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> tuple[System, LoadReport]:
+    """Read the folder of a text model; see :func:`import_huggingface`."""
+    config = Config(source / CONFIG)
     texts = read_texts(source, config, scratch)
     tensors, file = read_tensors(source)
     read: MaskedEncoder | EncoderDecoder
@@ -60,9 +84,13 @@ def import_huggingface(
         source_languages=codes["source"],
         target_languages=codes["target"],
     )
+<<<<<<< HEAD
     kind = config.need("model_type")
     system.origin.append(f"imported from {name or source.name} (transformers, {kind}): {report.counts}")
     return system.eval(), report
+=======
+    return system, report
+>>>>>>> c486de8 (Import of Hugging Face's speech models: Speech2Text, wav2vec 2.0 pre-trained and with CTC)
 
 
 def _languages(side: str, given: list[str] | None, texts: Texts, folder: Path) -> list[str]:

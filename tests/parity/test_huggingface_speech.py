@@ -1,0 +1,329 @@
+"""Imported speech models against transformers' own: states, logits, gradients, and what beam search makes of them.
+
+transformers is given each waveform alone, because its own padding changes results; ours are given all in one batch.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import soundfile
+import torch
+
+from shared.batch import Batch
+from shared.checkpoints.hf_speech import import_hf_speech
+from shared.checkpoints.hf_waveform import PARTS, PREFIX, import_hf_waveform, letters_of, names_of
+from shared.checkpoints.waveform_model import counterparts
+from shared.encoder_system import EncoderSystem
+from shared.errors import DataError
+from shared.padded import Padded
+from shared.search import BeamSearch
+from shared.search.rules import Rules
+from shared.system import System
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.parity
+
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONI'"]
+BASE = {
+    "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 22,
+    "conv_dim": (14, 10, 10, 7), "conv_kernel": (10, 3, 3, 2), "conv_stride": (5, 2, 2, 2),
+    "num_conv_pos_embeddings": 6, "num_conv_pos_embedding_groups": 3, "vocab_size": len(LETTERS),
+    "mask_time_prob": 0.2, "codevector_dim": 6, "proj_codevector_dim": 5, "num_codevectors_per_group": 4,
+}  # fmt: skip
+LARGE = BASE | {"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True}
+ODD = LARGE | {"hidden_size": 15, "num_conv_pos_embeddings": 5, "layer_norm_eps": 1e-3, "mask_time_prob": 0.0}
+WAVEFORM: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "base_model": ("Model", BASE, False),
+    "base_pretraining": ("ForPreTraining", BASE, True),
+    "base_ctc": ("ForCTC", BASE, False),
+    "large_model": ("Model", LARGE, True),
+    "large_pretraining": ("ForPreTraining", LARGE, True),
+    "odd_ctc": ("ForCTC", ODD | {"hidden_act": "relu"}, True),
+    "unprojected": ("Model", BASE | {"conv_dim": (14, 10, 10, 18)}, False),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> list[str]:
+    """Write sounds like voices: gliding harmonics that swell, and noise."""
+    folder, rng = tmp_path_factory.mktemp("audio"), np.random.default_rng(3)
+    for number, seconds in enumerate((0.7, 1.3, 0.45)):
+        time = np.arange(int(seconds * 16000)) / 16000
+        phase = 2 * np.pi * np.cumsum(120 + 50 * rng.random() + 30 * np.sin(9 * time)) / 16000
+        tones = sum(rng.random() / (1 + k) * np.sin(k * phase) for k in range(1, 20))
+        x = 0.2 * (0.6 + 0.4 * np.sin(25 * time)) * tones + 0.004 * rng.standard_normal(len(time)) + 0.01
+        soundfile.write(folder / f"{number}.wav", x, 16000, subtype="PCM_16")
+    return sorted(map(str, folder.glob("*.wav")))
+
+
+def read(files: list[str]) -> list[torch.Tensor]:
+    return [torch.from_numpy(soundfile.read(file, dtype="float32")[0]) for file in files]
+
+
+def disturbed(model: torch.nn.Module, size: float) -> torch.nn.Module:
+    """Leave nothing at 0 or 1, where mistakes hide; vectors of padding stay zero."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * size)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0
+    return model.eval()
+
+
+def weighted(x: torch.Tensor) -> torch.Tensor:
+    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
+
+
+def check_gradients(ours, theirs, names) -> None:
+    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
+    compared = 0
+    for name, parameter in ours.named_parameters():
+        parts = [gradients[part] for part in names(name)]
+        if any(part is None for part in parts):
+            assert parameter.grad is None or not parameter.grad.any(), name
+            continue
+        expected = torch.cat(parts)
+        size = expected.abs().max().clamp(min=1)
+        torch.testing.assert_close(parameter.grad / size, expected / size, msg=lambda m, n=name: f"{n}: {m}", **CLOSE)
+        compared += 1
+    assert compared > 25
+
+
+# -- encoders of waveforms --------------------------------------------------------------------------------------------
+
+
+def saved_waveform_model(name: str, folder: Path, pickled: bool = False) -> Any:
+    kind, settings, normalised = WAVEFORM[name]
+    torch.manual_seed(1)
+    model = getattr(transformers, f"Wav2Vec2{kind}")(transformers.Wav2Vec2Config(**settings))
+    disturbed(model, 0.15)
+    model.save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor(do_normalize=normalised).save_pretrained(folder)
+    if kind == "ForCTC":
+        (folder / "vocab.json").write_text(json.dumps({letter: i for i, letter in enumerate(LETTERS)}))
+        transformers.Wav2Vec2CTCTokenizer(folder / "vocab.json").save_pretrained(folder)
+    if pickled:  # and with the names of torch before 2.1
+        state = {
+            name.replace("parametrizations.weight.original0", "weight_g").replace(
+                "parametrizations.weight.original1", "weight_v"
+            ): tensor
+            for name, tensor in model.state_dict().items()
+        }
+        torch.save(state, folder / "pytorch_model.bin")
+        (folder / "model.safetensors").unlink()
+    return model
+
+
+@pytest.mark.parametrize("name", WAVEFORM)
+def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files):
+    theirs = saved_waveform_model(name, tmp_path / "theirs")
+    system, report = import_hf_waveform(tmp_path / "theirs", source_languages=["en"])
+    report.check()
+    assert bool(report.elsewhere) == ("pretraining" in name)
+    assert {part.split(".")[0] for part in report.elsewhere} <= {"quantizer", "project_hid", "project_q"}
+    system.save(tmp_path / "ours")
+    system = System.load(tmp_path / "ours")
+    model, normalised = system.model, WAVEFORM[name][2]
+    encoding = model.encode(Batch({"speech": Padded.from_sequences(read(files), padding=0.5)}))
+    found = encoding.memories["source"]
+    if "ctc" in name:
+        found = found.map(model.heads["ctc"])
+    extractor = transformers.Wav2Vec2FeatureExtractor.from_pretrained(tmp_path / "theirs")
+    total: Any = 0
+    for waveform, ours in zip(read(files), found.rows(), strict=True):
+        given = extractor(waveform.numpy(), sampling_rate=16000, return_tensors="pt").input_values
+        assert normalised == (abs(float(given.mean())) < 1e-5)
+        bare = theirs.wav2vec2 if "pretraining" in name else theirs
+        expected = (bare(given).logits if "ctc" in name else bare(given).last_hidden_state)[0]
+        torch.testing.assert_close(ours, expected, **CLOSE)
+        total = total + weighted(expected)
+    total.backward()
+    sum(weighted(ours) for ours in found.rows()).backward()
+    prefix = "" if name.endswith("model") or name == "unprojected" else PREFIX
+
+    class Plan:
+        convolutions = WAVEFORM[name][1]["conv_dim"]
+
+    def names(ours: str) -> list[str]:
+        parts = counterparts(ours, names_of(Plan), PARTS)
+        return [part if part.startswith("lm_head") else prefix + part for part in parts]
+
+    check_gradients(model, theirs, names)
+
+
+def test_old_pickles_with_old_names(tmp_path, files):
+    saved_waveform_model("large_model", tmp_path / "new")
+    saved_waveform_model("large_model", tmp_path / "old", pickled=True)
+    models = []
+    for name in ("new", "old"):
+        system, report = import_hf_waveform(tmp_path / name)
+        report.check()
+        assert isinstance(system, EncoderSystem)
+        models.append(system.model.state_dict())
+    assert models[0].keys() == models[1].keys()
+    for name, tensor in models[0].items():
+        torch.testing.assert_close(tensor, models[1][name], atol=0, rtol=0)
+
+
+def test_transcripts_are_those_of_the_processor(tmp_path, files):
+    from shared.search.ctc import CtcGreedySearch
+
+    theirs = saved_waveform_model("base_ctc", tmp_path / "theirs")
+    system, _ = import_hf_waveform(tmp_path / "theirs", source_languages=["en"])
+    system.save(tmp_path / "ours")
+    processor = transformers.Wav2Vec2Processor.from_pretrained(tmp_path / "theirs")
+    expected = []
+    for waveform in read(files):
+        given = processor(waveform.numpy(), sampling_rate=16000, return_tensors="pt").input_values
+        [text] = processor.batch_decode(theirs(given).logits.argmax(-1), skip_special_tokens=False)
+        expected.append(re.sub("<s>|</s>|<unk>", "", text).strip())  # skipped earlier, blanks would not part letters
+    found = System.load(tmp_path / "ours").translate(files, search=CtcGreedySearch())
+    assert [hypotheses[0].texts["transcript"] for hypotheses in found] == expected
+    assert any(expected)
+
+
+def test_letters_are_numbered_as_by_the_processors_tokenizer(tmp_path):
+    (tmp_path / "vocab.json").write_text(json.dumps({"[PAD]": 6, "[UNK]": 5, "|": 4, "a": 0, "é": 1, "'": 2, "b": 3}))
+    theirs = transformers.Wav2Vec2CTCTokenizer(tmp_path / "vocab.json", pad_token="[PAD]", unk_token="[UNK]")
+    theirs.save_pretrained(tmp_path)
+    ours = letters_of(tmp_path, len(theirs))
+    for text in ("ab a'b é", "b", " a  b ", "axb"):
+        assert ours.encode(text) == theirs(" ".join(text.split())).input_ids
+        assert ours.decode(ours.encode(text)) == " ".join(text.split()).replace("x", "")
+    assert ours.blank == 6
+
+
+# -- Speech2Text ------------------------------------------------------------------------------------------------------
+
+SPEECH = {
+    "d_model": 18, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 3,
+    "decoder_attention_heads": 3, "encoder_ffn_dim": 22, "decoder_ffn_dim": 26, "conv_channels": 14, "init_std": 0.2,
+    "max_length": 60,
+}  # fmt: skip
+CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "small": ({}, {}, {}),
+    "larger": ({"d_model": 60, "encoder_layers": 3, "scale_embedding": False, "activation_function": "gelu"}, {}, {}),
+    "odd": ({"d_model": 33, "conv_kernel_sizes": (3, 5, 3), "num_conv_layers": 3}, {"normalize_vars": False}, {}),
+    "untied": ({"tie_word_embeddings": False, "input_feat_per_channel": 40}, {"num_mel_bins": 40}, {}),
+    "upper": ({}, {"do_ceptral_normalize": False}, {"do_upper_case": True, "do_lower_case": True}),
+    "many": ({}, {}, {"lang_codes": "mustc", "tgt_lang": "fr"}),
+}
+
+
+def saved_speech_model(name: str, folder: Path) -> Any:
+    settings, features, texts = CASES[name]
+    folder.mkdir()
+    languages = ["pt", "fr", "ru", "nl", "ro", "it", "es", "de"] if "lang_codes" in texts else []
+    tags = [f"<lang:{code}>" for code in languages]
+    rng = np.random.default_rng(2)
+    words = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron rho sigma tau".split()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(" ".join(rng.choice(words, 6)) for _ in range(300)), vocab_size=38 + len(tags),
+        model_prefix=str(folder / "sentencepiece.bpe"), bos_id=0, pad_id=1, eos_id=2, unk_id=3, num_threads=1,
+        user_defined_symbols=tags, minloglevel=2,
+    )  # fmt: skip
+    pieces = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.bpe.model"))
+    rows = {pieces.id_to_piece(i): i for i in range(len(pieces))}
+    (folder / "vocab.json").write_text(json.dumps(rows))
+    paths = str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model")
+    transformers.Speech2TextTokenizer(*paths, **texts).save_pretrained(folder)
+    transformers.Speech2TextFeatureExtractor(feature_size=features.get("num_mel_bins", 80), **features).save_pretrained(
+        folder
+    )
+    torch.manual_seed(1)
+    config = transformers.Speech2TextConfig(vocab_size=len(rows), **(SPEECH | settings))
+    model = disturbed(transformers.Speech2TextForConditionalGeneration(config), 4.5 / config.d_model)
+    with torch.no_grad():
+        model.lm_head.weight[2] *= 3  # so that outputs end
+    model.save_pretrained(folder)
+    return model
+
+
+def features_of(folder: Path, file: str) -> torch.Tensor:
+    extractor = transformers.Speech2TextFeatureExtractor.from_pretrained(folder)
+    return extractor(read([file])[0].numpy(), sampling_rate=16000, return_tensors="pt").input_features
+
+
+def loaded_speech_model(folder: Path, name: str) -> System:
+    system, report = import_hf_speech(folder, source_languages=["en"])
+    report.check()
+    assert system.output_name == ("translation" if name == "many" else "transcript")
+    system.save(folder.parent / "ours")
+    return System.load(folder.parent / "ours")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files):
+    from shared.checkpoints.hf_speech import _counterparts
+
+    theirs = saved_speech_model(name, tmp_path / "theirs")
+    model = loaded_speech_model(tmp_path / "theirs", name).model
+    prefix = torch.tensor([[2, 5, 7, 30, 4, 9]])
+    encoding = model.encode(Batch({"speech": Padded.from_sequences(read(files), padding=0.5)}))
+    batch = Padded(prefix.expand(len(files), -1), torch.full((len(files),), 6))
+    logits = model.project(model.decode(batch, encoding))
+    total: Any = 0
+    for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
+        expected = theirs(features_of(tmp_path / "theirs", file), decoder_input_ids=prefix)
+        torch.testing.assert_close(states, expected.encoder_last_hidden_state[0], **CLOSE)
+        torch.testing.assert_close(ours, expected.logits[0], **CLOSE)
+        total = total + weighted(expected.logits[0])
+    total.backward()
+    sum(weighted(ours) for ours in logits).backward()
+    check_gradients(model, theirs, _counterparts)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_beam_search_finds_what_generate_finds(name, tmp_path, files):
+    """Compares the best of five: generate replaces worse ones of those that it has finished, fairseq never does."""
+    theirs = saved_speech_model(name, tmp_path / "theirs")
+    system = loaded_speech_model(tmp_path / "theirs", name)
+    tokenizer = transformers.Speech2TextTokenizer.from_pretrained(tmp_path / "theirs")
+    forced = {"forced_bos_token_id": tokenizer.lang_code_to_id["de"]} if name == "many" else {}
+    limit = 40
+    rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
+    search = BeamSearch(beam=5, rules=rules)
+    language = "de" if name == "many" else None
+    found = system.translate(files, search=search, target_language=language, batch_size=3)
+    for file, ours in zip(files, found, strict=True):
+        expected = theirs.generate(
+            features_of(tmp_path / "theirs", file), num_beams=5, early_stopping=True,
+            max_length=limit, forced_eos_token_id=2, suppress_tokens=[1], output_scores=True,
+            return_dict_in_generate=True, **forced,
+        )  # fmt: skip
+        best = [token for token in expected.sequences[0, 1:].tolist() if token != 1]
+        assert ours[0].tokens == best
+        assert ours[0].score == pytest.approx(float(expected.sequences_scores[0]), abs=1e-4)
+        [text] = tokenizer.batch_decode(expected.sequences[:1], skip_special_tokens=True)
+        assert ours[0].texts[system.output_name].strip() == text
+
+
+def test_what_does_not_fit_is_refused(tmp_path, files):
+    saved_waveform_model("base_ctc", tmp_path / "one")
+    config = json.loads((tmp_path / "one" / "config.json").read_text())
+    for change, message in (
+        ({"num_hidden_layers": 3}, "encoder.layers.2.*missing"),
+        ({"intermediate_size": 23}, r"\(22, 18\) instead of \(23, 18\)"),
+        ({"num_attention_heads": 4}, "config.json: its settings do not fit together .*18.*4 heads"),
+        ({"add_adapter": True}, "config.json: add_adapter True has no counterpart"),
+        ({"conv_stride": [5, 2, 2]}, "different lengths"),
+    ):
+        (tmp_path / "one" / "config.json").write_text(json.dumps(config | change))
+        with pytest.raises(DataError, match=message):
+            import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check()
+    (tmp_path / "one" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match="--source-languages"):
+        import_hf_waveform(tmp_path / "one")
+    (tmp_path / "one" / "vocab.json").write_text(
+        json.dumps({letter: i for i, letter in enumerate("abcdefghijklmnopq")})
+    )
+    with pytest.raises(DataError, match="17 symbols, but the head 12 rows"):
+        import_hf_waveform(tmp_path / "one", source_languages=["en"])
