@@ -200,7 +200,7 @@ def average(checkpoints: list[Checkpoint]) -> dict[str, torch.Tensor]:
 
 
 class Evaluate(Phase):
-    """Translate test manifests with a model folder and score the output.
+    """Translate test manifests with a model folder and score the output; several processes share the translating.
 
     Writes ``<folder>.<split>.tsv`` (see shared/evaluation/outputs.py) and a line per score to ``results.jsonl`` of the
     run's folder.
@@ -244,10 +244,7 @@ class Evaluate(Phase):
     def run(self, workspace: Workspace) -> None:
         """Evaluate on every manifest."""
         join(workspace)
-        on_main(lambda: self._evaluate(workspace), workspace)
-
-    def _evaluate(self, workspace: Workspace) -> None:
-        _forget_earlier(workspace)
+        on_main(lambda: _forget_earlier(workspace), workspace)
         beside = self.beside
         system = load_combined(
             self.model,
@@ -267,6 +264,12 @@ class Evaluate(Phase):
         evaluation = evaluate_system(
             system, manifest, search=self.search, budget=self.budget, metrics=self.metrics, workspace=workspace
         )
+        on_main(lambda: self._note(evaluation, path, manifest, stopwatch, workspace), workspace)
+        return evaluation
+
+    def _note(
+        self, evaluation: Evaluation, path: Path, manifest: Manifest, stopwatch: Stopwatch, workspace: Workspace
+    ) -> None:
         for alarm in evaluation.alarms:
             workspace.log.warning("%s: %s", split_name(path), alarm)
         table = workspace.folder / f"{path.parent.name}.{path.stem}.tsv"
@@ -280,7 +283,6 @@ class Evaluate(Phase):
         }
         how |= {name: value for name, value in self.beside.items() if value}
         _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
-        return evaluation
 
 
 class Rescore(Phase):

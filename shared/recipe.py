@@ -32,8 +32,9 @@ OPTIONS: dict[str, tuple[type, Any, str]] = {
     "noprogressbar": (bool, False, "log lines instead of a progress bar"),
     "workers": (int, 1, "processes that read data beside the training process"),
 }
-#: Keys that the run itself reads.
+#: Keys that the run itself reads; the other options have to be referred to by a phase.
 RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
+RUN_OPTIONS = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
 
 Names = list[str]
 Listing = list[tuple[str, str]]
@@ -169,7 +170,7 @@ class Recipe:
 
     def _used(self, resolver: Resolver) -> set[str]:
         """Return the top-level keys that the run reads or phases refer to."""
-        read_by_run = {*RUN_KEYS, *OPTIONS} & {*self._root.value}
+        read_by_run = {*RUN_KEYS, *RUN_OPTIONS} & {*self._root.value}
         for node in [*self._phases().values(), *(self._root.value[key] for key in sorted(read_by_run))]:
             resolver.resolve(node)
         return {"phases", *read_by_run, *resolver.used}

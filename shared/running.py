@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from shared.errors import UsageError
 from shared.files import discard_folder, replaced_file, sweep
-from shared.recipe import Recipe
+from shared.recipe import RUN_OPTIONS, Recipe
 from shared.training.stopping import Interrupted
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
 
 #: Keys that say where and how something is run, not what; so do those that end in _folder.
 NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers")
-OPTIONS_OF_A_RUN = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
 
-#: By phase: its fingerprint, and the places that it wrote to.
+#: By phase: what its readers depend on, and the places that it wrote to.
 Done = dict[str, tuple[str, list[str]]]
 
 
@@ -40,7 +41,7 @@ def run_recipe(
         restart: phases whose work is thrown away first; so is that of the phases which read from them.
         until: the last phase to run.
         command: how the run was started, for the record.
-        options: the run options, if not those of the recipe.
+        options: the run options, if not those of the recipe; and ``keep_time`` of the run that this one is part of.
 
     Raises:
         UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
@@ -58,7 +59,7 @@ def run_recipe(
         command=command,
         recipe=recipe.name,
         keys=keys_of_a_result(recipe),
-        **(options or {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}),
+        **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
     )
     from shared.training.distributed import join, leave, on_main, together
 
@@ -67,8 +68,9 @@ def run_recipe(
         with workspace.locked(), together():
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
+            keep_time = workspace.keep_time  # of the run that this one is a phase of
             for name in names[: names.index(until) + 1] if until else names:
-                _run_phase(recipe, workspace, name, done)
+                _run_phase(recipe, workspace, name, done, keep_time)
     except KeyboardInterrupt as error:
         raise Interrupted(
             f"{workspace.output}: stopped in phase {workspace.phase!r}; the same command goes on from there"
@@ -106,9 +108,9 @@ def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None
     for name in recipe.phases:
         state = PhaseRecord(workspace.output, name).read()
         _check_unchanged(workspace, name, state, _mark(recipe, name, done))
-        if state.get("status") != "finished":
+        if not _finished(state):
             break
-        done[name] = (state["fingerprint"], _places(workspace.output, name, state))
+        done[name] = _result(workspace.output, name, state)
     with replaced_file(workspace.output / "recipe.yaml") as temporary:
         temporary.write_text(recipe.text(), encoding="utf-8")
 
@@ -132,20 +134,22 @@ def _discard(recipe: Recipe, workspace: Workspace, again: set[str]) -> None:
         PhaseRecord(workspace.output, name).remove()
 
 
-def _run_phase(recipe: Recipe, workspace: Workspace, name: str, done: Done) -> None:
+def _run_phase(
+    recipe: Recipe, workspace: Workspace, name: str, done: Done, keep_time_outside: Callable[[], None]
+) -> None:
     import torch
 
     from shared.training.distributed import on_main
 
     record = PhaseRecord(workspace.output, name)
-    state = on_main(record.read, workspace)
+    state, finished = on_main(lambda: (found := record.read(), _finished(found)), workspace)
     mark = _mark(recipe, name, done)
     workspace.phase = name
     _check_unchanged(workspace, name, state, mark)
     torch.manual_seed(workspace.seed_for(name))
-    if state.get("status") == "finished":
+    if finished:
         workspace.log.info("%s: done before", name)
-        done[name] = (mark, _places(workspace.output, name, state))
+        done[name] = _result(workspace.output, name, state)
         return
     workspace.log.info("%s: %s", name, "going on" if state else "starting")
     stopwatch = Stopwatch()
@@ -162,21 +166,52 @@ def _run_phase(recipe: Recipe, workspace: Workspace, name: str, done: Done) -> N
         if workspace.main:
             record.write(status=status, **state, seconds=before + stopwatch.seconds)
 
+    def keep_time() -> None:
+        note("running")
+        keep_time_outside()
+
+    workspace.keep_time = keep_time
     note("running")
     try:
         phase.run(workspace)
     except BaseException:
-        note("running")  # with the seconds that it took so far
+        with suppress(OSError):  # on a full disk, what has happened is more important
+            note("running")
         raise
+    state |= {"finished": datetime.now(UTC).isoformat(), "runs": on_main(lambda: _runs(state["outputs"]), workspace)}
     note("finished")
     workspace.log.info("%s: done in %.0f s", name, before + stopwatch.seconds)
-    done[name] = (mark, _places(workspace.output, name, state))
+    done[name] = _result(workspace.output, name, state)
+
+
+def _finished(state: Mapping[str, Any]) -> bool:
+    """Tell whether a phase is done, and the runs that it consists of are as they were then."""
+    return state.get("status") == "finished" and state.get("runs", []) == _runs(state["outputs"])
+
+
+def _runs(outputs: Sequence[str]) -> list[str]:
+    """Return a mark for each of the outputs that is the folder of a run; doing a phase of it again changes the mark."""
+    marks = []
+    for folder in map(Path, outputs):
+        if (folder / "recipe.yaml").is_file():
+            records = {file.stem: PhaseRecord(folder, file.stem).read() for file in (folder / "state").glob("*.json")}
+            keys = ("status", "fingerprint", "finished", "runs")
+            marks.append(fingerprint({name: [state.get(key) for key in keys] for name, state in records.items()}, {}))
+    return marks
+
+
+def _result(output: Path, name: str, state: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return what the readers of a finished phase depend on, and its places."""
+    mark = state["fingerprint"]
+    if state.get("runs"):
+        mark = fingerprint(state["runs"], {name: mark})
+    return mark, _places(output, name, state)
 
 
 def _check_unchanged(workspace: Workspace, name: str, state: Mapping[str, Any], mark: str) -> None:
     changed = None
     if state and state["fingerprint"] != mark:
-        changed = "other keys than the recipe now has"
+        changed = "other keys or inputs than it now has"
     for key in ("seed", "debug"):
         if key in state and state[key] != getattr(workspace, key):
             changed = f"{key} {state[key]}, not {getattr(workspace, key)}"
@@ -229,7 +264,7 @@ class RunRecipe(Phase):
 
     def run(self, workspace: Workspace) -> None:
         """Run it with this run's device, precision and other options."""
-        options = {key: getattr(workspace, key) for key in OPTIONS_OF_A_RUN}
+        options = {key: getattr(workspace, key) for key in (*RUN_OPTIONS, "keep_time")}
         run_recipe(self.recipe, command=workspace.command, options=options)
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +56,8 @@ class Workspace:
         command: how the run was started, for the record.
         recipe: the name of the recipe that is run; "" if none is.
         keys: the keys of it that were given other values.
+        keep_time: note how long the phase has taken so far; called where work has become safe (at checkpoints), so
+            that a kill loses no more time than work.
 
     """
 
@@ -73,6 +75,7 @@ class Workspace:
     command: str = ""
     recipe: str = ""
     keys: dict[str, Any] = field(default_factory=dict)
+    keep_time: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -206,17 +209,18 @@ class PhaseRecord:
             temporary.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
 
 
-def fingerprint(plain: Any, inputs: dict[str, str], output: str) -> str:
+def fingerprint(plain: Any, inputs: dict[str, str], output: str = "") -> str:
     """Hash a phase's resolved keys and its inputs' fingerprints.
 
     Args:
         plain: the phase's resolved subtree of the recipe, as plain data.
         inputs: fingerprints of the earlier phases it reads from, by name.
-        output: the run's folder as the recipe spells it; the hash does not depend on it.
+        output: the run's folder as the recipe spells it, on which the hash does not depend.
 
     """
     text = json.dumps([plain, inputs], sort_keys=True, ensure_ascii=False, default=str)
-    text = text.replace(json.dumps(output, ensure_ascii=False)[1:-1], "<output>")
+    if output:
+        text = text.replace(json.dumps(output, ensure_ascii=False)[1:-1], "<output>")
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 

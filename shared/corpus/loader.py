@@ -129,15 +129,19 @@ class Loader:
 
     @staticmethod
     def evaluation(
-        rows: Rows, fields: dict[str, Field], budget: Budget, workers: int = 0
+        rows: Rows, fields: dict[str, Field], budget: Budget, workers: int = 0, *, rank: int = 0, world: int = 1
     ) -> Iterator[tuple[Batch, np.ndarray]]:
         """Yield all rows once, without noise, the longest first; nothing is left out.
+
+        Of several processes, each has every ``world``-th batch; the batches are the same however many there are.
 
         Args:
             rows: a manifest or a list of rows.
             fields: by name in the batch; noise is switched off.
             budget: the size of a batch; a row that is larger has a batch of its own.
             workers: processes that read and tokenise; 0 does it in this one.
+            rank: number of this process among those that share the batches.
+            world: how many those are.
 
         Yields:
             A batch and the (B,) int64 numbers of its rows.
@@ -147,7 +151,7 @@ class Loader:
 
         """
         quiet = {name: field.evaluating() for name, field in fields.items()}
-        numbers = evaluation_batches(rows, quiet, budget)
+        numbers = evaluation_batches(rows, quiet, budget)[rank::world]
         batches = _data_loader(_Selections(rows, quiet), _Feed(numbers), workers, keep=False, pin_memory=False)
         yield from zip(_checked(batches), numbers, strict=True)
 

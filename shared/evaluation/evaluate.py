@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from shared import languages
+from shared.corpus.fields import Rows
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
@@ -21,7 +22,8 @@ from shared.evaluation.scores import Score, TextScorer
 from shared.generator import Hypothesis
 from shared.progress import progress_bar
 from shared.search.search import AnySearch
-from shared.system import System
+from shared.system import System, evaluating
+from shared.training.distributed import gather, on_main
 from shared.workspace import Workspace
 
 
@@ -58,11 +60,17 @@ def check_metrics(metrics: Sequence[str]) -> None:
             raise UsageError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
 
 
-@torch.inference_mode()
-def translate_manifest(
-    system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
-) -> list[list[Hypothesis]]:
-    """Translate every row of a manifest; nothing is filtered out, and the manifest's order is kept.
+def translations(
+    system: System,
+    rows: Rows,
+    *,
+    search: AnySearch,
+    budget: Budget,
+    workspace: Workspace,
+    rank: int = 0,
+    world: int = 1,
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """Yield number and hypotheses of every row in the share of one of ``world`` processes, the longest rows first.
 
     Raises:
         UsageError: if the system is a language model.
@@ -70,22 +78,33 @@ def translate_manifest(
     """
     if not system.inputs:
         raise UsageError("this is a language model: it reads nothing that could be translated")
-    results: list[list[Hypothesis] | None] = [None] * len(manifest)
-    was_training = system.training
-    system.eval()
-    with progress_bar(enabled=workspace.show_progress) as bar:
-        task = bar.add_task("translating", total=len(manifest), status="")
-        for batch, rows in Loader.evaluation(manifest, system.inputs, budget, workspace.workers):
-            with workspace.autocast():
+    with evaluating(system):
+        shares = Loader.evaluation(rows, system.inputs, budget, workspace.workers, rank=rank, world=world)
+        for batch, numbers in shares:
+            with workspace.autocast(), torch.inference_mode():
                 found = system.translate_batch(batch.to(system.device), search)
-            for row, hypotheses in zip(rows, found, strict=True):
-                results[row] = hypotheses
-            bar.advance(task, len(rows))
-    system.train(was_training)
-    missing = sum(result is None for result in results)
-    if missing:
-        raise DataError(f"{manifest.path}: {missing} of {len(manifest)} rows were not translated")
-    return [result for result in results if result is not None]
+            yield from zip(numbers.tolist(), found, strict=True)
+
+
+def translate_share(
+    system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
+) -> dict[int, str]:
+    """Translate this process's share of a manifest; return the best text by row number."""
+    share = {}
+    with progress_bar(enabled=workspace.show_progress) as bar:
+        task = bar.add_task("translating", total=-(-len(manifest) // workspace.world), status="")
+        for number, hypotheses in translations(
+            system,
+            manifest,
+            search=search,
+            budget=budget,
+            workspace=workspace,
+            rank=workspace.rank,
+            world=workspace.world,
+        ):
+            share[number] = hypotheses[0].texts[system.output_name]
+            bar.advance(task)
+    return share
 
 
 def evaluate_system(
@@ -100,26 +119,39 @@ def evaluate_system(
     """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
 
     The columns ``target_text_1``, ``target_text_2`` ... (or ``source_text_1`` ... for transcripts), if there are any,
-    are further references; a row need not have all of them.
+    are further references; a row need not have all of them. Several processes share the translating; rank 0 scores;
+    all return the same.
 
     Raises:
         DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score; if
-            a metric does not fit the language or the references.
+            a metric does not fit the language or the references; if a row was not translated.
 
     """
-    column = system.output.column
-    empty, language = _tested(manifest, system)
-    scorer = TextScorer(empty.references, language, metrics)
-    translated = translate_manifest(system, manifest, search=search, budget=budget, workspace=workspace)
-    hypotheses = [best[0].texts[system.output_name] for best in translated]
-    outputs = replace(empty, hypotheses=hypotheses)
-    scores = [Score.of(counts) for counts in scorer.count(hypotheses)]
+    untranslated, language = _tested(manifest, system)
+    scorer = TextScorer(untranslated.references, language, metrics)
+    share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
+    shares = gather(share, workspace)
+
+    def scored() -> Evaluation:
+        found = {number: text for share in shares for number, text in share.items()}
+        missing = len(manifest) - len(found)
+        if missing:
+            raise DataError(f"{manifest.path}: {missing} of {len(manifest)} rows were not translated")
+        outputs = replace(untranslated, hypotheses=[found[number] for number in range(len(manifest))])
+        return _evaluated(system, outputs, language, scorer)
+
+    return on_main(scored, workspace)
+
+
+def _evaluated(system: System, outputs: Outputs, language: str, scorer: TextScorer) -> Evaluation:
+    """Score outputs, and look for what is wrong with them as a whole."""
+    scores = [Score.of(counts) for counts in scorer.count(outputs.hypotheses)]
     references = [line or "" for line in outputs.references[0]]
-    copies = outputs.sources if column != "source_text" else None  # a transcript is its source
-    alarms = detect(hypotheses, references=references, sources=copies)
+    copies = outputs.sources if system.output.column != "source_text" else None  # a transcript is its source
+    alarms = detect(outputs.hypotheses, references=references, sources=copies)
     in_play = languages.union(system.source_languages, system.target_languages)
-    found = judge(hypotheses, language, in_play)
-    alarms += detect_off_target(hypotheses, found, usual=judge(references, language, in_play).share)
+    found = judge(outputs.hypotheses, language, in_play)
+    alarms += detect_off_target(outputs.hypotheses, found, usual=judge(references, language, in_play).share)
     off_target = found.score if len(system.target_languages) > 1 else None
     return Evaluation(outputs, language, scores, off_target, alarms)
 

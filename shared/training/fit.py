@@ -10,7 +10,6 @@ from its last one; what had been noted of the updates after that is forgotten, s
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +31,7 @@ from shared.training.compiling import compile_layers
 from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
 from shared.training.history import History, Meter, report
 from shared.training.initialise import Initialise
-from shared.training.optimizer import Adam, set_learning_rate, step_if_finite
+from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule
 from shared.training.stopping import Interrupted, Stop
 from shared.training.validation import Validation
@@ -227,7 +226,7 @@ class Fit(Phase):
                 total = loss.total(counts) * workspace.world
             total.backward()
             meter.add(loss)
-        norm = nn.utils.clip_grad_norm_(objective.parameters(), self.max_grad_norm or math.inf)
+        norm = clip_gradient(optimizer, self.max_grad_norm)
         meter.add_update(norm, step_if_finite(optimizer, norm))
         optimizer.zero_grad(set_to_none=True)
 
@@ -304,22 +303,29 @@ class Fit(Phase):
         if workspace.main:
             training = {"optimizer": running.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
             meta = {"update": position.update, "epoch": position.epoch, "score": score}
+            running.history.sync()
             self.checkpoints.save(workspace.folder / "checkpoints", running.objective, training, meta)
+            workspace.keep_time()
         barrier(workspace)
 
     def _validate(self, running: Running) -> float | None:
-        """Validate on rank 0; None if it was cut short by a signal, and is still due."""
+        """Validate, all processes together; None if one was cut short by a signal, and it is still due."""
         workspace, position, history = running.workspace, running.position, running.history
         validation = self.validation
         assert validation is not None
+        try:
+            with running.stop.at_once(), _same_randomness_after(workspace):
+                with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
+                    share = validation.share(running.objective, self.streams[0], workspace)
+        except KeyboardInterrupt:
+            share = None
+        # From here on, a signal only asks: who left in the middle of this would be waited for.
+        shares = [found for found in gather(share, workspace) if found is not None]
+        if len(shares) < workspace.world:
+            return None
 
-        def measure() -> tuple[float, bool] | None:
-            try:
-                with running.stop.at_once(), _same_randomness_after(workspace):
-                    with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
-                        found = validation.run(running.objective, self.streams[0], workspace)
-            except KeyboardInterrupt:
-                return None
+        def measure() -> tuple[float, bool]:
+            found = validation.judge(shares, running.objective, workspace)
             row = {"update": position.update, "epoch": position.epoch}
             history.add(row | {"validation": found.values, "score": found.score})
             workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, found)
@@ -327,11 +333,8 @@ class Fit(Phase):
             scores = [past["score"] for past in history.rows() if "validation" in past]
             return found.score, validation.out_of_patience(scores)
 
-        found = on_main(measure, workspace)
-        if found is None:
-            return None
         position.due = False
-        score, position.finished = found
+        score, position.finished = on_main(measure, workspace)
         if position.finished:
             workspace.log.info("%s: no better score in %d validations", workspace.phase, validation.patience)
         return score

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from shared.batch import Batch
 from shared.errors import DataError
-from shared.files import replaced_file
+from shared.files import replaced_file, sync
 from shared.objectives.objective import Loss
 
 
@@ -136,8 +136,11 @@ class History:
         """Append a row: means since the last report, or ``validation`` scores."""
         if not self.writing:
             return
-        with open(self.path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        try:
+            with open(self.path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError as error:
+            raise DataError(f"{self.path}: cannot be written ({error.strerror})") from error
         if self.writer is None:
             from torch.utils.tensorboard import SummaryWriter
 
@@ -148,6 +151,11 @@ class History:
         for name, value in scalars.items():
             self.writer.add_scalar(name, value, row["update"])
         self.writer.flush()
+
+    def sync(self) -> None:
+        """Flush the rows to the disk: a checkpoint after which they are missing would be worth less."""
+        if self.writing and self.path.is_file():
+            sync(self.path)
 
     def plot(self) -> None:
         """Draw ``training.png``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import torch
@@ -68,6 +69,29 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Give every group its multiple of a learning rate."""
     for group in optimizer.param_groups:
         group["lr"] = rate * group["multiplier"]
+
+
+def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
+    """Clip the gradient of all parameters that learn, as one vector.
+
+    Frozen ones (multiplier 0) lose theirs: it belongs to no norm, and the optimiser passes them by.
+
+    Args:
+        optimizer: what :meth:`Adam.build` has made.
+        maximum: the largest norm; 0 for no clipping.
+
+    Returns:
+        The norm before clipping, a scalar.
+
+    """
+    learning: list[nn.Parameter] = []
+    for group in optimizer.param_groups:
+        if group["multiplier"]:
+            learning += group["params"]
+        else:
+            for parameter in group["params"]:
+                parameter.grad = None
+    return nn.utils.clip_grad_norm_(learning, maximum or math.inf)
 
 
 def step_if_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> Tensor:

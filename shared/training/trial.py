@@ -17,8 +17,7 @@ import torch
 
 from shared.corpus.loader import Loader
 from shared.errors import DataError, UsageError
-from shared.recipe import Recipe
-from shared.running import OPTIONS_OF_A_RUN
+from shared.recipe import RUN_OPTIONS, Recipe
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter
@@ -89,7 +88,7 @@ def try_out(source: str, overrides: list[str], *, phase: str, stream: int, limit
 def _child(sender: Connection, source: str, overrides: list[str], phase: str, stream: int, limit: int | None) -> None:
     try:
         recipe = Recipe.load(source, overrides)
-        options = {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}
+        options = {key: recipe.options[key] for key in RUN_OPTIONS}
         workspace = Workspace(Path(recipe.value("output_folder")), seed=recipe.value("seed"), phase=phase, **options)
         torch.manual_seed(workspace.seed)
         _limit(workspace.device, limit)

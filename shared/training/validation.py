@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import zip_longest
 
 import torch
 
@@ -12,12 +13,31 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import check_metrics, evaluate_system
+from shared.evaluation.evaluate import check_metrics, judge, read_references, translate_share
 from shared.objectives.objective import Objective
 from shared.search.search import AnySearch
+from shared.system import evaluating
 from shared.workspace import Workspace
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}
+
+
+#: Sum, count and weight of a part of the loss of one batch.
+Part = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process has found.
+
+    Attributes:
+        losses: for each manifest, the parts of the loss of each of the process's batches.
+        texts: for each manifest, the translations by row number; empty without a search.
+
+    """
+
+    losses: list[list[dict[str, Part]]]
+    texts: list[dict[int, str]]
 
 
 @dataclass(frozen=True)
@@ -81,53 +101,86 @@ class Validation:
         """Tell whether the best of all scores so far lies ``patience`` validations back."""
         return self.patience > 0 and len(scores) - 1 - scores.index(max(scores)) >= self.patience
 
-    def run(self, objective: Objective, stream: Stream, workspace: Workspace) -> Validated:
-        """Compute the loss with the stream's fields, translate, score.
+    def share(self, objective: Objective, stream: Stream, workspace: Workspace) -> Share:
+        """Compute the loss with the stream's fields, and translate: this process's share of the batches.
 
         Raises:
-            DataError: if there is no row, or the score is not a finite number.
+            DataError: if there is no row to validate on, or a row cannot be read.
 
         """
-        limit = 2 if workspace.debug else self.limit
-        manifests = [Manifest.open(path) for path in find_manifests(self.manifests)]
-        manifests = [m.select(range(min(limit, len(m)))) if limit else m for m in manifests]
-        if not any(map(len, manifests)):
-            raise DataError(f"{', '.join(self.manifests)}: holds no rows to validate on")
-        objective.eval()
-        values = {"loss": self._loss(objective, stream, manifests, workspace)}
-        for manifest in manifests:
-            if self.search is None:
-                continue
-            evaluation = evaluate_system(
+        manifests = self._open(workspace)
+        losses, texts = [], []
+        with evaluating(objective):
+            for manifest in manifests:
+                losses.append(self._losses(objective, stream, manifest, workspace))
+            for manifest in manifests if self.search is not None else []:
+                assert self.search is not None
+                texts.append(
+                    translate_share(
+                        objective.system, manifest, search=self.search, budget=self.budget, workspace=workspace
+                    )
+                )
+        return Share(losses, texts)
+
+    def judge(self, shares: list[Share], objective: Objective, workspace: Workspace) -> Validated:
+        """Add up the losses of all processes, in the order of the batches, and score their translations.
+
+        Raises:
+            DataError: if the score is not a finite number, or translations cannot be scored.
+
+        """
+        values = {"loss": _mean_loss([share.losses for share in shares])}
+        manifests = self._open(workspace)
+        for number, manifest in enumerate(manifests if self.search is not None else []):
+            evaluation = judge(
                 objective.system,
                 manifest,
-                search=self.search,
-                budget=self.budget,
+                [share.texts[number] for share in shares],
                 metrics=self.metrics,
-                workspace=workspace,
+                references=read_references(objective.system, manifest),
             )
             for found in evaluation.scores:
                 values[found.name] = values.get(found.name, 0.0) + found.value / len(manifests)
             for alarm in evaluation.alarms:
                 workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
-        objective.train()
         score = values[self.metric]
         if not math.isfinite(score):
             raise DataError(f"validation on {', '.join(self.manifests)}: {self.metric} is {score}")
         return Validated(values, -score if self.metric in LOWER_IS_BETTER else score)
 
-    def _loss(self, objective: Objective, stream: Stream, manifests: list[Manifest], workspace: Workspace) -> float:
+    def _open(self, workspace: Workspace) -> list[Manifest]:
+        limit = 2 if workspace.debug else self.limit
+        manifests = [Manifest.open(path) for path in find_manifests(self.manifests)]
+        manifests = [m.select(range(min(limit, len(m)))) if limit else m for m in manifests]
+        if not any(map(len, manifests)):
+            raise DataError(f"{', '.join(self.manifests)}: holds no rows to validate on")
+        return manifests
+
+    def _losses(
+        self, objective: Objective, stream: Stream, manifest: Manifest, workspace: Workspace
+    ) -> list[dict[str, Part]]:
         fields = {name: field.evaluating() for name, field in stream.fields.items()}
-        sums: dict[str, torch.Tensor] = {}
-        counts: dict[str, torch.Tensor] = {}
-        weights: dict[str, float] = {}
+        parts = []
         with torch.inference_mode():
-            for manifest in manifests:
-                for batch, _ in Loader.evaluation(manifest, fields, self.budget, workspace.workers):
-                    with workspace.autocast():
-                        loss = objective(objective.prepare(batch.to(workspace.device)))
-                    for name, term in loss.parts.items():
-                        sums[name] = sums.get(name, 0.0) + term.sum.double()
-                        counts[name] = counts.get(name, 0) + term.count
-                        weights[name] = term.weight
-        return sum(weights[name] * float(sums[name]) / max(1.0, float(counts[name])) for name in sums)
+            for batch, _ in Loader.evaluation(
+                manifest, fields, self.budget, workspace.workers, rank=workspace.rank, world=workspace.world
+            ):
+                with workspace.autocast():
+                    parts.append(objective(objective.prepare(batch.to(workspace.device))).parts)
+        # Only now is the device waited for.
+        return [{name: (float(t.sum), float(t.count), t.weight) for name, t in terms.items()} for terms in parts]
+
+
+def _mean_loss(ranks: list[list[list[dict[str, Part]]]]) -> float:
+    """Return the loss over all batches, given by rank and manifest; they were dealt out in turn."""
+    sums: dict[str, float] = {}
+    counts: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for shares in zip(*ranks, strict=True):
+        for batches in zip_longest(*shares, fillvalue=dict[str, Part]()):
+            for batch in batches:
+                for name, (total, count, weight) in batch.items():
+                    sums[name] = sums.get(name, 0.0) + total
+                    counts[name] = counts.get(name, 0.0) + count
+                    weights[name] = weight
+    return sum(weights[name] * sums[name] / max(1.0, counts[name]) for name in sums)

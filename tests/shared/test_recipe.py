@@ -183,6 +183,15 @@ def test_options_may_be_referred_to_without_being_written(load):
     assert recipe.build("fit").rate == 2
 
 
+@pytest.mark.parametrize("key", ["max_grad_norm", "grad_accumulation_factor"])
+def test_an_option_that_no_phase_refers_to_is_refused(load, key):
+    with pytest.raises(UsageError, match=f"command line: --{key}: nothing uses this key"):
+        load(GOOD, f"--{key}", "2").check()
+    with pytest.raises(UsageError, match=rf"good\.yaml:6: {key}: nothing uses this key"):
+        load(GOOD.replace("seed: 3", f"seed: 3\n{key}: 2")).check()
+    load(GOOD, "--workers", "2").check()  # which the run itself reads
+
+
 def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
     (tmp_path / "almanac").mkdir()
     write(GOOD, "almanac/good.yaml")

@@ -145,7 +145,7 @@ def test_another_seed_is_another_run(recipe, tmp_path, key, value, message):
 def test_a_refused_run_leaves_the_recipe_of_the_one_that_was(recipe, tmp_path):
     run_recipe(recipe())
     text = (tmp_path / "out" / "recipe.yaml").read_text()
-    with pytest.raises(UsageError, match="'second' was started with other keys"):
+    with pytest.raises(UsageError, match="'second' was started with other keys or inputs"):
         run_recipe(recipe(two=7))
     assert (tmp_path / "out" / "recipe.yaml").read_text() == text
 
@@ -202,6 +202,77 @@ def test_a_recipe_can_be_a_phase_of_another(recipe, tmp_path):
     assert (tmp_path / "outer" / "after" / "sum.txt").read_text() == "1021"
     assert done(tmp_path) == ["first", "second", "apart"]
     assert RunRecipe(recipe=str(tmp_path / "chain.yaml")).outputs() == [tmp_path / "out"]
+
+
+def outer_recipe(tmp_path):
+    """A recipe that runs the chain, reads its result, and has a phase that does not."""
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(
+        "# Two recipes\n"
+        f"output_folder: {tmp_path / 'outer'}\n"
+        "phases:\n"
+        "    inner: !new:shared.running.RunRecipe\n"
+        f"        recipe: {tmp_path / 'chain.yaml'}\n"
+        f"    after: !new:{__name__}.Append\n"
+        "        number: 1000\n"
+        f"        reads: [{tmp_path / 'out'}/second/sum.txt]\n"
+        f"    apart: !new:{__name__}.Append\n"
+        "        number: 1\n"
+    )
+    return Recipe.load(outer)
+
+
+def test_what_reads_from_a_recipe_notices_that_it_was_redone_on_its_own(recipe, tmp_path):
+    recipe()
+    run_recipe(outer_recipe(tmp_path))
+    run_recipe(outer_recipe(tmp_path))
+    run_recipe(recipe(), restart=["second"])
+    with pytest.raises(UsageError, match=r"'after' was started with other keys or inputs.*--restart after"):
+        run_recipe(outer_recipe(tmp_path))
+    run_recipe(outer_recipe(tmp_path), restart=["after"])
+    run_recipe(outer_recipe(tmp_path))
+    assert done(tmp_path, "outer") == ["after", "apart", "after"]
+
+
+def test_a_recipe_redone_with_other_keys_is_not_taken_for_the_one_that_was(recipe, tmp_path):
+    recipe()
+    run_recipe(outer_recipe(tmp_path))
+    run_recipe(recipe(two=7), restart=["second"])
+    with pytest.raises(UsageError, match=f"{tmp_path / 'out'}: phase 'second' was started with other keys"):
+        run_recipe(outer_recipe(tmp_path))
+
+
+def test_time_is_kept_where_work_is_safe(recipe, tmp_path, monkeypatch):
+    """A kill loses what came after the last call of keep_time, in the run and in the one that it is part of."""
+    recipe()
+    noted = []
+
+    def work(phase, workspace):
+        time.sleep(0.05)
+        workspace.keep_time()
+        for place in ("out/state/first.json", "outer/state/inner.json"):
+            noted.append(json.loads((tmp_path / place).read_text()))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Append, "run", work)
+        with pytest.raises(Interrupted):
+            run_recipe(outer_recipe(tmp_path))
+    assert [state["status"] for state in noted] == ["running", "running"]
+    assert all(state["seconds"] >= 0.05 for state in noted)
+
+
+def test_an_error_on_a_full_disk_is_the_one_that_is_said(recipe, tmp_path, monkeypatch):
+    def full(*_arguments, **_keywords):
+        raise OSError(28, "No space left on device")
+
+    def work(phase, workspace):
+        monkeypatch.setattr(PhaseRecord, "write", full)
+        raise DataError("checkpoints/00000002: the checkpoint could not be written")
+
+    monkeypatch.setattr(Append, "run", work)
+    with pytest.raises(DataError, match="the checkpoint could not be written"):
+        run_recipe(recipe())
 
 
 def test_options_are_checked():

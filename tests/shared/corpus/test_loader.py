@@ -240,6 +240,9 @@ def test_evaluation_leaves_nothing_out(corpus: Path, tokenizer: SentencePieceTok
         assert len(batch) == 1 or batch["speech"].values.numel() <= 2.5 * 16000
     longest = [int(batch["speech"].lengths.max()) for batch, _ in found]
     assert longest == sorted(longest, reverse=True)
+    shares = [list(Loader.evaluation(manifest, fields, Budget(seconds=2.5), workers, rank=r, world=2)) for r in (0, 1)]
+    dealt = [share.pop(0) for number in range(len(found)) if (share := shares[number % 2])]
+    assert [batch.ids for batch, _ in dealt] == [batch.ids for batch, _ in found] and shares == [[], []]
     listed = list(Loader.evaluation(list(manifest), fields, Budget(seconds=2.5), workers))
     assert plain(batch for batch, _ in listed) == plain(batch for batch, _ in found)
     assert list(Loader.evaluation([], fields, Budget(rows=1))) == []

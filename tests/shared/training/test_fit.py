@@ -117,7 +117,7 @@ def test_stopped_while_validating_it_goes_on_with_the_validation(world, workspac
     validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), every=4)
     whole = world.fit(dropout=0.2, validation=validation)
     whole.run(workspace("whole"))
-    run, calls = Validation.run, []
+    run, calls = Validation.share, []
 
     def slow(*arguments):
         calls.append(None)
@@ -127,7 +127,7 @@ def test_stopped_while_validating_it_goes_on_with_the_validation(world, workspac
             time.sleep(60)
         return run(*arguments)
 
-    monkeypatch.setattr(Validation, "run", slow)
+    monkeypatch.setattr(Validation, "share", slow)
     started = time.monotonic()
     with pytest.raises(Interrupted, match="update 8 of 12"):
         world.fit(dropout=0.2, validation=validation).run(workspace("cut"))
@@ -155,7 +155,7 @@ def test_what_was_noted_after_the_last_checkpoint_is_forgotten(world, workspace,
     whole.run(workspace("whole"))
     with monkeypatch.context() as patch:
         place = {
-            "validation": (Validation, "run"),
+            "validation": (Validation, "share"),
             "checkpoint": (Checkpoints, "save"),
             "report": (History, "plot"),  # after the row of the validation
         }[kill]
@@ -289,16 +289,28 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_rows(world, workspace
 def test_nothing_waits_for_the_device_inside_an_update(world, workspace, monkeypatch):
     fit = world.fit()
     optimizer = fit.optimizer.build(fit.objective)
+    set_learning_rate(optimizer, 0.01)
     batches = list(Loader(streams=[world.stream()], seed=1).epoch(0))
     place, meter = workspace(), Meter()
-
-    def forbidden(*_arguments, **_keywords):
-        raise AssertionError("an update read a value from the device")
-
+    before = weights(fit.objective)
+    read = []
     meter.count = lambda _batches: None  # reads lengths that are on the CPU still
-    for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "nonzero"):
-        monkeypatch.setattr(torch.Tensor, name, forbidden)
-    fit.update(fit.objective, fit.objective, optimizer, [batches[0]], meter, place)
+    with monkeypatch.context() as patch:
+        for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__float__", "__int__", "__index__", "nonzero"):
+            real = getattr(torch.Tensor, name)
+
+            def counted(*arguments, name=name, real=real, **keywords):
+                read.append(name)
+                return real(*arguments, **keywords)
+
+            patch.setattr(torch.Tensor, name, counted)
+        fit.update(fit.objective, fit.objective, optimizer, [batches[0]], meter, place)
+        assert read == []
+        bool(batches[0]["target"].lengths.sum() > 0)  # the oracle sees what it is to see
+        assert read == ["__bool__"]
+    after = weights(fit.objective)
+    assert all(not torch.equal(before[name], after[name]) for name in before if name.endswith("weight"))
+    assert float(meter.skipped[0]) == 0.0
 
 
 def test_patience_ends_a_run(world, workspace):

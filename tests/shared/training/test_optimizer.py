@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from shared.errors import UsageError
-from shared.training.optimizer import Adam, set_learning_rate, step_if_finite
+from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 
 
 def test_first_step_is_the_learning_rate_times_the_sign():
@@ -41,3 +41,21 @@ def test_an_update_that_is_not_finite_changes_nothing():
 def test_a_pattern_that_matches_nothing_is_refused():
     with pytest.raises(UsageError, match="tail"):
         Adam(multipliers={"tail": 0.0}).build(nn.Linear(1, 1))
+
+
+def test_what_is_frozen_counts_in_no_norm_and_stays_whatever_its_gradient():
+    model = nn.ModuleDict({"body": nn.Linear(2, 1, bias=False), "head": nn.Linear(2, 1, bias=False)})
+    before = copy.deepcopy(model.state_dict())
+    optimizer = Adam(multipliers={r"body\..*": 0.0}, eps=0.0, weight_decay=0.1).build(model)
+    set_learning_rate(optimizer, 0.01)
+    model["body"].weight.grad = torch.tensor([[float("nan"), 1000.0]])
+    model["head"].weight.grad = torch.tensor([[3.0, 4.0]])
+    norm = clip_gradient(optimizer, 2.5)
+    assert norm.item() == pytest.approx(5.0)
+    torch.testing.assert_close(model["head"].weight.grad, torch.tensor([[1.5, 2.0]]))
+    assert step_if_finite(optimizer, norm).item() == 0
+    assert torch.equal(model["body"].weight, before["body.weight"])
+    assert not torch.equal(model["head"].weight, before["head.weight"])
+    model["head"].weight.grad = torch.tensor([[3.0, 4.0]])
+    assert clip_gradient(optimizer, 0.0).item() == pytest.approx(5.0)
+    assert model["head"].weight.grad.tolist() == [[3.0, 4.0]]
