@@ -146,6 +146,11 @@ class Manifest:
         """The names of all columns."""
         return list(self._reader.schema.names)
 
+    @property
+    def free_columns(self) -> dict[str, pa.DataType]:
+        """The columns beyond :data:`COLUMNS`, and their types."""
+        return {field.name: field.type for field in self._reader.schema if field.name not in COLUMNS}
+
     def __len__(self) -> int:
         """Return the number of rows."""
         return self._trailer["rows"] if self._indices is None else len(self._indices)
