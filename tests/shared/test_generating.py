@@ -270,7 +270,7 @@ phases:
         manifests: [!ref <output_folder>/generate/en-de/train.arrow]
         search: !new:shared.search.beam.BeamSearch {{beam: 2, maximum_length_extra: 20}}
         budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
-        metrics: [bleu]
+        metrics: [chrf]
 """
 
 
