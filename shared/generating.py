@@ -294,7 +294,7 @@ class Generate(Phase):
         tokens = own.lengths(filled) - own.overhead
         is_text = [field.unit == "tokens" for field in system.inputs.values()]
         read = (lengths - overheads)[is_text]
-        provenance = {"model": mark, "search": _shown(self.search), "made_from": source.fingerprint}
+        provenance = {"model": mark, "search": _shown(describe(self.search)), "made_from": source.fingerprint}
         for number, (row, full, output) in enumerate(zip(rows, filled, outputs, strict=True)):
             reason = ""
             if self.quality is not None:
@@ -346,10 +346,12 @@ def fingerprint_of_model(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def _shown(search: Search) -> str:
-    """Return a search as "BeamSearch(beam=5)"."""
-    arguments = getattr(search, "arguments", {})
-    return f"{type(search).__name__}({', '.join(f'{name}={value}' for name, value in arguments.items())})"
+def _shown(described: Any) -> str:
+    """Return a search as "BeamSearch(beam=5)", from its description."""
+    if not isinstance(described, dict) or "class" not in described:
+        return str(described)
+    arguments = (f"{name}={_shown(value)}" for name, value in described["arguments"].items())
+    return f"{described['class'].rpartition('.')[2]}({', '.join(arguments)})"
 
 
 def _listed(dropped: Counter[str]) -> str:

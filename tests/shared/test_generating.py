@@ -16,13 +16,13 @@ from shared.errors import DataError, UsageError
 from shared.generating import Generate, Quality, fingerprint_of_model
 from shared.recipe import Recipe
 from shared.running import run_recipe
-from shared.search import BeamSearch
+from shared.search import BeamSearch, Rules
 from shared.system import System
 from shared.workspace import Workspace
 
 MODEL = Path(__file__).parents[1] / "golden" / "model"
 WORDS = "one two three four five six seven eight".split()
-SEARCH = BeamSearch(beam=2, maximum_length_extra=20)
+SEARCH = BeamSearch(beam=2, rules=Rules(maximum_length_extra=20))
 
 
 def sentence(number):
@@ -74,7 +74,7 @@ def test_rows_keep_everything_but_their_translation(manifest, place):
     old = [row for row in manifest]
     expected = system.translate([row["source_text"] for row in old], search=SEARCH)
     mark = {"model": fingerprint_of_model(MODEL), "made_from": manifest.fingerprint}
-    mark["search"] = "BeamSearch(beam=2, maximum_length_extra=20)"
+    mark["search"] = "BeamSearch(beam=2, rules=Rules(maximum_length_extra=20))"
     for before, row, hypotheses in zip(old, made, expected, strict=True):
         assert row["score"] == pytest.approx(hypotheses[0].score, abs=1e-5)
         new = {"target_text": hypotheses[0].texts["translation"], "score": row["score"]}
@@ -204,7 +204,7 @@ def test_speech(tmp_path, place, speech_model):
         rows.append({"id": str(number), "audio": str(file), "start": 0.0, "duration": 0.5 + number / 16})
         rows[-1] |= {"source_language": "en", "target_language": "de"}
     manifest = Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
-    search = BeamSearch(beam=2, maximum_length_extra=4)
+    search = BeamSearch(beam=2, rules=Rules(maximum_length_extra=4))
     phase = generate(manifest, model=str(speech_model), search=search, budget=Budget(seconds=2), shard_rows=2)
     phase.run(place())
     made = [row["target_text"] for row in Manifest.open(place().folder / "en-de" / "train.arrow")]
@@ -262,13 +262,13 @@ phases:
     generate: !new:shared.generating.Generate
         model: !ref <model>
         manifests: [{manifest}]
-        search: !new:shared.search.beam.BeamSearch {{beam: 2, maximum_length_extra: 20}}
+        search: !new:shared.search.beam.BeamSearch {{beam: 2}}
         budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
         quality: !new:shared.generating.Quality {{minimum_score: -5.0, maximum_ratio: 20.0}}
     evaluate: !new:shared.phases.Evaluate
         model: !ref <model>
         manifests: [!ref <output_folder>/generate/en-de/train.arrow]
-        search: !new:shared.search.beam.BeamSearch {{beam: 2, maximum_length_extra: 20}}
+        search: !new:shared.search.beam.BeamSearch {{beam: 2}}
         budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
         metrics: [chrf]
 """
