@@ -21,6 +21,11 @@ from shared.files import replaced_file
 
 PRECISIONS = ("auto", "fp32", "bf16")
 
+#: The locks that this process holds. A forked worker lets go of them: one that outlives its parent for a moment, when
+#: that is killed, must not keep the next start out.
+_locks: set[IO[str]] = set()
+os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _locks])
+
 
 class Phase(ABC):
     """One step of a recipe: reads artefacts of earlier phases from disk, writes its own.
@@ -135,6 +140,7 @@ class Workspace:
                 self.output.mkdir(parents=True, exist_ok=True)
                 if self.main:
                     lock = open(self.output / "lock", "a+", encoding="utf-8")  # noqa: SIM115
+                    _locks.add(lock)
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     handlers.append(logging.FileHandler(self.output / "log.txt", encoding="utf-8"))
             except BlockingIOError as error:
@@ -150,6 +156,7 @@ class Workspace:
                 self.log.removeHandler(handler)
                 handler.close()
             if lock is not None:
+                _locks.discard(lock)
                 lock.close()
 
 

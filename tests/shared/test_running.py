@@ -1,6 +1,8 @@
 """Running recipes: finished phases are skipped, changed ones refused, and what reads from a restarted one redone."""
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -175,6 +177,20 @@ def test_two_runs_cannot_share_a_folder(recipe, tmp_path):
     with Workspace(output=tmp_path / "out", device="cpu").locked():
         with pytest.raises(UsageError, match="another run is at work"):
             run_recipe(recipe())
+
+
+def test_a_worker_that_outlives_its_run_keeps_nobody_out(tmp_path):
+    place = Workspace(output=tmp_path / "out", device="cpu")
+    with place.locked():
+        worker = os.fork()
+        if worker == 0:
+            time.sleep(600)
+    try:
+        with place.locked():
+            pass
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
 
 
 def test_a_folder_that_cannot_be_made_is_named(recipe, tmp_path):
