@@ -8,6 +8,7 @@ Legend: B batch, P prefix.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -265,7 +266,7 @@ class System(Described, nn.Module):
     def save_description(self, folder: Path) -> None:
         """Write ``config.json`` and the tokenizer files into a folder."""
         assets: dict[str, Path] = {}
-        config = {"format": FORMAT, "system": describe(self, assets)}
+        config = {"format": FORMAT, "system": describe(self, assets), "files": self.files()}
         if self.origin:
             config["origin"] = self.origin
         for name in {CONFIG, WEIGHTS} & assets.keys():
@@ -273,6 +274,26 @@ class System(Described, nn.Module):
         (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         for name, file in assets.items():
             (folder / name).write_bytes(file.read_bytes())
+
+    def files(self) -> dict[str, str]:
+        """Return a hash of each file that belongs to the system (of a tokenizer), by its name in the folder."""
+        assets: dict[str, Path] = {}
+        describe(self, assets)
+        return {name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for name, file in assets.items()}
+
+    def check_files(self, folder: Path) -> None:
+        """Check that the system's files are those that a folder was written with (which old folders do not say).
+
+        Raises:
+            DataError: naming one that is not: its symbols would mean something else to the model.
+
+        """
+        written = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("files", {})
+        for name, mark in self.files().items():
+            if written.get(name, mark) != mark:
+                raise DataError(
+                    f"{folder / name}: the model was trained with another file ({written[name]}, not {mark})"
+                )
 
     @staticmethod
     def load(folder: str | Path, device: str | torch.device = "cpu") -> System:
@@ -284,6 +305,7 @@ class System(Described, nn.Module):
         """
         folder = Path(folder)
         system = System.from_description(folder)
+        system.check_files(folder)
         weights = folder / WEIGHTS
         try:
             tensors = load_file(weights, device=str(device))

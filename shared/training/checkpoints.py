@@ -88,7 +88,9 @@ class Checkpoints:
                 torch.save(training, temporary / "training.pt")
                 (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError, RuntimeError) as error:
-            raise DataError(f"{place}: the checkpoint could not be written ({error}); the one before stands") from error
+            before = list_checkpoints(folder)
+            stands = f"{before[-1].folder} stands" if before else "there is none before it"
+            raise DataError(f"{place}: the checkpoint could not be written ({error}); {stands}") from error
         found = list_checkpoints(folder)
         kept = {c.update for c in found[-self.keep_last :]} | {c.update for c in best(found)[: self.keep_best]}
         for checkpoint in found:

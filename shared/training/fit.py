@@ -273,6 +273,7 @@ class Fit(Phase):
             parameters = sum(p.numel() for p in objective.parameters() if p.requires_grad)
             workspace.log.info("%s: %.2f M trainable parameters", workspace.phase, parameters / 1e6)
             return Position()
+        objective.system.check_files(workspace.folder / "system")
         load_objective(objective, found[-1])
         training = found[-1].training()
         if len(training["ranks"]) != workspace.world:

@@ -20,6 +20,29 @@ from shared.training.optimizer import Adam
 from shared.training.schedules import Constant
 
 
+def small_model(tokenizer, dropout=0.0):
+    def embedding():
+        return TextEmbedding(
+            vocabulary=tokenizer.size,
+            width=16,
+            padding=tokenizer.pad,
+            positions=SinusoidalPositions(width=16),
+            dropout=dropout,
+        )
+
+    def layer(**options):
+        return Layer(width=16, heads=2, feedforward=32, dropout=dropout, **options)
+
+    target = embedding()
+    return Translator(
+        embeddings={"source": embedding()},
+        encoder=Encoder(layer=layer(), layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+    )
+
+
 class World:
     def __init__(self, folder):
         rows = []
@@ -33,24 +56,7 @@ class World:
 
     def system(self, dropout=0.0, seed=0):
         torch.manual_seed(seed)
-        size, pad = self.tokenizer.size, self.tokenizer.pad
-
-        def embedding():
-            return TextEmbedding(
-                vocabulary=size, width=16, padding=pad, positions=SinusoidalPositions(width=16), dropout=dropout
-            )
-
-        def layer(**options):
-            return Layer(width=16, heads=2, feedforward=32, dropout=dropout, **options)
-
-        target = embedding()
-        model = Translator(
-            embeddings={"source": embedding()},
-            encoder=Encoder(layer=layer(), layers=1),
-            target_embedding=target,
-            decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-            projection=TiedProjection(embedding=target),
-        )
+        model = small_model(self.tokenizer, dropout)
         return System(
             model=model,
             inputs={"source": TextField(column="source_text", tokenizer=self.tokenizer)},

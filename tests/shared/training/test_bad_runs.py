@@ -1,0 +1,251 @@
+"""What can be wrong with a run: one line that names the file and the value, the right exit code, nothing lost."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import shared.cli
+from shared.corpus.manifest import Manifest
+from shared.system import System
+from shared.training.checkpoints import Checkpoints
+from tests.shared.training.conftest import small_model
+
+RECIPE = """\
+# One phase of training, of the size of a test
+output_folder: {folder}/out
+data: {folder}/train.arrow
+updates: 4
+tokenizer: !new:shared.tokenizer.SentencePieceTokenizer
+    model: {folder}/t.model
+    tags: [de, en]
+source: !new:shared.corpus.fields.TextField {{column: source_text, tokenizer: !ref <tokenizer>}}
+target: !new:shared.corpus.fields.TextField {{column: target_text, tokenizer: !ref <tokenizer>}}
+fit: !new:shared.training.fit.Fit
+    objective: !new:shared.objectives.EncoderDecoderObjective
+        system: !apply:{module}.small_system {{source: !ref <source>, target: !ref <target>}}
+        parts: [!new:shared.objectives.CrossEntropy {{}}]
+    streams:
+        - !new:shared.corpus.stream.Stream
+            name: text
+            manifests: [!ref <data>]
+            fields: {{source: !ref <source>, target: !ref <target>}}
+            budget: !new:shared.corpus.stream.Budget {{rows: 8}}
+    optimizer: !new:shared.training.optimizer.Adam {{}}
+    schedule: !new:shared.training.schedules.Constant {{peak: 0.01}}
+    updates: !ref <updates>
+    initialise: !ref <initialise>
+    checkpoints: !new:shared.training.checkpoints.Checkpoints {{every: 2, keep_last: 5}}
+initialise: []
+phases:
+    fit: !ref <fit>
+"""
+
+
+def small_system(source, target):
+    return System(
+        model=small_model(source.tokenizer),
+        inputs={"source": source},
+        output=target,
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+
+
+@pytest.fixture
+def recipe(tmp_path, world):
+    shutil.copy(world.manifest, tmp_path / "train.arrow")
+    shutil.copy(world.manifest.parent / "t.model", tmp_path / "t.model")
+    file = tmp_path / "recipe.yaml"
+    file.write_text(RECIPE.format(folder=tmp_path, module=__name__))
+    return file
+
+
+@pytest.fixture
+def dragoman(monkeypatch, capsys):
+    """The command, in this process; returns exit code and the last line on standard error."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments), "--device", "cpu", "--noprogressbar"])
+        terminate = signal.getsignal(signal.SIGTERM)
+        try:
+            shared.cli.main()
+            code = 0
+        except SystemExit as error:
+            code = error.code or 0
+        finally:
+            signal.signal(signal.SIGTERM, terminate)
+        lines = [line for line in capsys.readouterr().err.splitlines() if line]
+        return code, lines[-1] if lines else ""
+
+    return run
+
+
+def files(folder):
+    """All that a run keeps, by name and content; not the log, nor how long it took."""
+    left = [f for f in sorted(Path(folder).rglob("*")) if f.is_file() and f.name not in ("log.txt", "lock")]
+    return {str(f): f.read_bytes() for f in left if "state" not in f.parts and "tensorboard" not in f.parts}
+
+
+def checkpoint(tmp_path):
+    return tmp_path / "out" / "fit" / "checkpoints" / "00000004"
+
+
+class Bomb:
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return open, (str(self.trace), "w")
+
+
+def half(file):
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("name", ["objective.safetensors", "training.pt", "meta.json"])
+@pytest.mark.parametrize("harm", ["half", "gone", "bomb"])
+def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman, name, harm):
+    assert dragoman("run", recipe)[0] == 0
+    record = tmp_path / "out" / "state" / "fit.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running"}))
+    file = checkpoint(tmp_path) / name
+    if harm == "half":
+        half(file)
+    elif harm == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(pickle.dumps({"optimizer": Bomb(tmp_path / "exploded")}))
+    before = files(tmp_path / "out")
+    code, line = dragoman("run", recipe)
+    assert code == 1 and line.startswith(f"dragoman: error: {file}: not a readable"), line
+    assert files(tmp_path / "out") == before
+    assert not (tmp_path / "exploded").exists()
+    shutil.rmtree(checkpoint(tmp_path))  # as docs/training.md says
+    assert dragoman("run", recipe)[0] == 0
+    after = files(tmp_path / "out")
+    assert after.keys() == before.keys() | {str(file)}
+
+
+def test_another_tokenizer_under_the_same_name(recipe, tmp_path, dragoman, world):
+    """Of the same size: shapes alone would not tell."""
+    assert dragoman("run", recipe)[0] == 0
+    record = tmp_path / "out" / "state" / "fit.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running"}))
+    content = (tmp_path / "t.model").read_bytes()
+    (tmp_path / "t.model").write_bytes(content.replace(b"1", b"2", 1) if b"1" in content else content)
+    other = tmp_path / "t.model"
+    assert other.read_bytes() != content
+    code, line = dragoman("run", recipe)
+    assert code == 1 and "fit/system/t.model: the model was trained with another file" in line, line
+    model = tmp_path / "model"
+    world.system().save(model)
+    shutil.copy(other, model / "t.model")
+    code, line = dragoman("evaluate", model, tmp_path / "train.arrow", "--metrics", "chrf")
+    assert code == 1 and f"{model / 't.model'}: the model was trained with another file" in line, line
+
+
+def test_a_recipe_changed_under_a_running_experiment(recipe, tmp_path, dragoman):
+    assert dragoman("run", recipe)[0] == 0
+    before = files(tmp_path / "out")
+    recipe.write_text(recipe.read_text().replace("peak: 0.01", "peak: 0.02"))
+    code, line = dragoman("run", recipe)
+    assert code == 2 and "phase 'fit' was started with other keys" in line and "--restart fit" in line
+    assert files(tmp_path / "out") == before
+
+
+def test_an_output_folder_that_cannot_be_written(recipe, tmp_path, dragoman):
+    (tmp_path / "file").write_text("mine")
+    code, line = dragoman("run", recipe, "--output_folder", tmp_path / "file" / "out")
+    assert code == 2 and f"{tmp_path / 'file' / 'out'}: cannot be written" in line
+    assert (tmp_path / "file").read_text() == "mine"
+    if os.getuid():  # nothing is read-only for root
+        (tmp_path / "locked").mkdir(mode=0o500)
+        code, line = dragoman("run", recipe, "--output_folder", tmp_path / "locked" / "out")
+        assert code == 2 and "cannot be written (Permission denied)" in line
+
+
+def test_two_runs_in_one_folder(recipe, tmp_path, dragoman, monkeypatch):
+    seen = []
+    save = Checkpoints.save
+
+    def meanwhile(*arguments):
+        if not seen:
+            seen.append(None)
+            child = os.fork()
+            if child == 0:
+                os.dup2(os.open(tmp_path / "second.txt", os.O_WRONLY | os.O_CREAT), 2)
+                sys.stderr = os.fdopen(2, "w")
+                shared.cli.main()
+                os._exit(0)
+            seen.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        return save(*arguments)
+
+    monkeypatch.setattr(Checkpoints, "save", meanwhile)
+    assert dragoman("run", recipe)[0] == 0
+    assert seen == [None, 2]
+    assert f"{tmp_path / 'out'}: another run is at work in this folder" in (tmp_path / "second.txt").read_text()
+
+
+@pytest.mark.parametrize("harm", ["empty", "half", "gone"])
+def test_training_data(recipe, tmp_path, dragoman, harm):
+    file = tmp_path / "train.arrow"
+    if harm == "empty":
+        Manifest.write(file, [])
+    elif harm == "half":
+        half(file)
+    else:
+        file.unlink()
+    code, line = dragoman("run", recipe)
+    wanted = {"empty": "there are none", "half": "not an Arrow file, or cut off", "gone": "there is no such manifest"}
+    assert code == 1 and str(file) in line and wanted[harm] in line, line
+    assert not (tmp_path / "out" / "fit").exists()
+
+
+def test_a_model_to_start_from(recipe, tmp_path, dragoman, world):
+    """Without a file, cut in half, with code in it, with another tokenizer."""
+    part = "!new:shared.training.initialise.Initialise {folder: %s, parts: {model: model}}"
+    recipe.write_text(recipe.read_text().replace("initialise: []", f"initialise: [{part % (tmp_path / 'model')}]"))
+
+    def refused(harm, message):
+        shutil.rmtree(tmp_path / "model", ignore_errors=True)
+        world.system().save(tmp_path / "model")
+        harm(tmp_path / "model")
+        code, line = dragoman("run", recipe)
+        assert code == 1 and message in line and str(tmp_path / "model") in line, line
+        assert not (tmp_path / "out" / "fit" / "checkpoints").exists() and not (tmp_path / "exploded").exists()
+
+    refused(lambda m: (m / "config.json").unlink(), "not a model folder")
+    refused(lambda m: (m / "model.safetensors").unlink(), "model.safetensors: not a readable weights file")
+    refused(lambda m: half(m / "model.safetensors"), "model.safetensors: not a readable weights file")
+    bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
+    refused(lambda m: (m / "model.safetensors").write_bytes(bomb), "model.safetensors: not a readable weights file")
+    refused(lambda m: torch.save({"x": Bomb(tmp_path / "exploded")}, m / "model.safetensors"), "not a readable")
+    content = (tmp_path / "t.model").read_bytes()
+    refused(lambda m: (m / "t.model").write_bytes(content.replace(b"1", b"2", 1)), "was trained with another")
+
+
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_stands(recipe, tmp_path, dragoman, monkeypatch):
+    real, calls = torch.save, []
+
+    def full(*arguments):
+        calls.append(None)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        real(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "save", full)
+        code, line = dragoman("run", recipe)
+    assert code == 1 and "checkpoints/00000004: the checkpoint could not be written" in line
+    assert "No space left on device" in line and "00000002 stands" in line, line
+    left = sorted(path.name for path in (tmp_path / "out" / "fit" / "checkpoints").iterdir())
+    assert left == ["00000002"]
+    assert dragoman("run", recipe)[0] == 0
+    assert checkpoint(tmp_path).is_dir()
