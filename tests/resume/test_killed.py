@@ -1,0 +1,55 @@
+"""Runs that are killed (SIGKILL) and started again end with the same bits as one that nothing has happened to."""
+
+import random
+import signal
+
+import pytest
+
+from tests.resume.conftest import differences
+
+pytestmark = pytest.mark.resume
+
+POINTS = {
+    "while sound files are looked into": ("journal", 2),
+    "in the middle of an epoch": ("update", 8),
+    "in the middle of writing a checkpoint": ("checkpoint", 2),
+    "in the middle of a shard": ("row", 30),
+}
+
+
+def test_an_uninterrupted_run_is_the_same_each_time(runs, whole):
+    """What the other tests compare with says something; and nothing was left half done."""
+    content, _ = whole
+    assert runs.start("again").returncode == 0
+    assert differences(runs.content("again"), content) == []
+    losses = [row["loss"] for row in content["run/fit/history.jsonl"] if "loss" in row]
+    assert losses and content["run/student/history.jsonl"] and content["run/results.jsonl"]
+    assert "run/generate/manifests/train.arrow" in content and "run/average/model/model.safetensors" in content
+    assert not [name for name in content if ".tmp" in name or "journal" in name or "shards" in name]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_killed(runs, whole, point):
+    where, number = POINTS[point]
+    name = where
+    killed = runs.start(name, where, number)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (runs.root / name / "run" / "student" / "history.jsonl").exists()  # the last phase
+    result = runs.start(name)
+    assert result.returncode == 0, result.stderr
+    assert differences(runs.content(name), whole[0]) == []
+
+
+def test_killed_twenty_times_on_its_way(runs, whole):
+    """Files written, updates, rows translated, chunks looked into: after so many of them, drawn once and for all."""
+    content, events = whole
+    points = sorted(random.Random(20).sample(range(5, events), 20))
+    lives = []
+    for before, point in zip([0, *points], points, strict=False):
+        result = runs.start("twenty", "anything", point - before + 12)  # a start alone has about a dozen
+        assert result.returncode in (0, -signal.SIGKILL), result.stderr
+        lives.append(result.returncode)
+    assert lives.count(-signal.SIGKILL) >= 15
+    result = runs.start("twenty")
+    assert result.returncode == 0, result.stderr
+    assert differences(runs.content("twenty"), content) == []
