@@ -282,15 +282,10 @@ class System(Described, nn.Module):
         return {name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for name, file in assets.items()}
 
     def check_files(self, folder: Path) -> None:
-        """Check that the system's files are those that a folder was written with (which old folders do not say).
-
-        Raises:
-            DataError: naming one that is not: its symbols would mean something else to the model.
-
-        """
+        """Raise a DataError that names a file if the folder says that it was written with another one."""
         written = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("files", {})
         for name, mark in self.files().items():
-            if written.get(name, mark) != mark:
+            if written.get(name, mark) != mark:  # its symbols mean something else to the model
                 raise DataError(
                     f"{folder / name}: the model was trained with another file ({written[name]}, not {mark})"
                 )

@@ -14,7 +14,8 @@ import torch
 import shared.cli
 from shared.corpus.manifest import Manifest
 from shared.system import System
-from shared.training.checkpoints import Checkpoints
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.workspace import Workspace
 from tests.shared.training.conftest import small_model
 
 RECIPE = """\
@@ -72,7 +73,7 @@ def dragoman(monkeypatch, capsys):
     """The command, in this process; returns exit code and the last line on standard error."""
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments), "--device", "cpu", "--noprogressbar"])
+        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments), "--device", "cpu"])
         terminate = signal.getsignal(signal.SIGTERM)
         try:
             shared.cli.main()
@@ -109,39 +110,39 @@ def half(file):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
 
-@pytest.mark.parametrize("name", ["objective.safetensors", "training.pt", "meta.json"])
-@pytest.mark.parametrize("harm", ["half", "gone", "bomb"])
-def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman, name, harm):
-    assert dragoman("run", recipe)[0] == 0
+def unfinish(tmp_path):
+    """Let a run seem killed after its last checkpoint."""
     record = tmp_path / "out" / "state" / "fit.json"
     record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running"}))
-    file = checkpoint(tmp_path) / name
-    if harm == "half":
-        half(file)
-    elif harm == "gone":
-        file.unlink()
-    else:
-        file.write_bytes(pickle.dumps({"optimizer": Bomb(tmp_path / "exploded")}))
-    before = files(tmp_path / "out")
-    code, line = dragoman("run", recipe)
-    assert code == 1 and line.startswith(f"dragoman: error: {file}: not a readable"), line
-    assert files(tmp_path / "out") == before
+
+
+def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman):
+    assert dragoman("run", recipe)[0] == 0
+    unfinish(tmp_path)
+    whole = files(tmp_path / "out")
+    bomb = pickle.dumps({"optimizer": Bomb(tmp_path / "exploded")})
+    harms = {"half": half, "gone": Path.unlink, "bomb": lambda file: file.write_bytes(bomb)}
+    for name in ("objective.safetensors", "training.pt", "meta.json"):
+        file = checkpoint(tmp_path) / name
+        for harm in harms.values():
+            harm(file)
+            before = files(tmp_path / "out")
+            code, line = dragoman("run", recipe)
+            assert code == 1 and line.startswith(f"dragoman: error: {file}: not a readable"), line
+            assert files(tmp_path / "out") == before
+            file.write_bytes(whole[str(file)])
     assert not (tmp_path / "exploded").exists()
+    half(file)
     shutil.rmtree(checkpoint(tmp_path))  # as docs/training.md says
     assert dragoman("run", recipe)[0] == 0
-    after = files(tmp_path / "out")
-    assert after.keys() == before.keys() | {str(file)}
+    assert files(tmp_path / "out").keys() == whole.keys()
 
 
 def test_another_tokenizer_under_the_same_name(recipe, tmp_path, dragoman, world):
     """Of the same size: shapes alone would not tell."""
     assert dragoman("run", recipe)[0] == 0
-    record = tmp_path / "out" / "state" / "fit.json"
-    record.write_text(json.dumps(json.loads(record.read_text()) | {"status": "running"}))
-    content = (tmp_path / "t.model").read_bytes()
-    (tmp_path / "t.model").write_bytes(content.replace(b"1", b"2", 1) if b"1" in content else content)
-    other = tmp_path / "t.model"
-    assert other.read_bytes() != content
+    unfinish(tmp_path)
+    other = another_tokenizer(world, tmp_path / "t.model")
     code, line = dragoman("run", recipe)
     assert code == 1 and "fit/system/t.model: the model was trained with another file" in line, line
     model = tmp_path / "model"
@@ -149,6 +150,12 @@ def test_another_tokenizer_under_the_same_name(recipe, tmp_path, dragoman, world
     shutil.copy(other, model / "t.model")
     code, line = dragoman("evaluate", model, tmp_path / "train.arrow", "--metrics", "chrf")
     assert code == 1 and f"{model / 't.model'}: the model was trained with another file" in line, line
+
+
+def another_tokenizer(world, path):
+    train_sentencepiece(["0123456789", "9876"], path, kind="char", size=300)
+    assert SentencePieceTokenizer(model=str(path), tags=["de", "en"]).size == world.tokenizer.size
+    return path
 
 
 def test_a_recipe_changed_under_a_running_experiment(recipe, tmp_path, dragoman):
@@ -171,26 +178,11 @@ def test_an_output_folder_that_cannot_be_written(recipe, tmp_path, dragoman):
         assert code == 2 and "cannot be written (Permission denied)" in line
 
 
-def test_two_runs_in_one_folder(recipe, tmp_path, dragoman, monkeypatch):
-    seen = []
-    save = Checkpoints.save
-
-    def meanwhile(*arguments):
-        if not seen:
-            seen.append(None)
-            child = os.fork()
-            if child == 0:
-                os.dup2(os.open(tmp_path / "second.txt", os.O_WRONLY | os.O_CREAT), 2)
-                sys.stderr = os.fdopen(2, "w")
-                shared.cli.main()
-                os._exit(0)
-            seen.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-        return save(*arguments)
-
-    monkeypatch.setattr(Checkpoints, "save", meanwhile)
-    assert dragoman("run", recipe)[0] == 0
-    assert seen == [None, 2]
-    assert f"{tmp_path / 'out'}: another run is at work in this folder" in (tmp_path / "second.txt").read_text()
+def test_two_runs_in_one_folder(recipe, tmp_path, dragoman):
+    with Workspace(output=tmp_path / "out", device="cpu").locked():
+        code, line = dragoman("run", recipe)
+    assert code == 2 and f"{tmp_path / 'out'}: another run is at work in this folder" in line
+    assert sorted(file.name for file in (tmp_path / "out").iterdir()) == ["lock", "log.txt"]
 
 
 @pytest.mark.parametrize("harm", ["empty", "half", "gone"])
@@ -227,8 +219,7 @@ def test_a_model_to_start_from(recipe, tmp_path, dragoman, world):
     bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
     refused(lambda m: (m / "model.safetensors").write_bytes(bomb), "model.safetensors: not a readable weights file")
     refused(lambda m: torch.save({"x": Bomb(tmp_path / "exploded")}, m / "model.safetensors"), "not a readable")
-    content = (tmp_path / "t.model").read_bytes()
-    refused(lambda m: (m / "t.model").write_bytes(content.replace(b"1", b"2", 1)), "was trained with another")
+    refused(lambda m: another_tokenizer(world, m / "t.model"), "was trained with another")
 
 
 def test_a_full_disk_is_one_line_and_the_last_checkpoint_stands(recipe, tmp_path, dragoman, monkeypatch):
