@@ -28,7 +28,7 @@ from shared.evaluation.evaluate import translations
 from shared.files import discard_folder, replaced_file
 from shared.generator import Hypothesis
 from shared.progress import progress
-from shared.search.search import Search
+from shared.search.search import AnySearch
 from shared.system import System
 from shared.training.distributed import barrier, join, on_main
 from shared.workspace import Phase, Workspace
@@ -137,7 +137,7 @@ class Generate(Phase):
         *,
         model: str,
         manifests: list[str],
-        search: Search,
+        search: AnySearch,
         budget: Budget,
         column: str = "",
         language: str = "",
