@@ -107,56 +107,53 @@ def translate_share(
     return share
 
 
-def evaluate_system(
-    system: System,
-    manifest: Manifest,
-    *,
-    search: AnySearch,
-    budget: Budget,
-    metrics: list[str],
-    workspace: Workspace,
-) -> Evaluation:
-    """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
+class TestSet:
+    """What the translations of a manifest are scored against.
 
-    The columns ``target_text_1``, ``target_text_2`` ... (or ``source_text_1`` ... for transcripts), if there are any,
-    are further references; a row need not have all of them. Several processes share the translating; rank 0 scores;
-    all return the same.
+    The column that the system was trained to write is the reference; ``target_text_1``, ``target_text_2`` ... (or
+    ``source_text_1`` ... for transcripts), if there are any, are further ones, of which a row need not have all.
+
+    Args:
+        system: whose translations they are.
+        manifest: the rows.
+        metrics: how to score.
 
     Raises:
         DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score; if
-            a metric does not fit the language or the references; if a row was not translated.
+            a metric does not fit the language or the references.
 
     """
-    untranslated, language = _tested(manifest, system)
-    scorer = TextScorer(untranslated.references, language, metrics)
-    share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
-    shares = gather(share, workspace)
 
-    def scored() -> Evaluation:
+    def __init__(self, system: System, manifest: Manifest, metrics: list[str]) -> None:
+        self.system, self.manifest = system, manifest
+        self.outputs, self.language = _references(system, manifest)
+        self.scorer = TextScorer(self.outputs.references, self.language, metrics)
+
+    def evaluate(self, shares: Sequence[dict[int, str]]) -> Evaluation:
+        """Score what all processes have translated, by row number, and look for what is wrong with it as a whole.
+
+        Raises:
+            DataError: if a row was not translated.
+
+        """
         found = {number: text for share in shares for number, text in share.items()}
-        missing = len(manifest) - len(found)
+        missing = len(self.manifest) - len(found)
         if missing:
-            raise DataError(f"{manifest.path}: {missing} of {len(manifest)} rows were not translated")
-        outputs = replace(untranslated, hypotheses=[found[number] for number in range(len(manifest))])
-        return _evaluated(system, outputs, language, scorer)
-
-    return on_main(scored, workspace)
-
-
-def _evaluated(system: System, outputs: Outputs, language: str, scorer: TextScorer) -> Evaluation:
-    """Score outputs, and look for what is wrong with them as a whole."""
-    scores = [Score.of(counts) for counts in scorer.count(outputs.hypotheses)]
-    references = [line or "" for line in outputs.references[0]]
-    copies = outputs.sources if system.output.column != "source_text" else None  # a transcript is its source
-    alarms = detect(outputs.hypotheses, references=references, sources=copies)
-    in_play = languages.union(system.source_languages, system.target_languages)
-    found = judge(outputs.hypotheses, language, in_play)
-    alarms += detect_off_target(outputs.hypotheses, found, usual=judge(references, language, in_play).share)
-    off_target = found.score if len(system.target_languages) > 1 else None
-    return Evaluation(outputs, language, scores, off_target, alarms)
+            raise DataError(f"{self.manifest.path}: {missing} of {len(self.manifest)} rows were not translated")
+        system, language = self.system, self.language
+        outputs = replace(self.outputs, hypotheses=[found[number] for number in range(len(self.manifest))])
+        scores = [Score.of(counts) for counts in self.scorer.count(outputs.hypotheses)]
+        references = [line or "" for line in outputs.references[0]]
+        copies = outputs.sources if system.output.column != "source_text" else None  # a transcript is its source
+        alarms = detect(outputs.hypotheses, references=references, sources=copies)
+        in_play = languages.union(system.source_languages, system.target_languages)
+        judged = judge(outputs.hypotheses, language, in_play)
+        alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, in_play).share)
+        off_target = judged.score if len(system.target_languages) > 1 else None
+        return Evaluation(outputs, language, scores, off_target, alarms)
 
 
-def _tested(manifest: Manifest, system: System) -> tuple[Outputs, str]:
+def _references(system: System, manifest: Manifest) -> tuple[Outputs, str]:
     """Return what a manifest gives to score against, without hypotheses yet, and the language that it is in."""
     column = system.output.column
     columns = reference_columns(manifest, column)
@@ -182,3 +179,26 @@ def reference_columns(manifest: Manifest, column: str) -> list[str]:
     """Return the columns with references: the one that is trained on, then ``<column>_1`` ... by number."""
     further = [name for name in manifest.columns if re.fullmatch(rf"{column}_[0-9]+", name)]
     return [column, *sorted(further, key=lambda name: int(name.rpartition("_")[2]))]
+
+
+def evaluate_system(
+    system: System,
+    manifest: Manifest,
+    *,
+    search: AnySearch,
+    budget: Budget,
+    metrics: list[str],
+    workspace: Workspace,
+) -> Evaluation:
+    """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
+
+    Several processes share the translating; rank 0 scores; all return the same.
+
+    Raises:
+        DataError: if the manifest cannot be scored (see :class:`TestSet`).
+
+    """
+    tests = TestSet(system, manifest, metrics)
+    share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
+    shares = gather(share, workspace)
+    return on_main(lambda: tests.evaluate(shares), workspace)

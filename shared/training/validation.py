@@ -13,7 +13,7 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import check_metrics, judge, read_references, translate_share
+from shared.evaluation.evaluate import TestSet, check_metrics, translate_share
 from shared.objectives.objective import Objective
 from shared.search.search import AnySearch
 from shared.system import evaluating
@@ -132,13 +132,8 @@ class Validation:
         values = {"loss": _mean_loss([share.losses for share in shares])}
         manifests = self._open(workspace)
         for number, manifest in enumerate(manifests if self.search is not None else []):
-            evaluation = judge(
-                objective.system,
-                manifest,
-                [share.texts[number] for share in shares],
-                metrics=self.metrics,
-                references=read_references(objective.system, manifest),
-            )
+            tests = TestSet(objective.system, manifest, self.metrics)
+            evaluation = tests.evaluate([share.texts[number] for share in shares])
             for found in evaluation.scores:
                 values[found.name] = values.get(found.name, 0.0) + found.value / len(manifests)
             for alarm in evaluation.alarms:
