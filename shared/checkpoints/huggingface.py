@@ -47,14 +47,13 @@ def import_huggingface(
 
     """
     config = Config(source / CONFIG)
-    known = (*FAMILIES, *ENCODERS, WAVEFORM_MODEL, SPEECH_MODEL)
-    kind = config.choose("model_type", {name: name for name in known})
+    kind = config.choose("model_type", {one: one for one in (*FAMILIES, *ENCODERS, WAVEFORM_MODEL, SPEECH_MODEL)})
     if kind == WAVEFORM_MODEL:
         system, report = import_hf_waveform(source, source_languages=source_languages)
     else:
         read = import_hf_speech if kind == SPEECH_MODEL else partial(import_hf_text, scratch=scratch)
         system, report = read(source, source_languages=source_languages, target_languages=target_languages)
-    system.origin.append(f"imported from {source.name} (transformers, {kind}): {next(report.lines())}")
+    system.origin.append(f"imported from {name or source.name} (transformers, {kind}): {report.counts}")
     return system.eval(), report
 
 
@@ -84,13 +83,7 @@ def import_hf_text(
         source_languages=codes["source"],
         target_languages=codes["target"],
     )
-<<<<<<< HEAD
-    kind = config.need("model_type")
-    system.origin.append(f"imported from {name or source.name} (transformers, {kind}): {report.counts}")
-    return system.eval(), report
-=======
     return system, report
->>>>>>> c486de8 (Import of Hugging Face's speech models: Speech2Text, wav2vec 2.0 pre-trained and with CTC)
 
 
 def _languages(side: str, given: list[str] | None, texts: Texts, folder: Path) -> list[str]:
