@@ -68,9 +68,10 @@ def generate(
         impossible = (chosen == float("-inf")).any(1).nonzero().flatten().tolist()
         if impossible:
             raise no_output([active[row] for row in impossible], batch.ids)
+        tokens_listed, chosen_listed = tokens_here.tolist(), chosen.tolist()  # faster to read than tensors
         for row, output in running.nonzero().tolist():
-            texts[active[row]][output].append(int(tokens_here[row, output]))
-            sums[active[row]][output] += float(chosen[row, output])
+            texts[active[row]][output].append(tokens_listed[row][output])
+            sums[active[row]][output] += chosen_listed[row][output]
         running &= tokens_here != end
         rows = running.any(1).nonzero().flatten()
         index = None
