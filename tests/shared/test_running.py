@@ -181,10 +181,13 @@ def test_two_runs_cannot_share_a_folder(recipe, tmp_path):
 
 def test_a_worker_that_outlives_its_run_keeps_nobody_out(tmp_path):
     place = Workspace(output=tmp_path / "out", device="cpu")
+    read, write = os.pipe()
     with place.locked():
         worker = os.fork()
         if worker == 0:
+            os.write(write, b"here")
             time.sleep(600)
+        os.read(read, 4)
     try:
         with place.locked():
             pass
