@@ -126,9 +126,9 @@ def bleu(totals: np.ndarray) -> np.ndarray:
     smoothed = np.where(missed, 0.5 ** np.cumsum(missed, axis=-1), correct)
     with np.errstate(divide="ignore", invalid="ignore"):
         logarithm = np.log(100 * smoothed / total).mean(axis=-1)
-        brevity = np.fmin(0.0, 1 - reference / hypothesis)  # 0 / 0 is no brevity
-    defined = (total > 0).all(axis=-1) & correct.any(axis=-1)
-    return np.where(defined, np.exp(np.where(defined, brevity + logarithm, 0.0)), 0.0)
+        brevity = np.where(hypothesis < reference, 1 - reference / hypothesis, 0.0)
+        defined = (total > 0).all(axis=-1) & correct.any(axis=-1)
+        return np.where(defined, np.exp(np.where(defined, brevity + logarithm, 0.0)), 0.0)
 
 
 def chrf(totals: np.ndarray) -> np.ndarray:

@@ -1,0 +1,81 @@
+"""Evaluation of a manifest: what is scored, against what, and what is refused before anything is translated."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import sacrebleu
+
+import shared.evaluation.evaluate as evaluate
+from shared.corpus.manifest import Manifest
+from shared.errors import DataError
+from shared.generator import Hypothesis
+
+GERMAN = ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?", "Ja."]
+ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?", "Yes."]
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Evaluate given outputs, of a system that knows some languages, on a manifest with given extra columns."""
+
+    def evaluated(hypotheses, *, targets=("de", "fr"), metrics=("bleu",), columns=None):
+        rows = [
+            {"id": f"r{n}", "source_text": ENGLISH[n], "source_language": "en", "target_text": GERMAN[n]}
+            | {"target_language": "de"}
+            | {name: texts[n] for name, texts in (columns or {}).items()}
+            for n in range(3)
+        ]
+        manifest = Manifest.write(tmp_path / "m.arrow", rows)
+        output = SimpleNamespace(column="target_text", side="target")
+        system = SimpleNamespace(output=output, output_name="translation", source_languages=["en"])
+        system.target_languages = list(targets)
+
+        def translate(*_, **__):
+            if hypotheses is None:
+                raise AssertionError("was translated")
+            return [[Hypothesis([], 0.0, {"translation": text})] for text in hypotheses]
+
+        monkeypatch.setattr(evaluate, "translate_manifest", translate)
+        return evaluate.evaluate_system(
+            system, manifest, search=None, budget=None, metrics=list(metrics), workspace=None
+        )
+
+    return evaluated
+
+
+def test_all_references_count(run):
+    second = ["Der Zug nach Bern geht um halb acht.", None, "Jawohl."]
+    third = ["Um halb acht fährt der Zug nach Bern.", "Wie weit ist es bis zum Bahnhof?", None]
+    hypotheses = ["Der Zug nach Bern geht um halb acht.", "Wie weit ist es bis zum Bahnhof?", "Jawohl."]
+    found = run(hypotheses, columns={"target_text_10": third, "target_text_2": second, "target_text_x": second})
+    assert found.outputs.references == [GERMAN, second, third]
+    expected = sacrebleu.corpus_bleu(hypotheses, [GERMAN, second, third]).score
+    assert found.scores[0].value == pytest.approx(expected) == pytest.approx(100)
+    with pytest.raises(DataError, match="'r0': target_text, target_text_1 should be texts"):
+        run(None, columns={"target_text_1": [1, 2, 3]})
+
+
+def test_outputs_in_another_language_are_told(run):
+    found = run([GERMAN[0], ENGLISH[1], GERMAN[2]])
+    assert (found.off_target.value, found.off_target.lines) == (50, 2) and found.language == "de"
+    assert "among:de+en+fr" in found.off_target.signature and found.all_scores[-1] is found.off_target
+    alarms = {alarm.kind: str(alarm) for alarm in found.alarms}
+    assert "50.0% of the 2 outputs (of 3)" in alarms["in another language"]
+    bilingual = run([GERMAN[0], ENGLISH[1], GERMAN[2]], targets=["de"])
+    assert bilingual.off_target is None and "in another language" in {alarm.kind for alarm in bilingual.alarms}
+    right = run(GERMAN)
+    assert right.off_target.value == 0 and right.alarms == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "columns", "message"),
+    [
+        (["wer"], {"target_text_1": GERMAN}, "one set of references, not 2"),
+        (["blue"], {}, "unknown metric 'blue'"),
+    ],
+)
+def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message):
+    with pytest.raises(DataError, match=message):
+        run(None, metrics=metrics, columns=columns)
