@@ -39,16 +39,18 @@ class Arm:
     """A recipe over several seeds.
 
     Attributes:
+        label: what tables call it: "A", "B".
         words: the recipe and its overrides, as on the command line.
         recipes: by seed.
 
     """
 
+    label: str
     words: list[str]
     recipes: dict[int, Recipe]
 
     @staticmethod
-    def load(words: Sequence[str], seeds: Sequence[int]) -> Arm:
+    def load(label: str, words: Sequence[str], seeds: Sequence[int]) -> Arm:
         """Load a recipe for each seed, and check it.
 
         Raises:
@@ -61,7 +63,7 @@ class Arm:
         folders = {folder(recipe) for recipe in recipes.values()}
         if len(folders) < len(seeds):
             raise UsageError(f"{first.source}: all seeds would run in {folders.pop()}: put <seed> into output_folder")
-        return Arm(list(words), recipes)
+        return Arm(label, list(words), recipes)
 
     @property
     def name(self) -> str:
@@ -74,8 +76,8 @@ class Arm:
         return keys_of_a_result(next(iter(self.recipes.values())))
 
     def __str__(self) -> str:
-        """Return the words."""
-        return shlex.join(self.words)
+        """Return label and words."""
+        return f"{self.label}  {shlex.join(self.words)}"
 
 
 def folder(recipe: Recipe) -> Path:
@@ -120,22 +122,23 @@ def run_seeds(
     """
     if not seeds or len(set(seeds)) < len(seeds):
         raise UsageError(f"seeds must be different numbers, not {','.join(map(str, seeds)) or 'none'}")
-    arms = [Arm.load([recipe, *overrides], seeds)]
+    arms = [Arm.load("A", [recipe, *overrides], seeds)]
     if against is not None:
         name, *own = shlex.split(against) or [""]
-        arms.append(Arm.load([name, *overrides, *own], seeds))
+        arms.append(Arm.load("B", [name, *overrides, *own], seeds))
+    print("\n".join(map(str, arms)))
+    if len(arms) == 2:
         _check_arms(*arms)
     failed: list[str] = []
     for seed in seeds:  # all arms by seed: what is there after a while can be compared
         for arm in arms:
             if not _run(arm, seed, launcher):
-                failed.append(f"{arm} with seed {seed} (its log: {folder(arm.recipes[seed]) / 'log.txt'})")
+                failed.append(f"{arm.label}, seed {seed} (its log: {folder(arm.recipes[seed]) / 'log.txt'})")
     print("".join(f"FAILED: {run}\n" for run in failed), end="")
     tests = [_tests(arm, phase) for arm in arms]
     common = {"command": command, "commit": commit()}
     rows = []
     for arm, found in zip(arms, tests, strict=True):
-        print(f"\n{arm}")
         for split, by_seed in found.items():
             rows += [common | row for row in _spread(arm, split, by_seed)]
     if len(arms) == 2:
@@ -156,7 +159,7 @@ def _check_arms(first: Arm, second: Arm) -> None:
     if clash:
         raise UsageError(f"both recipes would run in {clash.pop()}: give one another --name or --output_folder")
     found = differing_keys(one.flat(), other.flat())
-    print(render_keys(found, (str(first), str(second))) if found else "the recipes have the same keys and values")
+    print(render_keys(found, (first.label, second.label)) if found else "the recipes have the same keys and values")
     for what, names in EQUAL.items():
         mine, theirs = (list(_of_training(recipe, names)) for recipe in (one, other))
         if mine != theirs:
@@ -187,9 +190,9 @@ def _run(arm: Arm, seed: int, launcher: str) -> bool:
     """Run a recipe with a seed in a process of its own, unless it is finished; return whether it came to its end."""
     recipe = arm.recipes[seed]
     if is_finished(recipe):
-        print(f"{arm} with seed {seed}: done before")
+        print(f"{arm.label}, seed {seed}: done before")
         return True
-    print(f"{arm} with seed {seed}: running in {folder(recipe)}", flush=True)
+    print(f"{arm.label}, seed {seed}: running in {folder(recipe)}", flush=True)
     words = [*shlex.split(launcher), sys.executable, "-m", "shared.cli", "run", *arm.words, "--seed", str(seed)]
     process = subprocess.Popen(words)
     try:
@@ -211,7 +214,7 @@ def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
             for split, tested in tests_of(folder(recipe), phase).items():
                 found.setdefault(split, {})[seed] = tested
     if not found:
-        raise DataError(f"{arm}: no run came to its end")
+        raise DataError(f"{shlex.join(arm.words)}: no run came to its end")
     for by_seed in found.values():
         first, *others = by_seed.values()
         for other in others:
@@ -248,7 +251,7 @@ def _spread(arm: Arm, split: str, by_seed: Mapping[int, Tested]) -> Iterator[dic
             "values": values,
             "seeds": list(by_seed),
         }
-    print(f"\n{split}: {len(tests[0].outputs.ids)} lines\n{aligned(table)}")
+    print(f"\n{arm.label} on {split}, {len(tests[0].outputs.ids)} lines\n{aligned(table)}")
 
 
 # -- comparing ------------------------------------------------------------------------------------------------------
@@ -258,8 +261,7 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
     """Print the comparison on each test set; yield a row of results for each metric."""
     shared = [split for split in tests[0] if split in tests[1]]
     if not shared:
-        raise DataError(f"{arms[0]} and {arms[1]} were not tested on the same sets")
-    print(f"\n{arms[0]}  against  {arms[1]}")
+        raise DataError(f"{arms[0].words[0]} and {arms[1].words[0]} were not tested on the same sets")
     for split in shared:
         mine, theirs = (found[split] for found in tests)
         first = next(iter(mine.values()))
@@ -268,7 +270,7 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
         scorer = first.scorer(metrics)
         counts, others = ({seed: t.count(scorer) for seed, t in found.items()} for found in (mine, theirs))
         paired = [seed for seed in mine if seed in theirs]
-        table = [["metric", "difference", "95 % from", "to", "p", *(f"p seed {s}" for s in paired), "the first is"]]
+        table = [["metric", "difference", "95 % from", "to", "p", *(f"p seed {s}" for s in paired), "A is"]]
         for i, metric in enumerate(metrics):
             result = compare_seeds([c[i] for c in counts.values()], [c[i] for c in others.values()])
             single = {seed: paired_bootstrap(counts[seed][i], others[seed][i])[0] for seed in paired}
@@ -283,7 +285,7 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
                 "seeds": list(mine),
                 "against_seeds": list(theirs),
             }
-        print(f"\n{split}: {len(first.outputs.ids)} lines\n{aligned(table)}")
+        print(f"\nA against B on {split}, {len(first.outputs.ids)} lines\n{aligned(table)}")
     print(
         f"\ndifference of means; interval and p of the hierarchical bootstrap over sentences and seeds, {SAMPLES} "
         f"resamples; p of a seed: paired bootstrap as in sacreBLEU; random seed {SEED}"

@@ -129,7 +129,7 @@ def test_seeds_and_diff(run, tmp_path):
     words = ["seeds", "own/mt", "--seeds", "1,2", "--against", against, *keys]
     result = dragoman(*words)
     assert result.returncode == 0, result.stderr
-    assert "WARNING: updates differ" in result.stdout and "test: 10 lines" in result.stdout
+    assert "WARNING: updates differ" in result.stdout and "test, 10 lines" in result.stdout
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     [row] = [row for row in rows if row.get("kind") == "comparison" and row["metric"] == "chrf"]
     assert row["verdict"] == "better" and row["against_keys"]["updates"] == 20

@@ -143,7 +143,7 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
     good, poor, _ = recipes
     assert run_seeds(str(good), [], seeds=[1, 2, 3], against=f"{poor} --fails 2", into=tmp_path) is False
     out = capsys.readouterr().out
-    assert f"FAILED: {poor} --fails 2 with seed 2 (its log: {tmp_path / 'runs' / 'poor' / '2' / 'log.txt'})" in out
+    assert f"FAILED: B, seed 2 (its log: {tmp_path / 'runs' / 'poor' / '2' / 'log.txt'})" in out
     [row] = [r for r in rows(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
     assert (row["seeds"], row["against_seeds"], set(row["p_by_seed"])) == ([1, 2, 3], [1, 3], {"1", "3"})
     with pytest.raises(DataError, match="no run came to its end"):
