@@ -1,4 +1,4 @@
-"""Evaluation of a manifest: what is scored, against what, and what is refused before anything is translated."""
+"""A test set: what is scored, against what, and what is refused before anything is translated."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from types import SimpleNamespace
 import pytest
 import sacrebleu
 
-import shared.evaluation.evaluate as evaluate
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError
-from shared.generator import Hypothesis
+from shared.evaluation import evaluate
 
 GERMAN = ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?", "Ja."]
 ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?", "Yes."]
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path):
     """Evaluate given outputs, of a system that knows some languages, on a manifest with given extra columns."""
 
     def evaluated(hypotheses, *, targets=("de", "fr"), metrics=("bleu",), columns=None):
@@ -29,18 +28,9 @@ def run(tmp_path, monkeypatch):
         ]
         manifest = Manifest.write(tmp_path / "m.arrow", rows)
         output = SimpleNamespace(column="target_text", side="target")
-        system = SimpleNamespace(output=output, output_name="translation", source_languages=["en"])
-        system.target_languages = list(targets)
-
-        def translate(*_, **__):
-            if hypotheses is None:
-                raise AssertionError("was translated")
-            return [[Hypothesis([], 0.0, {"translation": text})] for text in hypotheses]
-
-        monkeypatch.setattr(evaluate, "translate_manifest", translate)
-        return evaluate.evaluate_system(
-            system, manifest, search=None, budget=None, metrics=list(metrics), workspace=None
-        )
+        system = SimpleNamespace(output=output, source_languages=["en"], target_languages=list(targets))
+        tests = evaluate.TestSet(system, manifest, list(metrics))
+        return tests.evaluate([dict(enumerate(hypotheses))])
 
     return evaluated
 
@@ -54,7 +44,7 @@ def test_all_references_count(run):
     expected = sacrebleu.corpus_bleu(hypotheses, [GERMAN, second, third]).score
     assert found.scores[0].value == pytest.approx(expected) == pytest.approx(100)
     with pytest.raises(DataError, match="'r0': target_text, target_text_1 should be texts"):
-        run(None, columns={"target_text_1": [1, 2, 3]})
+        run([], columns={"target_text_1": [1, 2, 3]})
 
 
 def test_outputs_in_another_language_are_told(run):
@@ -78,4 +68,4 @@ def test_outputs_in_another_language_are_told(run):
 )
 def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message):
     with pytest.raises(DataError, match=message):
-        run(None, metrics=metrics, columns=columns)
+        run([], metrics=metrics, columns=columns)
