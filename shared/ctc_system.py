@@ -86,7 +86,7 @@ class CtcSystem(System):
         if isinstance(self.language_model, Scorer):
             prefix = self.prefix(batch.languages[self.output.side])
             companion = Companion(self.language_model, self.lm_weight, batch, prefix, self.output.tokenizer.eos)
-        found = search.decode(scores, blank=head.blank, companion=companion)
+        found = search.decode(scores, blank=head.blank, ids=batch.ids, companion=companion)
         return [
             [Hypothesis(h.tokens, h.score, {self.output_name: self.output.tokenizer.decode(h.tokens)}) for h in some]
             for some in found

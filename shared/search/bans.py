@@ -16,6 +16,7 @@ from torch import Tensor
 
 from shared.batch import Batch
 from shared.described import Described
+from shared.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -85,24 +86,24 @@ class _TokenList(Described):
         """Choose the lists of the batch's languages.
 
         Raises:
-            ValueError: if a language has no list, or the batch does not say its languages.
+            UsageError: if a language has no list, or the batch does not say its languages.
 
         """
         if not self.by_language:
             return _Masked(self, [""], opening)
         languages = opening.batch.languages.get(self.side)
         if languages is None:
-            raise ValueError(f"the mask is by {self.side} language, which the batch does not say")
+            raise UsageError(f"the mask is by {self.side} language, which the batch does not say")
         for language in languages:
             if language not in self.lists:
-                raise ValueError(f"the mask has no tokens for {language!r}, only for {', '.join(sorted(self.lists))}")
+                raise UsageError(f"the mask has no tokens for {language!r}, only for {', '.join(sorted(self.lists))}")
         return _Masked(self, languages, opening)
 
     def mask(self, language: str, vocabulary: int, end: int) -> Tensor:
         """Return (V,) bool on the CPU, True where a token is forbidden."""
         ids = torch.tensor(self.lists[language], dtype=torch.int64)
         if len(ids) and int(ids.max()) >= vocabulary:
-            raise ValueError(f"the mask names token {int(ids.max())}, outside the vocabulary of {vocabulary}")
+            raise UsageError(f"the mask names token {int(ids.max())}, outside the vocabulary of {vocabulary}")
         mask = torch.full((vocabulary,), not self.inside)
         mask[ids] = self.inside
         mask[end] = False

@@ -106,7 +106,7 @@ class BeamSearch(Described):
 
         Raises:
             DataError: if the model's scores are not numbers, or allow no output (naming the rows' ids).
-            ValueError: if the prefix is impossible, or a ban does not fit the vocabulary or the languages.
+            UsageError: if the prefix is impossible, or a ban does not fit the vocabulary or the languages.
 
         """
         if not len(batch):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from shared.batch import Batch
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.generator import Encoding, Generator
 from shared.padded import Padded
 from shared.search.bans import Opening
@@ -36,7 +36,8 @@ class Constraints:
         first: (B,) the last start symbol, for the first ``Generator.step``.
 
     Raises:
-        ValueError: if the prefix does not fit the batch, is too short, or contains the end symbol after the start.
+        UsageError: if the prefix is too short, or contains the end symbol after the start.
+        ValueError: if it does not fit the batch.
 
     """
 
@@ -57,13 +58,13 @@ class Constraints:
             raise ValueError(f"{len(prefix)} prefixes for {len(encoding)} sentences")
         forced_lengths = prefix.lengths.cpu() - start_symbols
         if len(prefix) and int(forced_lengths.min()) < 0:
-            raise ValueError(
+            raise UsageError(
                 f"row {int(forced_lengths.argmin())}: a prefix has fewer than {start_symbols} start symbols"
             )
         self._forced = prefix.values[:, start_symbols:]
         self._is_forced = prefix.mask[:, start_symbols:]
         if bool(((self._forced == end) & self._is_forced).any()):
-            raise ValueError(f"a forced prefix contains the end symbol {end} after its {start_symbols} start symbols")
+            raise UsageError(f"a forced prefix contains the end symbol {end} after its {start_symbols} start symbols")
         self._minimum, self._end, self._padding = rules.minimum, end, padding
         self._forced_lengths, self._free = forced_lengths, rules.forced_free
         self._limits = torch.maximum(rules.longest(encoding, generator), forced_lengths)
@@ -132,14 +133,15 @@ def check_numbers(scores: Tensor, active: Sequence[int], ids: Sequence[str], ste
     """
     wrong = scores.isnan().flatten(1).any(1)
     if bool(wrong.any()):
-        rows = _named([active[row] for row in wrong.nonzero().flatten().tolist()], ids)
+        rows = named_rows([active[row] for row in wrong.nonzero().flatten().tolist()], ids)
         raise DataError(f"the model's log-probabilities are not numbers at output position {step + 1} of: {rows}")
 
 
 def no_output(rows: Sequence[int], ids: Sequence[str]) -> DataError:
     """Return the error to raise when a model gives every allowed output a probability of zero."""
-    return DataError(f"the model gives no allowed output a probability above zero for: {_named(rows, ids)}")
+    return DataError(f"the model gives no allowed output a probability above zero for: {named_rows(rows, ids)}")
 
 
-def _named(rows: Sequence[int], ids: Sequence[str]) -> str:
+def named_rows(rows: Sequence[int], ids: Sequence[str]) -> str:
+    """Return the ids of rows, or their numbers if there are no ids."""
     return ", ".join(ids[row] if ids else f"row {row}" for row in rows)

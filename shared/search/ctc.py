@@ -5,12 +5,15 @@ Legend: B sentences, S positions, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.generator import Hypothesis
 from shared.padded import Padded
+from shared.search.constraints import named_rows
 from shared.search.search import Companion
 
 
@@ -26,7 +29,7 @@ class CtcGreedySearch(Described):
 
     @torch.no_grad()
     def decode(
-        self, log_probabilities: Padded, *, blank: int, companion: Companion | None = None
+        self, log_probabilities: Padded, *, blank: int, ids: Sequence[str] = (), companion: Companion | None = None
     ) -> list[list[Hypothesis]]:
         """Return one hypothesis per sentence; see :class:`shared.search.search.CtcSearch`.
 
@@ -48,7 +51,7 @@ class CtcGreedySearch(Described):
         means = (totals / log_probabilities.lengths.clamp(min=1)).tolist()
         wrong = [row for row, mean in enumerate(means) if mean != mean]
         if wrong:
-            raise DataError(f"log-probabilities of rows {wrong} are not numbers")
+            raise DataError(f"the model's log-probabilities are not numbers for: {named_rows(wrong, ids)}")
         outputs = symbols.masked_fill(kept.logical_not(), -1).tolist()
         return [
             [Hypothesis([symbol for symbol in row if symbol >= 0], mean)]

@@ -20,6 +20,7 @@ nothing waits for the device but the question which prefixes a language model ha
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +31,7 @@ from shared.described import Described
 from shared.errors import DataError
 from shared.generator import Encoding, Hypothesis
 from shared.padded import Padded
+from shared.search.constraints import named_rows
 from shared.search.ctc import check_blank
 from shared.search.search import Companion
 
@@ -108,7 +110,7 @@ class CtcPrefixSearch(Described):
 
     @torch.no_grad()
     def decode(
-        self, log_probabilities: Padded, *, blank: int, companion: Companion | None = None
+        self, log_probabilities: Padded, *, blank: int, ids: Sequence[str] = (), companion: Companion | None = None
     ) -> list[list[Hypothesis]]:
         """Return up to ``n_best`` hypotheses per sentence; see :class:`shared.search.search.CtcSearch`.
 
@@ -133,7 +135,7 @@ class CtcPrefixSearch(Described):
         totals = prefixes.total + prefixes.bonus
         if companion is not None and following is not None:
             totals = totals + following[..., companion.end]
-        return self._hypotheses(totals, prefixes)
+        return self._hypotheses(totals, prefixes, ids)
 
     def _empty(self, log_probabilities: Padded) -> _Prefixes:
         """Return the empty prefix of each sentence, and K - 1 that do not exist."""
@@ -202,13 +204,13 @@ class CtcPrefixSearch(Described):
         )
         return new, parents, grew
 
-    def _hypotheses(self, totals: Tensor, prefixes: _Prefixes) -> list[list[Hypothesis]]:
+    def _hypotheses(self, totals: Tensor, prefixes: _Prefixes, ids: Sequence[str]) -> list[list[Hypothesis]]:
         order = totals.argsort(dim=1, descending=True, stable=True)
         results = []
         rows = (totals.tolist(), prefixes.tokens.tolist(), prefixes.lengths.tolist(), order.tolist())
         for number, (scores, tokens, lengths, ranks) in enumerate(zip(*rows, strict=True)):
             if any(math.isnan(score) for score in scores):
-                raise DataError(f"log-probabilities of rows [{number}] are not numbers")
+                raise DataError(f"the model's log-probabilities are not numbers for: {named_rows([number], ids)}")
             found = [Hypothesis(tokens[k][: lengths[k]], scores[k]) for k in ranks if scores[k] > NOTHING]
             results.append(found[: self.n_best])
         return results

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -49,13 +50,14 @@ class CtcSearch(Protocol):
     """Finds the outputs that connectionist temporal classification stands for."""
 
     def decode(
-        self, log_probabilities: Padded, *, blank: int, companion: Companion | None = None
+        self, log_probabilities: Padded, *, blank: int, ids: Sequence[str] = (), companion: Companion | None = None
     ) -> list[list[Hypothesis]]:
         """Return for each sentence its hypotheses, best first, without texts and end symbols.
 
         Args:
             log_probabilities: (B, S, V), normalised over V.
             blank: the blank symbol.
+            ids: of the rows, for messages.
             companion: a language model, for searches that take one.
 
         """

@@ -39,6 +39,6 @@ def test_refuses_nonsense():
     with pytest.raises(ValueError, match="blank symbol 4"):
         CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 3])), blank=4)
     scores[1, 2, 0] = float("nan")
-    with pytest.raises(ValueError, match=r"rows \[1\]"):
+    with pytest.raises(ValueError, match="not numbers for: row 1"):
         CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 3])), blank=0)
     assert CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 2])), blank=0)  # padding carries no meaning

@@ -149,8 +149,10 @@ def test_refuses_nonsense():
     with pytest.raises(ValueError, match="blank symbol 4"):
         CtcPrefixSearch().decode(padded, blank=4)
     padded.values[1, 2, 0] = math.nan
-    with pytest.raises(ValueError, match=r"rows \[1\]"):
+    with pytest.raises(ValueError, match="not numbers for: row 1"):
         CtcPrefixSearch().decode(padded, blank=BLANK)
+    with pytest.raises(ValueError, match="not numbers for: second"):
+        CtcPrefixSearch().decode(padded, blank=BLANK, ids=["first", "second"])
     with pytest.raises(ValueError, match="no language model"):
         companion = Companion(Bigrams(torch.zeros(2, 5, 4)), 1.0, Batch({"x": padded}), padded, END)
         CtcGreedySearch().decode(padded, blank=BLANK, companion=companion)
