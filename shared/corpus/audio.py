@@ -108,8 +108,10 @@ def probe(path: str | Path) -> float:
             return sound.frames / sound.samplerate
         decoded = 0
         while len(block := _decode(path, sound, _BLOCK)):
-            if not np.isfinite(block).all():
-                raise DataError(f"{path}: not a number among the samples after {decoded / sound.samplerate:g} s")
+            finite = np.isfinite(block).reshape(len(block), -1).all(axis=1)
+            if not finite.all():
+                seconds = (decoded + int(finite.argmin())) / sound.samplerate
+                raise DataError(f"{path}: not a number among the samples at {seconds:.2f} s")
             decoded += len(block)
         if decoded < sound.frames - END_TOLERANCE * sound.samplerate:
             raise DataError(f"{path}: cut off: {sound.frames} samples announced, {decoded} decoded")

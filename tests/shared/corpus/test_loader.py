@@ -328,5 +328,5 @@ def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> 
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGINT)  # the terminal sends it to the whole group
-    out, errors = process.communicate(timeout=20)
+    out, errors = process.communicate(timeout=120)
     assert out == "stopped\n" and errors == "" and process.returncode == 0

@@ -38,6 +38,7 @@ def embedding(positions=None):
 
 
 def translator(seed, target_positions=None, source_positions=None):
+    torch.manual_seed(seed)  # of the biases
     model = Translator(
         embeddings={"source": embedding(source_positions)},
         encoder=Encoder(layer=Layer(**SHAPE), layers=1),
@@ -49,6 +50,7 @@ def translator(seed, target_positions=None, source_positions=None):
 
 
 def language_model(seed):
+    torch.manual_seed(seed)
     model = LanguageModel(
         target_embedding=embedding(),
         decoder=Decoder(layer=Layer(**SHAPE), layers=2),
