@@ -124,7 +124,9 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
         for module in model.modules():  # fairseq's own stay zero
             if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
                 module.weight[module.padding_idx] = 0
-    args.data = cfg.task.data = "data-bin"  # not the place where this ran
+    for held in (args, cfg.task, cfg.model):
+        if hasattr(held, "data"):
+            held.data = "data-bin"  # not the place where this ran
     save(folder / "checkpoint.pt", model, args, cfg, form)
     numbers = (masked if option(flags, "--task") == "masked_lm" else translated)(model, task)
     save_file(

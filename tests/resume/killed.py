@@ -26,7 +26,7 @@ import shared.corpus.prepare
 import shared.generating
 import shared.running
 import shared.training.fit
-from shared.corpus.probing import Journal
+from shared.corpus.journal import Journal
 
 MAKING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
