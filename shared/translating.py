@@ -40,6 +40,7 @@ from shared.search import (
 from shared.search.bans import Ban
 from shared.system import AUDIO_SUFFIXES, System
 from shared.tokenizer import Tokenizer
+from shared.training.distributed import join, leave, together
 from shared.workspace import Workspace
 
 CHUNK = 2048  # lines held in memory at a time
@@ -268,7 +269,8 @@ def evaluate_manifests(
         lm_weight=models.lm_weight,
         ctc=search.ctc,
     )
-    with workspace.locked() if out is not None else nullcontext():
+    joined = join(workspace)  # under torchrun, the processes share the rows
+    with workspace.locked() if out is not None else nullcontext(), together():
         for path in manifests:
             if out is not None:
                 evaluation = phase.evaluate(system, path, workspace)
@@ -280,7 +282,10 @@ def evaluate_manifests(
                 )
                 for alarm in evaluation.alarms:
                     workspace.log.warning("%s: %s", path, alarm)
-            print_scores(evaluation.all_scores, str(path))
+            if workspace.main:
+                print_scores(evaluation.all_scores, str(path))
+    if joined:
+        leave()
 
 
 def rescore_manifest(

@@ -142,7 +142,7 @@ class Workspace:
                     lock = open(self.output / "lock", "a+", encoding="utf-8")  # noqa: SIM115
                     _locks.add(lock)
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    handlers.append(logging.FileHandler(self.output / "log.txt", encoding="utf-8"))
+                    handlers.append(_LogFile(self.output / "log.txt", encoding="utf-8"))
             except BlockingIOError as error:
                 raise UsageError(f"{self.output}: another run is at work in this folder") from error
             except OSError as error:
@@ -158,6 +158,11 @@ class Workspace:
             if lock is not None:
                 _locks.discard(lock)
                 lock.close()
+
+
+class _LogFile(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in logging)
+        """Let a full disk be: what cannot be logged still stands on the terminal."""
 
 
 def _device(name: str, *, several: bool) -> str:

@@ -10,8 +10,10 @@ for each a process that does so in that folder, and answers with its exit code: 
 import json
 import os
 import resource
+import shutil
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -83,17 +85,27 @@ class Death:
         return translations
 
     def half_written(self, real):
-        """Die when half of a training state is written; or let no file grow beyond 1000 bytes."""
+        """Die when half of a training state is written; or find the disk full."""
 
         def save(state, path):
             if self.due("full"):
-                resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+                fill(Path.cwd())
             real(state, path)
             if self.due("checkpoint"):
                 os.truncate(path, Path(path).stat().st_size // 2)
                 self.come()
 
         return save
+
+
+def fill(folder):
+    """Fill a small disk; on a large one, let no file of this process grow beyond 1000 bytes."""
+    if shutil.disk_usage(folder).total > 2**26:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        return
+    with open(folder / "filler", "wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
 
 
 def run(where, number, arguments):

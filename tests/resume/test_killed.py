@@ -1,7 +1,9 @@
 """Runs that are killed (SIGKILL) and started again end with the same bits as one that nothing has happened to."""
 
+import os
 import random
 import signal
+import subprocess
 
 import pytest
 
@@ -53,3 +55,44 @@ def test_killed_twenty_times_on_its_way(runs, whole):
     result = runs.start("twenty")
     assert result.returncode == 0, result.stderr
     assert differences(runs.content("twenty"), content) == []
+
+
+@pytest.fixture(params=["a limit", "a small disk"])
+def disk(request, runs):
+    """The name of a run's folder: on the disk that all tests use, or on one of 16 MiB."""
+    name = request.param.replace(" ", "-")
+    if request.param == "a limit":
+        yield name
+        return
+    folder = runs.root / name
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]
+    if os.getuid() or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("only root may mount a disk")
+    yield name
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_and_says_so_in_one_line(runs, whole, disk):
+    result = runs.start(disk, "full", 3)
+    assert result.returncode == 1
+    said = [line for line in result.stderr.splitlines() if "error" in line.lower()]
+    assert len(said) == 1 and said[0].startswith("dragoman: error: "), result.stderr
+    place = runs.root / disk / "run" / "fit" / "checkpoints"
+    assert "00000015: the checkpoint could not be written" in said[0] and f"{place / '00000010'} stands" in said[0]
+    assert sorted(path.name for path in place.iterdir()) == ["00000005", "00000010"]
+    (runs.root / disk / "filler").unlink(missing_ok=True)
+    result = runs.start(disk)
+    assert result.returncode == 0, result.stderr
+    assert differences(runs.content(disk), whole[0]) == []
+
+
+def test_two_processes_killed_in_training_and_while_generating(runs):
+    result = runs.start_two("two-whole")
+    assert result.returncode == 0, result.stderr
+    for where, number in (("update", 7), ("row", 20)):
+        assert runs.start_two("two", where, number).returncode == -signal.SIGKILL
+    assert (runs.root / "two" / "run" / "generate" / "shards").is_dir()
+    result = runs.start_two("two")
+    assert result.returncode == 0, result.stderr
+    assert differences(runs.content("two"), runs.content("two-whole")) == []

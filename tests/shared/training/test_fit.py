@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -77,33 +76,31 @@ def test_a_run_that_was_cut_goes_on_bit_for_bit(world, workspace, workers):
     assert same(weights(whole.objective), weights(resumed.objective))
 
 
-class Slow(EncoderDecoderObjective):
-    """Takes its time, so that a signal meets it in the middle."""
+class Signalled(EncoderDecoderObjective):
+    """Gets signals in the middle of an update."""
+
+    signals, update = (), 9
 
     def prepare(self, batch):
-        time.sleep(0.02)
+        self.update -= 1
+        for number in self.signals if self.update == 0 else ():
+            os.kill(os.getpid(), number)
         return batch
-
-
-def signal_after(seconds, *numbers):
-    for number in numbers:
-        threading.Timer(seconds, lambda number=number: os.kill(os.getpid(), number)).start()
 
 
 # At Ctrl-C, a terminal and torchrun both send a signal: together they are one request.
 @pytest.mark.parametrize("signals", [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM]])
 def test_ctrl_c_saves_and_the_next_start_goes_on(world, workspace, signals):
-    whole = world.fit(dropout=0.2, updates=60)
+    whole = world.fit(dropout=0.2, updates=30)
     whole.run(workspace("whole"))
-    objective = Slow(system=world.system(0.2), parts=[CrossEntropy(smoothing=0.1)])
-    torch.manual_seed(0)
+    objective = Signalled(system=world.system(0.2), parts=[CrossEntropy(smoothing=0.1)])
+    objective.signals = signals
     before = signal.getsignal(signal.SIGTERM)
-    signal_after(0.5, *signals)
-    with pytest.raises(Interrupted, match="the same command goes on"):
-        world.fit(objective=objective, updates=60).run(workspace("cut"))
+    with pytest.raises(Interrupted, match="stopped at update 9 of 30; the same command goes on"):
+        world.fit(objective=objective, updates=30).run(workspace("cut"))
     assert signal.getsignal(signal.SIGTERM) == before
-    assert 0 < list_checkpoints(workspace("cut").folder / "checkpoints")[-1].update < 60
-    resumed = world.fit(dropout=0.2, updates=60)
+    assert list_checkpoints(workspace("cut").folder / "checkpoints")[-1].update == 9
+    resumed = world.fit(dropout=0.2, updates=30)
     resumed.run(workspace("cut"))
     assert same(weights(whole.objective), weights(resumed.objective))
     assert without_times(workspace("cut")) == without_times(workspace("whole"))
