@@ -258,7 +258,7 @@ def score(
 def export(
     model: Annotated[Path, typer.Argument(help="a model folder")],
     out: Annotated[Path, typer.Option(help="folder to write")],
-    format: Annotated[str, typer.Option(help="ctranslate2")] = "ctranslate2",
+    format: Annotated[str, typer.Option(help="ctranslate2 or huggingface")] = "ctranslate2",
     quantization: Annotated[
         str, typer.Option(help="float32, float16, bfloat16, int16, int8, int8_float16, ...")
     ] = "float32",
@@ -267,7 +267,10 @@ def export(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="only so many rows of it; 0: all")] = 0,
 ) -> None:
-    """Write a model folder for another engine."""
+    """Write a text translator for another engine: CTranslate2, or transformers of Hugging Face.
+
+    What has no equal there (speech, more than one memory, other layers) is refused by name.
+    """
     from shared.checkpoints.exporting import FORMATS
 
     if format not in FORMATS:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shared.checkpoints import hf_export
 from shared.checkpoints.ctranslate2 import CTranslate2System, export
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import Evaluation, evaluate_system
 from shared.search.beam import BeamSearch
 from shared.system import System
@@ -56,5 +57,25 @@ def _evaluate(system: System, manifest: Manifest) -> Evaluation:
     )
 
 
+def export_huggingface(model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int) -> None:
+    """Write a model in Hugging Face's layout, and say which class loads it.
+
+    Args:
+        model: a model folder.
+        out: where to write.
+        quantization: float32.
+        compare: no manifests.
+        limit: 0.
+
+    Raises:
+        UsageError: for options of the other format.
+
+    """
+    if quantization != "float32" or compare or limit:
+        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+    for line in hf_export.export(model, out):
+        print(f"{out}: {line}")
+
+
 #: By the names that the command knows.
-FORMATS = {"ctranslate2": export_ctranslate2}
+FORMATS = {"ctranslate2": export_ctranslate2, "huggingface": export_huggingface}

@@ -1,0 +1,181 @@
+"""Exported folders, loaded by transformers: the same ids, logits and translations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.checkpoints.hf_export import export
+from shared.checkpoints.importing import import_model
+from shared.corpus.fields import TextField
+from shared.corpus.loader import collate
+from shared.foreign.json_file import JsonTokenizer
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.positions import LearnedPositions, SinusoidalPositions
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.search.beam import BeamSearch
+from shared.search.rules import Rules
+from shared.system import System
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from tests.parity import test_import
+from tests.parity import tokenizers_of_others as others
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.parity
+
+WIDTH = 18
+FAIRSEQ = {"positions": lambda: SinusoidalPositions(width=WIDTH)}
+LEARNED = {"positions": lambda: LearnedPositions(width=WIDTH, length=300, offset=2), "norm": True}
+MARIAN = {"positions": lambda: SinusoidalPositions(width=WIDTH, offset=0, endpoint=False)}
+#: What a system has, and the class that loads it.
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "recipe": ({"pre_norm": True, "embedding": FAIRSEQ}, "M2M100"),
+    "recipe_untied": ({"pre_norm": True, "embedding": FAIRSEQ, "tied": False, "activation": "gelu_tanh"}, "M2M100"),
+    "post_norm": ({"pre_norm": False, "embedding": FAIRSEQ}, "FSMT"),
+    "learned_pre_norm": ({"pre_norm": True, "embedding": LEARNED, "activation": "gelu", "bias": True}, "MBart"),
+    "learned_post_norm": ({"pre_norm": False, "embedding": LEARNED}, "Bart"),
+    "from_zero": ({"pre_norm": False, "embedding": MARIAN, "activation": "swish", "bias": True}, "Marian"),
+}
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[str]:
+    return others.a_thousand_lines()
+
+
+@pytest.fixture(scope="module")
+def models(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder = tmp_path_factory.mktemp("pieces")
+    kinds = ("unigram", "bpe", "char")
+    return {
+        kind: str(train_sentencepiece(lines[:-20], folder / f"{kind}.model", kind=kind, size=600)) for kind in kinds
+    }
+
+
+def translator(tokenizer: Any, *, pre_norm: bool, embedding: dict[str, Any], tied: bool = True, bias: bool = False,
+               activation: str = "relu") -> Translator:  # fmt: skip
+    torch.manual_seed(6)
+    options = {name: value for name, value in embedding.items() if name != "positions"}
+    options |= {"vocabulary": tokenizer.size, "width": WIDTH, "padding": tokenizer.pad}
+    source = TextEmbedding(positions=embedding["positions"](), **options)
+    target = TextEmbedding(positions=embedding["positions"](), shared_with=source if tied else None, **options)
+    layer = {"width": WIDTH, "feedforward": 22, "activation": activation, "pre_norm": pre_norm}
+    model = Translator(
+        embeddings={"source": source},
+        encoder=Encoder(layer=Layer(heads=3, **layer), layers=2),
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(heads=2, memories=["source"], **layer), layers=1),
+        projection=TiedProjection(embedding=target, bias=bias)
+        if tied
+        else OutputProjection(width=WIDTH, vocabulary=tokenizer.size, bias=bias),
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.2)
+    return model.eval()
+
+
+def system_of(tokenizer: Any, languages: tuple[list[str], list[str]] = (["en"], ["de"]), **case: Any) -> System:
+    return System(
+        model=translator(tokenizer, **case),
+        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
+        output=TextField(tokenizer=tokenizer),
+        source_languages=languages[0],
+        target_languages=languages[1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "pieces"), [*((name, "unigram") for name in CASES), ("recipe", "bpe"), ("recipe", "char")]
+)
+def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict[str, str], tmp_path: Path) -> None:
+    case, kind = CASES[name]
+    system = system_of(SentencePieceTokenizer(model=models[pieces], tags=["en", "de"]), **case)
+    system.save(tmp_path / "ours")
+    notes = export(tmp_path / "ours", tmp_path / "theirs")
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs").eval()
+    assert type(theirs).__name__.startswith(kind) and notes[0].startswith(type(theirs).__name__)
+    assert len(notes) == 1
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    ours = system.output.tokenizer
+    order = tokenizer.convert_tokens_to_ids([ours.symbol(id) for id in range(ours.size)])  # theirs by ours
+    assert sorted(order) == list(range(ours.size)) == list(range(len(tokenizer)))
+    rows = [{"source_text": line, "source_language": "en", "target_language": "de", "id": ""} for line in lines]
+    different = [
+        row["source_text"]
+        for row in rows
+        if [order[id] for id in system.inputs["source"](row, None).tolist()] != tokenizer(row["source_text"]).input_ids
+    ]
+    assert not {*different} - {*others.ODD} and len(different) <= 4  # what tokenizers and SentencePiece do differently
+    chosen = [line for line in lines[:-20:70] if line.strip()]
+    inputs = tokenizer(chosen, return_tensors="pt", padding=True)
+    batch = collate([row for row in rows if row["source_text"] in chosen][: len(chosen)], system.inputs, None)
+    generator = torch.Generator().manual_seed(2)
+    prefix = torch.randint(ours.size, (len(chosen), 6), generator=generator)
+    prefix[prefix == ours.pad] = 7
+    lengths = torch.full((len(chosen),), 6)
+    with torch.no_grad():
+        encoding = system.model.encode(Batch({"source": batch["source"]}))
+        logits = system.model.project(system.model.decode(type(batch["source"])(prefix, lengths), encoding))
+        expected = theirs(**inputs, decoder_input_ids=torch.tensor(order)[prefix], use_cache=False).logits
+    torch.testing.assert_close(logits, expected[..., torch.tensor(order)], atol=1e-4, rtol=1e-4)
+    generated = theirs.generate(**inputs, max_length=20)
+    search = BeamSearch(rules=Rules(maximum_length=18, minimum_length=0, forced_free=True))
+    for tokens, found in zip(generated.tolist(), system.translate(chosen, search=search), strict=True):
+        wanted = [order[token] for token in found[0].tokens]
+        assert tokens[1 : 1 + len(wanted)] == wanted
+    for line in chosen:  # what is not bytes out of a random model
+        assert tokenizer.decode(tokenizer(line).input_ids, skip_special_tokens=True) == ours.decode(ours.encode(line))
+
+
+def test_several_languages_are_said(lines: list[str], models: dict[str, str], tmp_path: Path) -> None:
+    tokenizer = SentencePieceTokenizer(model=models["unigram"], tags=["en", "de", "fr"])
+    system = system_of(tokenizer, (["en", "fr"], ["de", "fr"]), **CASES["recipe"][0])
+    system.save(tmp_path / "ours")
+    notes = export(tmp_path / "ours", tmp_path / "theirs")
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
+    number = theirs.convert_tokens_to_ids("<de>")
+    assert notes[1:] == [
+        "each source has to begin with the symbol of its language: <en> and the text",
+        f"generate() needs the output's language: decoder_start_token_id= de {number}, fr {number + 1}",
+    ]
+    row = {"source_text": lines[3], "source_language": "fr", "target_language": "de", "id": ""}
+    ours = system.inputs["source"](row, None).tolist()
+    symbols = [system.output.tokenizer.symbol(id) for id in ours]
+    assert theirs.convert_ids_to_tokens(theirs("<fr>" + lines[3]).input_ids) == symbols
+
+
+@pytest.mark.parametrize("name", ["mbart50", "marian"])
+def test_what_was_imported_goes_back(name: str, lines: list[str], tmp_path: Path) -> None:
+    kind, model_kind, _ = test_import.CASES[name]
+    folder = tmp_path / "theirs"
+    folder.mkdir()
+    model = others.train(lines, tmp_path / "sentencepiece.bpe.model", "unigram")
+    tokenizer = test_import.tokenizer_for(kind, lines, model, folder)
+    more: dict[str, Any] = {}
+    if kind == "Marian":
+        padding = tokenizer.pad_token_id
+        more = {"pad_token_id": padding, "decoder_start_token_id": padding, "eos_token_id": 0}
+        (folder / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en"}), encoding="utf-8")
+    theirs = test_import.random_model(model_kind, folder, vocab_size=len(tokenizer), **more)
+    import_model(folder, tmp_path / "ours", source_languages=["de"])
+    export(tmp_path / "ours", tmp_path / "back")
+    back = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "back").eval()
+    assert type(back) is type(theirs)
+    for key, value in theirs.state_dict().items():
+        if kind == "Marian" and "embed_positions" in key:  # sines, of which there are as many as one likes
+            continue
+        torch.testing.assert_close(back.state_dict()[key], value, atol=0, rtol=0)
+    again = transformers.AutoTokenizer.from_pretrained(tmp_path / "back")
+    if kind == "MBart50":
+        tokenizer.src_lang = "de_DE"
+        assert isinstance(System.load(tmp_path / "ours").output.tokenizer, JsonTokenizer)
+    for line in [line for line in lines if not line.startswith(">>")]:
+        assert again(line).input_ids == tokenizer(line).input_ids
