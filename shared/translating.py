@@ -293,6 +293,8 @@ def rescore_manifest(
 ) -> None:
     """Print the perplexity of given outputs, and write the score of each if ``out`` is given."""
     log_to_terminal()
+    if models.lm is not None and out is None:
+        raise UsageError("--lm: scores of two models together are no probabilities: give --out, there is no perplexity")
     workspace = _workspace(Path(), models, "rescore")
     opened = Manifest.open(manifest)
     texts = None if outputs is None else list(lines([outputs]))
@@ -300,7 +302,8 @@ def rescore_manifest(
     found = rescore(system, opened, texts=texts, budget=translation_budget(models.batch_size), workspace=workspace)
     if out is not None:
         write_rescored(found, out)
-    print_scores([perplexity(found, system.output.tokenizer.fingerprint)], str(outputs or manifest))
+    if models.lm is None:
+        print_scores([perplexity(found, system.output.tokenizer.fingerprint)], str(outputs or manifest))
 
 
 def _workspace(output: Path, models: ModelOptions, phase: str) -> Workspace:

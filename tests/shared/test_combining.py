@@ -191,6 +191,10 @@ def test_rescore_gives_search_its_own_scores_back(folders, tmp_path):
         assert compared >= (4 if rank == 0 else 1)
         total, tokens = sum(float(row[1]) for row in rows[1:]), sum(int(row[2]) for row in rows[1:])
         assert float(printed.split("\t")[2]) == pytest.approx(math.exp(-total / tokens), abs=0.01)
+    with pytest.raises(UsageError, match="no perplexity"):
+        run("rescore", model, folders / "test.arrow", "--lm", folders / "lm")
+    assert run("rescore", model, folders / "test.arrow", "--lm", folders / "lm", "--out", tmp_path / "both.tsv") == ""
+    assert len((tmp_path / "both.tsv").read_text().splitlines()) == 5
     printed = run("rescore", folders / "lm", folders / "test.arrow")
     assert printed.split("\t")[1] == "perplexity" and float(printed.split("\t")[2]) > 50
     with pytest.raises(DataError, match="4 rows, but there are 1 outputs"):
