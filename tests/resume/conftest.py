@@ -80,7 +80,7 @@ class Runs:
                     own["meter"]["seconds"] = 0
                 found[key] = state
             elif file.suffix == ".jsonl":
-                rows = [json.loads(line) for line in file.read_text().splitlines()]
+                rows = [json.loads(line.replace(str(folder), "<folder>")) for line in file.read_text().splitlines()]
                 found[key] = [row | {name: new for name, new in TIMES.items() if name in row} for row in rows]
             elif file.suffix == ".safetensors":
                 found[key] = load_file(file)
