@@ -1,13 +1,19 @@
 """Compiled layers: the same numbers, few versions, and nothing of a search compiled."""
 
+import os
+import shutil
+
+import numpy as np
 import pytest
 import torch
 from torch._dynamo.utils import counters
 
+from shared.batch import Batch
 from shared.corpus.loader import Loader
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.padded import Padded
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.training import compiling
@@ -64,6 +70,34 @@ def test_a_run_compiles_and_its_validation_does_not(world, tmp_path, monkeypatch
     for name, tensor in results[0].items():
         torch.testing.assert_close(tensor, results[1][name], atol=1e-4, rtol=1e-4)
     assert 2 <= counters["stats"]["unique_graphs"] <= 4
+
+
+@pytest.mark.slow
+def test_real_compilation_of_many_lengths(world, tmp_path):
+    """Every number of rows and both lengths vary; after the first batches, nothing is compiled again."""
+    if not shutil.which(os.environ.get("CXX", "g++")):
+        pytest.skip("there is no C++ compiler")
+    objectives = [EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)]) for _ in range(2)]
+    compile_layers(objectives[1])
+    rng = np.random.default_rng(0)
+    versions = []
+    for _ in range(40):
+        rows, source, target = rng.integers(2, 40, 3).tolist()
+        lengths = rng.integers(1, [[source], [target]], (2, rows), endpoint=True)
+        lengths[:, 0] = source, target
+        fields = {}
+        for name, own in zip(("source", "target"), lengths, strict=True):
+            values = torch.from_numpy(rng.integers(4, world.tokenizer.size, (rows, own.max() + 2)))
+            real = torch.from_numpy(own) + 2  # a tag before the text and an end behind it
+            values[torch.arange(values.shape[1]) >= real[:, None]] = world.tokenizer.pad
+            fields[name] = Padded(values, real)
+        batch = Batch(fields, {"source": ["en"] * rows, "target": ["de"] * rows}, [str(n) for n in range(rows)])
+        losses = [objective(batch).total() for objective in objectives]
+        torch.testing.assert_close(losses[0], losses[1], atol=1e-5, rtol=1e-5)
+        for loss in losses:
+            loss.backward()
+        versions.append(counters["stats"]["unique_graphs"])
+    assert 2 <= versions[-1] <= 6 and versions[5] == versions[-1]
 
 
 def test_versions_are_bounded(world, monkeypatch):

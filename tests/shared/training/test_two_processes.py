@@ -31,6 +31,11 @@ def test_two_ranks_are_one_large_batch_and_end_equal(tmp_path):
     assert [c.update for c in list_checkpoints(tmp_path / "run" / "fit" / "checkpoints")] == [2, 4, 6]
 
 
+def test_two_ranks_translate_together_what_one_would(tmp_path):
+    result = torchrun(tmp_path, "shares")
+    assert result.returncode == 0, result.stderr
+
+
 def test_a_process_that_dies_ends_the_run_with_its_error(tmp_path):
     result = torchrun(tmp_path, "dies")
     assert result.returncode != 0

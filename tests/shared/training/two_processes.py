@@ -1,5 +1,6 @@
 """What test_two_processes.py runs in each process under torchrun: ``two_processes.py FOLDER CASE``."""
 
+import json
 import os
 import signal
 import sys
@@ -11,11 +12,16 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError
+from shared.generating import Generate
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
+from shared.phases import Evaluate
+from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
+from shared.system import System
 from shared.training.checkpoints import Checkpoints
 from shared.training.distributed import add_up, gather, join, leave, on_main, together, wrap
 from shared.training.fit import Fit
@@ -162,6 +168,73 @@ def whole(world, place):
     again = Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)])
     fit(world, objective=again, validation=validation, grad_accumulation_factor=2).run(place("cut"))
     assert difference(again, objective) == 0.0
+
+
+def content(folder):
+    """The files of a folder; of results, what does not depend on time."""
+    found = {}
+    for file in sorted(path for path in folder.rglob("*") if path.is_file() and "state" not in path.parts):
+        found[str(file.relative_to(folder))] = file.read_bytes()
+        if file.name == "results.jsonl":
+            rows = map(json.loads, file.read_text().splitlines())
+            found["results.jsonl"] = [row | {"minutes": 0, "evaluation_minutes": 0} for row in rows]
+    return found
+
+
+def shares(world, place):
+    """Both processes translate: in Generate, Evaluate and a validation; what comes out is what one process makes."""
+    workspace, alone = place("two"), place("one")
+    alone.world, alone.rank = 1, 0
+    model = Path(__file__).parents[2] / "golden" / "model"
+    words = "one two three four five six seven eight".split()
+    rows = [
+        {
+            "id": f"r{n}",
+            "source_text": " ".join(words[: n % 8 + 1]),
+            "source_language": "en",
+            "target_text": "zwei eins",
+        }
+        for n in range(11)
+    ]
+    data = workspace.output / "data" / "en-de" / "test.arrow"
+    on_main(lambda: Manifest.write(data, [row | {"target_language": "de"} for row in rows]) and None, workspace)
+    asked = {"model": str(model), "manifests": [str(data)], "search": BeamSearch(beam=2), "budget": Budget(tokens=12)}
+    validation = Validation(
+        manifests=[str(world.manifest)] * 2,
+        budget=Budget(rows=5),
+        search=GreedySearch(rules=Rules(maximum_length_extra=4)),
+        metrics=["chrf"],
+    )
+    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)])
+    translated = []
+    translate = System.translate_batch
+
+    def counted(self, batch, search):
+        translated.extend(batch.ids)
+        return translate(self, batch, search)
+
+    System.translate_batch = counted
+    scores = []
+    for where in [alone, workspace] if workspace.main else [workspace]:
+        for name, phase in (
+            ("generate", Generate(**asked, shard_rows=3)),
+            ("evaluate", Evaluate(**asked, metrics=["chrf"])),
+        ):
+            where.phase, where.recipe = name, "test"
+            translated.clear()
+            phase.run(where)
+            mine = gather(list(translated), where)
+            assert sorted(name for names in mine for name in names) == sorted(row["id"] for row in rows)
+            assert all(mine), "a process had nothing to do"
+        parts = gather(validation.share(objective, world.stream(), where), where)
+        assert all(part.texts[0] and part.losses[1] for part in parts)
+        scores.append(on_main(lambda parts=parts, where=where: validation.judge(parts, objective, where), where))
+    if workspace.main:
+        assert scores[0] == scores[1] and scores[0].values["loss"] > 1
+        one, two = content(alone.output), content(workspace.output)
+        two.pop("data/en-de/test.arrow")
+        assert one == two, [name for name in one.keys() | two.keys() if one.get(name) != two.get(name)]
+        assert {"generate/en-de/test.arrow", "evaluate/en-de.test.tsv", "results.jsonl"} <= one.keys()
 
 
 def control(world, place):
