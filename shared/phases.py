@@ -12,6 +12,7 @@ import torch
 from shared.combining import load_combined
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
+from shared.corpus.normalise import Normalizer, apply
 from shared.corpus.prepare import prepare
 from shared.corpus.reading import Corpus
 from shared.corpus.report import render
@@ -94,6 +95,8 @@ class TrainTokenizer(Phase):
         size: how many pieces; fewer if the text does not have so many.
         alpha: languages are sampled in proportion to their share to this power (1: as they are, 0: equally often).
         coverage: the share of characters that become pieces of their own; the rest is spelled in bytes.
+        normalisation: SentencePiece's rule: "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf" (both lower case), "identity".
+        normalizers: changes to the texts of each column, those of the model's fields, so that both see the same text.
         limit: use at most so many sentences.
 
     """
@@ -107,13 +110,17 @@ class TrainTokenizer(Phase):
         size: int = 8000,
         alpha: float = 1.0,
         coverage: float = 1.0,
+        normalisation: str = "nmt_nfkc",
+        normalizers: dict[str, list[Normalizer]] | None = None,
         limit: int = 5_000_000,
     ) -> None:
-        unknown = [column for column in columns if column not in ("source_text", "target_text")]
+        named = [*columns, *(normalizers or {})]
+        unknown = [column for column in named if column not in ("source_text", "target_text")]
         if unknown or not columns:
             raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
         self.manifests, self.columns = list(manifests), list(columns)
         self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
+        self.normalisation, self.normalizers = normalisation, dict(normalizers or {})
 
     def run(self, workspace: Workspace) -> None:
         """Train; the same texts and seed give the same model."""
@@ -128,7 +135,14 @@ class TrainTokenizer(Phase):
             raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
         mixed = balanced(texts, alpha=self.alpha, seed=workspace.seed_for("tokenizer"), limit=self.limit)
         out = workspace.folder / "tokenizer.model"
-        train_sentencepiece(mixed, out, kind=self.kind, size=self.size, coverage=self.coverage)
+        train_sentencepiece(
+            mixed,
+            out,
+            kind=self.kind,
+            size=self.size,
+            coverage=self.coverage,
+            normalisation=self.normalisation,
+        )
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         for path in find_manifests(self.manifests):
@@ -136,8 +150,9 @@ class TrainTokenizer(Phase):
             for column in self.columns:
                 languages = manifest.column(column.replace("_text", "_language")).to_pylist()
                 for language, text in zip(languages, manifest.column(column).to_pylist(), strict=True):
-                    if text:
-                        yield language, text
+                    changed = apply(self.normalizers.get(column, []), text or "", language)
+                    if changed:
+                        yield language, changed
 
 
 class Average(Phase):

@@ -20,7 +20,7 @@ from torch import Tensor
 from shared.corpus.audio import read_audio, samples, samples_of
 from shared.corpus.lengths import kept_counts
 from shared.corpus.manifest import Manifest, Row
-from shared.corpus.normalise import Normalizer
+from shared.corpus.normalise import Normalizer, apply
 from shared.described import Described, describe
 from shared.errors import DataError, UsageError
 from shared.tokenizer import Tokenizer
@@ -190,9 +190,7 @@ class TextField(Described):
         return self
 
     def _normalise(self, text: str, language: str | None) -> str:
-        for normalizer in self.normalizers:
-            text = normalizer(text, language)
-        return text
+        return apply(self.normalizers, text, language)
 
     def _count(self, texts: Sequence[str | None], languages: Sequence[str | None]) -> np.ndarray:
         if self.normalizers:

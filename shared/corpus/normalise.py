@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import Protocol
 
 from shared.described import Described
@@ -22,6 +23,13 @@ class Normalizer(Protocol):
 
         """
         ...
+
+
+def apply(normalizers: Sequence[Normalizer], text: str, language: str | None) -> str:
+    """Return the text after all changes, in their order."""
+    for normalizer in normalizers:
+        text = normalizer(text, language)
+    return text
 
 
 class Lowercase(Described):
@@ -96,3 +104,29 @@ class RemoveEvents(Described):
         inside = (match[1] or match[2] or "").strip()
         event = inside and not (inside[0].islower() or inside[0].isdigit()) and len(inside.split()) <= self.words
         return " " if event else match[0]
+
+
+class Policy(Described):
+    """What the texts of a corpus are when they are tokenised: each of these is said, none is a default.
+
+    Changes are made in the order that they need: events are known by their capital letters and brackets.
+
+    Args:
+        events: False takes "(Applause)" and the like out (:class:`RemoveEvents`).
+        punctuation: False takes punctuation out (:class:`RemovePunctuation`).
+        lowercase: True makes it lower case (:class:`Lowercase`).
+
+    """
+
+    def __init__(self, *, events: bool, punctuation: bool, lowercase: bool) -> None:
+        self._changes: list[Normalizer] = []
+        if not events:
+            self._changes.append(RemoveEvents())
+        if not punctuation:
+            self._changes.append(RemovePunctuation())
+        if lowercase:
+            self._changes.append(Lowercase())
+
+    def __call__(self, text: str, language: str | None) -> str:
+        """Return the changed text."""
+        return apply(self._changes, text, language)
