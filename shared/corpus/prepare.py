@@ -133,12 +133,13 @@ class Split:
 
     def write(self, progress: Callable[[int], None]) -> SplitReport:
         """Write the manifest and the list of what is not in it, and return what was counted on the way."""
-        for left in self.path.parent.glob(f".{self.path.name}.*.tmp"):  # by a kill
-            left.unlink()
+        skipped = self.path.with_name(f"{self.split}.skipped.tsv")
+        for written in (self.path, skipped):
+            for left in written.parent.glob(f".{written.name}.*.tmp"):  # by a kill
+                left.unlink()
         for part in self.path.parent.glob(f".{self.path.name}.*.part"):
             self._parts.append(Journal(part, self.fingerprint))
             self._parts[-1].read()
-        skipped = self.path.with_name(f"{self.split}.skipped.tsv")
         with self.journal, replaced_file(skipped) as temporary:
             with open(temporary, "w", encoding="utf-8", errors="backslashreplace") as self._list:
                 self._list.write("id\tfile\tline\treason\n")
