@@ -86,6 +86,12 @@ def sweep(folder: Path) -> None:
             place.unlink(missing_ok=True)
 
 
+def forget_left(path: Path) -> None:
+    """Delete what killed processes left half written of one file, which nobody is writing now."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        left.unlink(missing_ok=True)
+
+
 def sync(path: Path) -> None:
     """Flush a file or folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -26,7 +26,7 @@ from shared.corpus.report import NAMED, SplitReport
 from shared.corpus.seen import Seen
 from shared.described import describe
 from shared.errors import DataError
-from shared.files import locked, replaced_file
+from shared.files import forget_left, locked, replaced_file
 
 #: Rows per task and per line of the journal.
 CHUNK = 256
@@ -75,6 +75,7 @@ def prepare_locked(
     corpus: Corpus, folder: Path, *, workers: int, progress: Progress | None, skip_bad: bool
 ) -> list[SplitReport]:
     """Do what :func:`prepare` does in a folder in which no other process is at work."""
+    forget_left(folder / "prepared.json")
     finished = Finished(folder / "prepared.json")
     tell, total = progress or _silent, expected_rows(corpus)
     done, reports = 0, []
@@ -134,9 +135,8 @@ class Split:
     def write(self, progress: Callable[[int], None]) -> SplitReport:
         """Write the manifest and the list of what is not in it, and return what was counted on the way."""
         skipped = self.path.with_name(f"{self.split}.skipped.tsv")
-        for written in (self.path, skipped):
-            for left in written.parent.glob(f".{written.name}.*.tmp"):  # by a kill
-                left.unlink()
+        forget_left(self.path)
+        forget_left(skipped)
         for part in self.path.parent.glob(f".{self.path.name}.*.part"):
             self._parts.append(Journal(part, self.fingerprint))
             self._parts[-1].read()
