@@ -26,6 +26,7 @@ OPTIONS: dict[str, tuple[type, Any, str]] = {
     "device": (str, "auto", "auto, cpu, cuda, cuda:1, mps"),
     "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16"),
     "compile": (bool, False, "compile the layers"),
+    "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
     "grad_accumulation_factor": (int, 1, "batches per update and process"),
     "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
     "debug": (bool, False, "two updates and two batches of everything"),
@@ -34,7 +35,7 @@ OPTIONS: dict[str, tuple[type, Any, str]] = {
 }
 #: Keys that the run itself reads; the other options have to be referred to by a phase.
 RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
-RUN_OPTIONS = ("device", "precision", "compile", "debug", "noprogressbar", "workers")
+RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "noprogressbar", "workers")
 
 Names = list[str]
 Listing = list[tuple[str, str]]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -65,7 +65,7 @@ def run_recipe(
 
     outermost = join(workspace)
     try:
-        with workspace.locked(), together():
+        with workspace.locked(), together(), _algorithms(workspace):
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
             keep_time = workspace.keep_time  # of the run that this one is a phase of
@@ -98,6 +98,21 @@ def is_finished(recipe: Recipe) -> bool:
             return False
         done[name] = (state["fingerprint"], _places(output, name, state))
     return True
+
+
+@contextmanager
+def _algorithms(workspace: Workspace) -> Iterator[None]:
+    """Let torch use deterministic algorithms only, if that is asked for; before the GPU is first used."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    if workspace.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is refused
+    torch.use_deterministic_algorithms(before or workspace.deterministic)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
 
 
 def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:

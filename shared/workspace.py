@@ -53,6 +53,7 @@ class Workspace:
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
         precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
         compile: compile the layers (torch.compile).
+        deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         debug: do two updates and two batches of everything, to see that a recipe runs.
         noprogressbar: log lines instead of a progress bar.
         workers: processes that read data beside the training process.
@@ -71,6 +72,7 @@ class Workspace:
     device: str = "auto"
     precision: str = "auto"
     compile: bool = False
+    deterministic: bool = False
     debug: bool = False
     noprogressbar: bool = False
     workers: int = 1

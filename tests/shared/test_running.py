@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 import shared.running
 from shared.errors import DataError, UsageError
@@ -164,6 +165,16 @@ def test_ctrl_c_in_any_phase_is_one_line_and_keeps_the_time(recipe, tmp_path, mo
     assert json.loads((tmp_path / "out" / "state" / "first.json").read_text())["seconds"] >= 0.1
     run_recipe(recipe())
     assert done(tmp_path) == ["first", "second", "apart"]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_deterministic_holds_while_the_run_does(recipe, monkeypatch, asked):
+    seen = []
+    monkeypatch.setattr(Append, "run", lambda *_: seen.append(torch.are_deterministic_algorithms_enabled()))
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    run_recipe(recipe(deterministic=asked))
+    assert seen == [asked] * 3 and not torch.are_deterministic_algorithms_enabled()
+    assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == asked
 
 
 def test_what_killed_runs_left_half_written_is_swept(recipe, tmp_path):
