@@ -14,7 +14,7 @@ from shared.padded import Padded
 from shared.search import BeamSearch, RepeatedNgrams, Rules, Search
 
 
-def slow_beam(world, table, source, prefix, *, beam, length_penalty, limit, minimum, n_best):
+def slow_beam(world, table, source, prefix, *, beam, length_penalty, limit, minimum, n_best, free):
     """fairseq's rules for one sentence, with lists; returns [(score, tokens)]."""
     forced = prefix[1:]
     limit = max(limit, len(forced))
@@ -30,7 +30,8 @@ def slow_beam(world, table, source, prefix, *, beam, length_penalty, limit, mini
                 allowed = [world.end]
             elif step < minimum:
                 allowed.remove(world.end)
-            candidates += [(total + scores[v], [*tokens, v]) for v in allowed if scores[v] > -math.inf]
+            cost = {v: 0.0 if free and (step < len(forced) or step >= limit) else scores[v] for v in allowed}
+            candidates += [(total + cost[v], [*tokens, v]) for v in allowed if cost[v] > -math.inf]
         candidates.sort(key=lambda pair: -pair[0])
         beams = []
         for rank, (total, tokens) in enumerate(candidates[: 2 * beam]):
@@ -51,6 +52,7 @@ def test_agrees_with_a_slow_search(world, case):
         "beam": int(rng.integers(1, 7)),
         "length_penalty": float(rng.choice([0.0, 0.6, 1.0, 1.7, -0.5])),
         "minimum": int(rng.integers(0, 4)),
+        "free": case % 4 == 3,
     }
     settings["n_best"] = int(rng.integers(1, settings["beam"] + 1))
     ratio, extra, maximum = float(rng.choice([0.0, 0.7, 1.3])), int(rng.integers(1, 6)), int(rng.integers(4, 9))
@@ -71,6 +73,7 @@ def test_agrees_with_a_slow_search(world, case):
         length_penalty=settings["length_penalty"],
         n_best=settings["n_best"],
         rules=Rules(
+            forced_free=settings["free"],
             maximum_length_ratio=ratio,
             maximum_length_extra=extra,
             maximum_length=maximum,
