@@ -99,9 +99,9 @@ class Death:
 
 
 def fill(folder):
-    """Fill a small disk; on a large one, let no file of this process grow beyond 1000 bytes."""
+    """Fill a small disk; on a large one, let no file of this process grow beyond 20,000 bytes."""
     if shutil.disk_usage(folder).total > 2**26:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
         return
     with open(folder / "filler", "wb", buffering=0) as file, suppress(OSError):
         while True:
