@@ -298,12 +298,13 @@ def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> 
     script.write_text(
         textwrap.dedent(
             f"""
-            import time
+            import signal, time
             from shared.corpus.loader import Loader
             from shared.corpus.fields import SpeechField
             from shared.corpus.stream import Budget, Stream
             path = {str(corpus / "train.arrow")!r}
             stream = Stream(name="s", manifests=[path], fields={{"speech": SpeechField()}}, budget=Budget(rows=1))
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
 
             def train():
                 for batch in Loader(streams=[stream], seed=1, workers=2).epoch(0):
