@@ -6,6 +6,7 @@
 #   make format     put the style right
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
 #   make parity     fairseq and this project side by side: the same states, losses, gradients, hypotheses, scores
+#   make bench      speed and memory beside others': what there is; make bench BENCH="run NAME" runs one
 # PYTHON=python3.12 make test   chooses the interpreter.
 
 PYTHON ?= python3
@@ -19,7 +20,7 @@ FAIRSEQ_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10.*/bin/pyth
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FAIRSEQ_PIP := $(FAIRSEQ_ENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint format clean fairseq-env parity
+.PHONY: demo test test-all lint format clean fairseq-env parity bench
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -63,6 +64,10 @@ parity: $(VENV)/installed-hf $(FAIRSEQ_ENV)/installed
 	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_speech_fixtures.py --out $(FAIRSEQ_ENV)/speech --seed 2
 	FAIRSEQ_FIXTURES=$(abspath $(FAIRSEQ_ENV))/fixtures FAIRSEQ_SPEECH_FIXTURES=$(abspath $(FAIRSEQ_ENV))/speech \
 	  $(BIN)/python -m pytest tests/parity $(PYTEST)
+
+# With fairseq among the others if `make fairseq-env` has been run.
+bench: $(VENV)/installed-all
+	FAIRSEQ_ENV=$(abspath $(FAIRSEQ_ENV)) $(BIN)/python -m benchmarks $(BENCH)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

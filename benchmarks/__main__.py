@@ -1,0 +1,106 @@
+"""Lists and runs the benchmarks.
+
+    python -m benchmarks                                       what there is
+    python -m benchmarks run NAME ... [--rounds 10] [--threads 2] [--arms "ours fp32" ...]
+    python -m benchmarks report                                benchmarks/RESULTS.md from benchmarks/results/*.json
+
+fairseq is found in .fairseq-env (``make fairseq-env``) or where FAIRSEQ_ENV says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.side_by_side import Benchmark, cores, markdown, run, write
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+#: Modules with BENCHMARKS: by name, functions without arguments that return a Benchmark.
+MODULES: list[str] = []
+INTRODUCTION = """\
+# Speed and memory, side by side
+
+Written by `python -m benchmarks report` from `results/*.json`; how each is measured stands in `side_by_side.py`. Ratios
+are of medians over rounds in which all arms took turns, with 95 % intervals. The floor is the time that the matrix
+products alone would take at the speed of one large product, measured in the same rounds.
+"""
+
+
+def benchmarks() -> dict[str, Callable[[], Benchmark]]:
+    """Return all that compare, by name."""
+    found: dict[str, Callable[[], Benchmark]] = {}
+    for module in MODULES:
+        found |= importlib.import_module(f"benchmarks.{module}").BENCHMARKS
+    return found
+
+
+def programs() -> dict[str, str]:
+    """Return the programs that stand for themselves, with the first lines of their docstrings."""
+    found = {}
+    for path in sorted(HERE.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        if not path.name.startswith("__") and not any(str(name).startswith("benchmarks") for name in imported):
+            found[path.name] = (ast.get_docstring(tree) or "").splitlines()[0]
+    return {name: line for name, line in found.items() if name not in ("side_by_side.py", "worker.py")}
+
+
+def chosen(benchmark: Benchmark, names: list[str] | None) -> Benchmark:
+    """Return a benchmark with some of its arms only, and the peaks that they name."""
+    if names is None:
+        return benchmark
+    unknown = set(names) - {arm.name for arm in benchmark.arms}
+    if unknown:
+        raise SystemExit(f"{benchmark.name} has no arm {sorted(unknown)}, only {[arm.name for arm in benchmark.arms]}")
+    peaks = {arm.peak for arm in benchmark.arms if arm.name in names}
+    return dataclasses.replace(benchmark, arms=[arm for arm in benchmark.arms if arm.name in {*names, *peaks}])
+
+
+def report() -> None:
+    """Write RESULTS.md."""
+    parts = [INTRODUCTION]
+    for path in sorted(RESULTS.glob("*.json")):
+        parts.append(markdown(json.loads(path.read_text(encoding="utf-8"))))
+    (HERE / "RESULTS.md").write_text("\n".join(parts), encoding="utf-8")
+
+
+def main() -> None:
+    """Do what is asked."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command")
+    runs = commands.add_parser("run", help="run benchmarks that compare")
+    runs.add_argument("names", nargs="+", metavar="NAME")
+    runs.add_argument("--rounds", type=int, default=10)
+    runs.add_argument("--threads", type=int, default=cores())
+    runs.add_argument("--arms", nargs="+", help="only these")
+    runs.add_argument("--out", type=Path, default=RESULTS, help="where results go")
+    commands.add_parser("report", help="write RESULTS.md")
+    arguments = parser.parse_args()
+    known = benchmarks()
+    if arguments.command == "report":
+        report()
+    elif arguments.command == "run":
+        for name in arguments.names:
+            if name not in known:
+                parser.error(f"there is no {name!r}, only {', '.join(known)}")
+            benchmark = chosen(known[name](), arguments.arms)
+            result = run(benchmark, rounds=arguments.rounds, threads=arguments.threads)
+            write(result, arguments.out)
+            print(markdown(result))
+    else:
+        print("compared with others (python -m benchmarks run NAME):")
+        for name, build in known.items():
+            print(f"  {name:20} {(build.__doc__ or '').splitlines()[0]}")
+        print("programs of their own (python benchmarks/NAME --help):")
+        for name, line in programs().items():
+            print(f"  {name:20} {line}")
+
+
+if __name__ == "__main__":
+    main()
