@@ -120,7 +120,8 @@ class Moses(Described):
             for file in files[1:]:
                 counts = count_lines(source_file), count_lines(file)
                 if counts[0] != counts[1]:
-                    raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}")
+                    first = f"line {min(counts) + 1} has no partner"
+                    raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}: {first}")
             texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
             for number, (source, target, *further) in enumerate(texts, 1):
                 row = {

@@ -141,9 +141,13 @@ class MustC(Described):
         segments_file, source_file, target_file = self.inputs(split)
         segments = _read_segments(segments_file)
         for file in (source_file, target_file):
-            if count_lines(file) != len(segments):
+            lines = count_lines(file)
+            if lines != len(segments):
+                first = (
+                    f"item {lines + 1} has no line" if lines < len(segments) else f"line {len(segments) + 1} no item"
+                )
                 raise DataError(
-                    f"{segments_file}: {len(segments)} segments, but {file.name} has {count_lines(file)} lines"
+                    f"{segments_file}: {len(segments)} segments, but {file.name} has {lines} lines: {first}"
                 )
         audio = self._data / split / "wav"
         wavs, speakers = list(segments.wav_names), list(segments.speaker_names)
