@@ -48,7 +48,8 @@ class Death:
         return self.seen == self.number
 
     def come(self):
-        if os.environ.get("RANK", "1") == "0" and int(os.environ["WORLD_SIZE"]) > 1:
+        alone = self.where.startswith("rank")
+        if os.environ.get("RANK", "1") == "0" and int(os.environ["WORLD_SIZE"]) > 1 and not alone:
             os.kill(os.getppid(), signal.SIGKILL)  # torchrun, before it can end the other process more gently
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -113,6 +114,7 @@ def fill(folder):
 def run(where, number, arguments):
     death = Death(where, number)
     death.before(shared.training.fit, "step_if_finite", "update")
+    death.before(shared.training.fit, "clip_gradient", f"rank {os.environ.get('RANK')}")  # and the others live on
     death.before(Journal, "add", "journal")
     shared.generating.translations = death.rows(shared.generating.translations)
     shared.corpus.prepare.CHUNK = 32  # rows between two notes of what was found
