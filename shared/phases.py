@@ -358,10 +358,10 @@ def _record(
     started = {"recipe": workspace.recipe, "keys": workspace.keys, "seed": workspace.seed}
     if not workspace.recipe:  # a model folder by itself, evaluated by command: how it was trained, if that is known
         started = {"recipe": averaged.get("recipe", ""), "keys": averaged.get("keys", {}), "seed": averaged.get("seed")}
+        started |= {} if averaged.get("recipe") else {"model": str(model)}
     common = {
         **started,
         "phase": workspace.phase,
-        "model": str(model),
         "split": split_name(path),
         "corpus": manifest.fingerprint[:12],
         "averaging": averaged.get("averaging", "none"),

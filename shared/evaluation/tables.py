@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,10 +86,36 @@ def render(rows: Iterable[Row], source: str) -> str:
         groups[group][row.get("kind")].append(row)
     parts = [f"# Results\n\nMade from `{source}` by command; do not edit.\n"]
     for group, found in sorted(groups.items()):
-        tables = [title + markdown(found[kind], columns) for kind, (title, columns) in KINDS.items() if found[kind]]
         every = [row for kind in KINDS for row in found[kind]]
-        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(every)}")
+        common = _common_keys(every)
+        tables = [
+            title + markdown([_without(row, common) for row in found[kind]], columns)
+            for kind, (title, columns) in KINDS.items()
+            if found[kind]
+        ]
+        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(every, common)}")
     return "\n".join(parts)
+
+
+def _common_keys(rows: Sequence[Row]) -> dict[str, Row]:
+    """Return, by recipe, the given keys that all its rows have in common: they need not stand in every row."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["recipe"]].append(row.get("keys") or {})
+        if "against" in row:
+            found[row["against"]].append(row.get("against_keys") or {})
+    return {
+        recipe: {key: value for key, value in keys[0].items() if all(key in own and own[key] == value for own in keys)}
+        for recipe, keys in found.items()
+    }
+
+
+def _without(row: Row, common: Mapping[str, Row]) -> Row:
+    result = dict(row)
+    for recipe, keys in (("recipe", "keys"), ("against", "against_keys")):
+        if row.get(keys):
+            result[keys] = {key: value for key, value in row[keys].items() if key not in common[row[recipe]]}
+    return result
 
 
 def markdown(rows: Sequence[Row], columns: dict[str, str]) -> str:
@@ -139,10 +165,11 @@ def _cell(key: str, value: Any) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ")
 
 
-def _notes(rows: Sequence[Row]) -> str:
+def _notes(rows: Sequence[Row], common: Mapping[str, Row]) -> str:
     signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
     commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in rows if row.get("command"))
-    text = "Signatures:\n\n" + "".join(signatures)
+    keys = [f"- {recipe}: `{_cell('keys', given)}`\n" for recipe, given in common.items() if given]
+    text = "Signatures:\n\n" + "".join(signatures) + ("\nKeys:\n\n" + "".join(keys) if keys else "")
     return text + ("\nCommands:\n\n" + "".join(commands) if commands else "")
 
 

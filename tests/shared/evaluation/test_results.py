@@ -162,3 +162,15 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
     text.write_text("nothing")
     with pytest.raises(DataError, match="README.md"):
         summarise(read(tmp_path / "results.jsonl"), text)
+
+
+def test_keys_that_all_rows_have_stand_below_the_table(tmp_path):
+    path = tmp_path / "results.jsonl"
+    record(path, ROW | {"keys": {"width": 32, "heads": 2}})
+    record(path, ROW | {"keys": {"width": 32, "heads": 4}})
+    comparison = {"kind": "comparison", "keys": {"width": 32, "heads": 4}, "value": 1.0, "p": 0.01, "verdict": "better"}
+    record(path, ROW | comparison | {"against": "almanac/mt", "against_keys": {"width": 64}})
+    text = render(latest(read(path)), path.name)
+    assert text.count("width=32") == 1 and "- almanac/st: `width=32`\n" in text
+    assert text.count("| heads=4 |") == 2 and text.count("| heads=2 |") == 1 and "its keys" not in text
+    assert "- almanac/mt: `width=64`\n" in text
