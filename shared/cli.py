@@ -363,9 +363,10 @@ def demo(
 
 def main() -> None:
     """Run the command; errors that a user can mend are one line."""
-    # Threads that wait by spinning stand in each other's way as soon as anything else runs on the machine: on two busy
-    # cores a training step takes ten times as long. It has to be said before torch loads OpenMP.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # OpenMP's threads wait for each other a thousand times a step. Asleep, they are late; spinning for long, they stand
+    # in the way of whatever else runs. So they spin briefly first. It has to be said before torch loads OpenMP.
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     signal.signal(signal.SIGTERM, _as_ctrl_c(os.getpid()))
     try:
         app()
