@@ -7,22 +7,33 @@ from pathlib import Path
 
 import pytest
 
+from shared.corpus.manifest import Manifest
 from shared.training.checkpoints import list_checkpoints
 from shared.training.history import History
 
 pytestmark = pytest.mark.slow
 
 
-def torchrun(folder, *cases):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    command += [str(Path(__file__).with_name("two_processes.py")), str(folder), *cases]
+ROOT = Path(__file__).parents[3]
+
+
+def run(*command):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=600, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        [sys.executable, *map(str, command)], capture_output=True, text=True, timeout=600, env=environment
     )
 
 
+def torchrun(*command):
+    return run("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *command)
+
+
+def cases(folder, *names):
+    return torchrun(Path(__file__).with_name("two_processes.py"), folder, *names)
+
+
 def test_two_ranks_are_one_large_batch_and_end_equal(tmp_path):
-    result = torchrun(tmp_path, "control", "equality", "whole", "stopped")
+    result = cases(tmp_path, "control", "equality", "whole", "stopped")
     assert result.returncode == 0, result.stderr
     rows = History(tmp_path / "run" / "fit").rows()
     assert [row["update"] for row in rows if "validation" in row] == [2, 4, 6]
@@ -32,12 +43,22 @@ def test_two_ranks_are_one_large_batch_and_end_equal(tmp_path):
 
 
 def test_two_ranks_translate_together_what_one_would(tmp_path):
-    result = torchrun(tmp_path, "shares")
+    result = cases(tmp_path, "shares")
     assert result.returncode == 0, result.stderr
 
 
+def test_the_command_evaluates_with_both_and_prints_once(tmp_path):
+    common = {"source_language": "en", "target_language": "de", "target_text": "zwei eins"}
+    rows = [common | {"id": str(number), "source_text": text} for number, text in enumerate(["one two", "six", "two"])]
+    data = Manifest.write(tmp_path / "test.arrow", rows).path
+    command = ["evaluate", ROOT / "tests" / "golden" / "model", data, "--metrics", "chrf", "--device", "cpu"]
+    one, two = run("-m", "shared.cli", *command), torchrun("-m", "shared.cli", *command)
+    assert one.returncode == two.returncode == 0, one.stderr + two.stderr
+    assert one.stdout and two.stdout == one.stdout
+
+
 def test_a_process_that_dies_ends_the_run_with_its_error(tmp_path):
-    result = torchrun(tmp_path, "dies")
+    result = cases(tmp_path, "dies")
     assert result.returncode != 0
     assert "process 1: train.arrow: row 'r7': broken" in result.stderr
     said = [line for line in result.stderr.splitlines() if line.startswith("process 0")]
