@@ -84,7 +84,7 @@ def loss_of(model: Translator, speech: Padded, prefix: Padded, labels: Tensor) -
     """Return what one batch adds to the loss."""
     encoded = model.encoder(model.embeddings["speech"](speech))[0]
     states = model.decoder(model.target_embedding(prefix), {"source": encoded}).values
-    return label_smoothed_cross_entropy(states.flatten(0, 1), model.project, labels.flatten(), smoothing=0.1).loss
+    return label_smoothed_cross_entropy(states.flatten(0, 1), model.projection, labels.flatten(), smoothing=0.1).loss
 
 
 def kept(run: Callable[[], Tensor], parameters: Iterable[Tensor]) -> int:
@@ -117,7 +117,7 @@ def count(model: Translator, rows: int, seconds: float, tokens: int) -> dict[str
     sizes["gradients and moments"] = sum(p.numel() * 12 for p in model.parameters() if p.requires_grad)
     sizes["activations"] = kept(lambda: loss_of(model, speech, prefix, prefix.values), model.parameters())
     sizes["one layer again"] = max(again(model, rows, samples, tokens)) if model.encoder.recompute else 0
-    sizes["logits"] = CHUNK * (2 + 4 + 4)  # in bf16, their probabilities, and the gradient
+    sizes["logits"] = CHUNK * (2 + 4)  # in bf16, where their gradient comes to stand, and their probabilities
     return sizes
 
 

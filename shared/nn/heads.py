@@ -89,7 +89,11 @@ class MaskedTokenHead(Described, nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Return logits (..., V) of states (..., D)."""
-        return self.projection(self.norm(self.activation(self.dense(states))))
+        return self.projection(self.transform(states))
+
+    def transform(self, states: Tensor) -> Tensor:
+        """Return what is projected (..., D)."""
+        return self.norm(self.activation(self.dense(states)))
 
 
 class CtcHead(Described, nn.Module):

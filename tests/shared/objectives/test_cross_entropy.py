@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from shared.batch import Batch
 from shared.errors import UsageError
@@ -26,9 +27,13 @@ def make(rows=11, width=5, vocabulary=7, seed=0, dtype=torch.float64):
     return states, weight, labels
 
 
+def linear(weight, bias=None):
+    return SimpleNamespace(weight=weight, bias=bias)
+
+
 def test_hand_value():
     logits = torch.tensor([[math.log(0.5), math.log(0.25), math.log(0.25)]])
-    sums = label_smoothed_cross_entropy(logits, lambda x: x, torch.tensor([0]), smoothing=0.2)
+    sums = label_smoothed_cross_entropy(logits, linear(torch.eye(3)), torch.tensor([0]), smoothing=0.2)
     # 0.8 on the label and 0.1 on each of the two others
     assert sums.loss.item() == pytest.approx(0.8 * math.log(2) + 0.2 * math.log(4), abs=1e-6)
     assert sums.nll.item() == pytest.approx(math.log(2), abs=1e-6)
@@ -44,7 +49,7 @@ def test_equals_torch_with_its_own_definition_of_smoothing(smoothing, chunk):
         logits, labels, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing * 7 / (7 - 1)
     )
     expected_gradients = torch.autograd.grad(expected, (states, weight))
-    sums = label_smoothed_cross_entropy(states, lambda x: x @ weight.T, labels, smoothing=smoothing, chunk=chunk)
+    sums = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=smoothing, chunk=chunk)
     gradients = torch.autograd.grad(sums.loss, (states, weight))
     real = labels != IGNORED
     assert sums.loss.item() == pytest.approx(expected.item(), abs=1e-9)
@@ -58,48 +63,69 @@ def test_equals_torch_with_its_own_definition_of_smoothing(smoothing, chunk):
         torch.testing.assert_close(ours, theirs)
 
 
-def test_gradients_of_the_chunked_form_are_those_of_its_value():
-    states, weight, labels = make(rows=6, width=3, vocabulary=4)
+class Largest(TorchDispatchMode):
+    """Notes the elements of the largest tensor that is made."""
 
-    def loss(states, weight):
-        return label_smoothed_cross_entropy(states, lambda x: x @ weight.T, labels, smoothing=0.1, chunk=2 * 4).loss
+    size = 0
 
-    assert torch.autograd.gradcheck(loss, (states, weight))
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        made = [result] if isinstance(result, torch.Tensor) else []
+        self.size = max([self.size, *(tensor.numel() for tensor in made)])
+        return result
 
 
 def test_memory_never_holds_the_logits_of_all_rows():
     states, weight, labels = make(rows=64, width=4, vocabulary=50, dtype=torch.float32)
-    saved = []
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x.numel()) or x, lambda x: x):
-        sums = label_smoothed_cross_entropy(states, lambda x: x @ weight.T, labels, smoothing=0.1, chunk=8 * 50)
-    assert max(saved) < 8 * 50
-    saved.clear()
-    with torch.autograd.graph.saved_tensors_hooks(lambda x: saved.append(x.numel()) or x, lambda x: x):
-        direct = label_smoothed_cross_entropy(states, lambda x: x @ weight.T, labels, smoothing=0.1, chunk=64 * 50)
-    assert max(saved) >= 64 * 50  # the measure does see logits
-    assert sums.loss.item() == pytest.approx(direct.loss.item(), rel=1e-6)
+    found = {}
+    for rows in (8, 64):
+        with Largest() as largest:
+            sums = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=0.1, chunk=rows * 50)
+            sums.loss.backward()
+        found[rows] = largest.size
+    assert found == {8: 8 * 50, 64: 64 * 50}
+
+
+def test_only_what_learns_has_a_gradient_and_only_once():
+    states, weight, labels = make()
+    bias = torch.randn(7, dtype=torch.float64, requires_grad=True)
+    for trained in ((states,), (weight,), (bias,), (states, weight, bias)):
+        given = [x if any(x is one for one in trained) else x.detach() for x in (states, weight, bias)]
+        expected = F.cross_entropy(F.linear(*given), labels, ignore_index=IGNORED, reduction="sum")
+        sums = label_smoothed_cross_entropy(given[0], linear(*given[1:]), labels, chunk=3 * 7)
+        assert sums.loss.item() == pytest.approx(expected.item(), abs=1e-9)
+        torch.testing.assert_close(
+            torch.autograd.grad(3 * sums.loss, trained, retain_graph=True), torch.autograd.grad(3 * expected, trained)
+        )
+        with pytest.raises(RuntimeError, match="one backward pass"):
+            torch.autograd.grad(sums.loss, trained)
+    with torch.no_grad():
+        assert not label_smoothed_cross_entropy(states, linear(weight), labels).loss.requires_grad
 
 
 def test_half_precision_logits_are_summed_in_single():
     states, weight, labels = make(rows=40, vocabulary=30, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        sums = label_smoothed_cross_entropy(states, lambda x: F.linear(x, weight), labels, smoothing=0.1, chunk=16 * 30)
-    exact = label_smoothed_cross_entropy(states, lambda x: F.linear(x, weight), labels, smoothing=0.1)
+        sums = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=0.1, chunk=16 * 30)
+    exact = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=0.1)
     assert sums.loss.dtype == torch.float32 and sums.loss.item() == pytest.approx(exact.loss.item(), rel=0.02)
     sums.loss.backward()
     assert states.grad.abs().sum() > 0
 
 
 def test_no_rows_and_nonsense():
+    same = linear(torch.eye(3))
     empty = label_smoothed_cross_entropy(
-        torch.zeros(0, 3, requires_grad=True), lambda x: x, torch.zeros(0, dtype=torch.int64), smoothing=0.1
+        torch.zeros(0, 3, requires_grad=True), same, torch.zeros(0, dtype=torch.int64), smoothing=0.1
     )
     empty.loss.backward()
     assert empty.loss.item() == 0 and empty.count.item() == 0
     with pytest.raises(ValueError, match=r"\(2, 3\) and labels \(3,\)"):
-        label_smoothed_cross_entropy(torch.zeros(2, 3), lambda x: x, torch.zeros(3, dtype=torch.int64))
+        label_smoothed_cross_entropy(torch.zeros(2, 3), linear(torch.eye(3)), torch.zeros(3, dtype=torch.int64))
     with pytest.raises(ValueError, match="1.5"):
-        label_smoothed_cross_entropy(torch.zeros(2, 3), lambda x: x, torch.zeros(2, dtype=torch.int64), smoothing=1.5)
+        label_smoothed_cross_entropy(
+            torch.zeros(2, 3), linear(torch.eye(3)), torch.zeros(2, dtype=torch.int64), smoothing=1.5
+        )
     for wrong in ({"smoothing": -0.1}, {"ignore_prefix": -1}, {"chunk": 0}):
         with pytest.raises(UsageError, match=str(*wrong.values())):
             CrossEntropy(**wrong)
@@ -110,7 +136,7 @@ def test_the_decoder_reads_what_comes_before_each_label(ignore_prefix):
     rows = [[4, 5, 6, 2], [4, 6, 2], [4, 2]]
     target = Padded.from_sequences([torch.tensor(row) for row in rows], padding=0)
     logits = torch.randn(7, 7)  # a decoder without memory of what came before the last token
-    model = SimpleNamespace(decode=lambda prefix, encoding: logits[prefix.values], project=lambda states: states)
+    model = SimpleNamespace(decode=lambda prefix, encoding: logits[prefix.values], projection=linear(torch.eye(7)))
     batch = Batch({"target": target})
     part = CrossEntropy(smoothing=0.0, weight=0.7, ignore_prefix=ignore_prefix, prefix="x_")
     terms = part.terms(model, batch, Encoding({}))

@@ -1,0 +1,114 @@
+"""What our arms of the training benchmarks share: updates by Fit, as a recipe does them, without loader and files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks import training
+from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING, fill
+from shared.batch import Batch
+from shared.checkpoints.fairseq_names import counterparts
+from shared.objectives.cross_entropy import CrossEntropy
+from shared.objectives.parts import EncoderDecoderObjective
+from shared.training.compiling import compile_layers
+from shared.training.fit import Fit
+from shared.training.history import Meter
+from shared.training.optimizer import Adam, set_learning_rate
+from shared.training.schedules import Constant
+from shared.workspace import Workspace
+
+Names = Callable[[str], tuple[str, ...]]
+
+
+class Holder(nn.Module):
+    """What an objective wants of a system to train it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+
+class Trainer:
+    """Does updates.
+
+    Args:
+        model: a Translator; it is filled with the values that all arms begin with.
+        workspace: device, precision, compile.
+        rate: the learning rate.
+        names: of the parameters in fairseq.
+
+    """
+
+    def __init__(self, model: nn.Module, workspace: Workspace, rate: float, names: Names = counterparts) -> None:
+        fill(parts(model, names))
+        self.model = model
+        self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])
+        self.objective.to(workspace.device)
+        self.workspace = workspace
+        optimizer, schedule = Adam(betas=list(BETAS), eps=EPSILON), Constant(peak=rate)
+        self.fit = Fit(
+            objective=self.objective,
+            streams=[],
+            optimizer=optimizer,
+            schedule=schedule,
+            updates=1,
+            max_grad_norm=CLIP,
+        )
+        self.optimizer = optimizer.build(self.objective)
+        set_learning_rate(self.optimizer, rate)
+        if workspace.compile:
+            compile_layers(self.objective)
+
+    def update(self, batch: Batch) -> None:
+        """Do one update."""
+        self.fit.update(self.objective, self.objective, self.optimizer, [batch], Meter(), self.workspace)
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> float:
+        """Return the loss per token, without dropout."""
+        self.objective.eval()
+        with self.workspace.autocast():
+            return self.objective(batch.to(self.workspace.device)).total().item()
+
+    def counted(self, batches: list[Batch]) -> int:
+        """Count the floating point operations of the matrix products of forward and backward passes."""
+        self.objective.train()
+        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+            for batch in batches:
+                self.objective(batch.to(self.workspace.device)).total().backward()
+        self.objective.zero_grad()
+        return counter.get_total_flops()
+
+
+def parts(model: nn.Module, names: Names) -> Iterator[tuple[str, Tensor]]:
+    """Yield fairseq's parameters, which are parts of ours."""
+    for name, values in model.named_parameters():
+        theirs = names(name)
+        if not theirs:
+            raise ValueError(f"{name} has no counterpart")
+        yield from zip(theirs, values.detach().chunk(len(theirs)), strict=True)
+
+
+def worker(
+    build: Callable[[float], nn.Module], batches: list[Batch], work: int, place: Workspace, names: Names = counterparts
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+    """Set up our arm of a benchmark.
+
+    Args:
+        build: makes the model with a given dropout.
+        batches: as in benchmarks/training.py.
+        work: likewise.
+        place: device, precision, compile.
+        names: of the parameters in fairseq.
+
+    """
+    told, repeat = training.worker(
+        lambda dropout, rate: Trainer(build(dropout), place, rate, names), batches, work, place.device
+    )
+    return told | {"flops": Trainer(build(0.0), place, training.RATE, names).counted(batches)}, repeat

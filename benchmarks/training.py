@@ -1,0 +1,96 @@
+"""What the workers of all training benchmarks share, in any environment that has torch."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+BEGIN, PADDING, END, UNKNOWN = 0, 1, 2, 3  # fairseq's numbers
+SMOOTHING, CLIP, BETAS, EPSILON = 0.1, 1.0, (0.9, 0.98), 1e-8
+CHECKS, CHECK_RATE, RATE = 3, 5e-4, 1e-5  # updates of the check, and learning rates there and where time is taken
+
+
+def fill(parameters: Iterable[tuple[str, Tensor]]) -> None:
+    """Give parameters values that depend on their names (fairseq's) and shapes alone, so that all arms begin alike."""
+    for name, values in parameters:
+        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
+        drawn = torch.randn(values.shape, generator=torch.Generator().manual_seed(seed))
+        if values.dim() == 1:
+            drawn = 0.1 * drawn + (1.0 if "norm" in name and name.endswith("weight") else 0.0)
+        else:
+            drawn = drawn * values[0].numel() ** -0.5
+        if "embed_tokens" in name:
+            drawn[PADDING] = 0
+        with torch.no_grad():
+            values.copy_(drawn)
+
+
+class Trainer(Protocol):
+    """What each arm has of its own."""
+
+    model: nn.Module
+
+    def update(self, batch: Any) -> None:
+        """Do one update."""
+
+    def loss(self, batch: Any) -> float:
+        """Return the loss (nats a token) without dropout."""
+
+
+def worker(
+    build: Callable[[float, float], Trainer], batches: list[Any], work: int, device: str, **versions: str
+) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
+    """Set up, as benchmarks/worker.py wants it: checks with the last batch, then what will be timed.
+
+    Args:
+        build: makes a trainer, given dropout and learning rate.
+        batches: an update on each is one repetition.
+        work: what one repetition is worth.
+        device: "cpu" or "cuda".
+        versions: of libraries.
+
+    """
+    checked = losses(build(0.0, CHECK_RATE), batches[-1])
+    timed = build(0.1, RATE)
+    told = {
+        "versions": {"torch": torch.__version__, **versions},
+        "checks": checked,
+        "gpu": torch.cuda.get_device_name() if device != "cpu" else None,
+    }
+    return told, repetitions(timed.update, batches, work, device)
+
+
+def losses(trainer: Trainer, batch: Any) -> dict[str, float]:
+    """Return the loss before and after some updates."""
+    found = {"loss": trainer.loss(batch)}
+    for number in range(CHECKS):
+        trainer.update(batch)
+        found[f"loss after {number + 1}"] = trainer.loss(batch)
+    return found
+
+
+def repetitions(
+    update: Callable[[Any], Any], batches: list[Any], work: int, device: str
+) -> Callable[[], dict[str, Any]]:
+    """Warm up, and return what does an update on each batch; ``work`` is what that is worth."""
+
+    def repeat() -> dict[str, Any]:
+        if device != "cpu":
+            torch.cuda.reset_peak_memory_stats()
+        clock = time.perf_counter()
+        for batch in batches:
+            update(batch)
+        measured: dict[str, Any] = {"work": work}
+        if device != "cpu":
+            torch.cuda.synchronize()
+            measured |= {"seconds": time.perf_counter() - clock, "peak_memory": torch.cuda.max_memory_allocated()}
+        return measured
+
+    repeat()
+    repeat()
+    return repeat
