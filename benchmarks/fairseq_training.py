@@ -51,7 +51,7 @@ class FairseqTrainer:
         settings.common.tpu = False  # implied by --bf16, which GPUs and CPUs can do as well
         task = build_task(settings.task)
         self.model = task.build_model(settings.model)
-        fill(self.model.named_parameters())
+        fill((name.replace("transformer_layers", "layers"), x) for name, x in self.model.named_parameters())
         self.criterion = task.build_criterion(settings.criterion)
         self.trainer = Trainer(settings, task, self.model, self.criterion)
         self.trainer.lr_step_begin_epoch(1)

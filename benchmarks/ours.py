@@ -96,7 +96,11 @@ def parts(model: nn.Module, names: Names) -> Iterator[tuple[str, Tensor]]:
 
 
 def worker(
-    build: Callable[[float], nn.Module], batches: list[Batch], work: int, place: Workspace, names: Names = counterparts
+    build: Callable[[float], nn.Module],
+    batches: list[Batch],
+    work: float,
+    place: Workspace,
+    names: Names = counterparts,
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up our arm of a benchmark.
 

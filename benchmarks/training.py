@@ -43,7 +43,7 @@ class Trainer(Protocol):
 
 
 def worker(
-    build: Callable[[float, float], Trainer], batches: list[Any], work: int, device: str, **versions: str
+    build: Callable[[float, float], Trainer], batches: list[Any], work: float, device: str, **versions: str
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up, as benchmarks/worker.py wants it: checks with the last batch, then what will be timed.
 
@@ -75,7 +75,7 @@ def losses(trainer: Trainer, batch: Any) -> dict[str, float]:
 
 
 def repetitions(
-    update: Callable[[Any], Any], batches: list[Any], work: int, device: str
+    update: Callable[[Any], Any], batches: list[Any], work: float, device: str
 ) -> Callable[[], dict[str, Any]]:
     """Warm up, and return what does an update on each batch; ``work`` is what that is worth."""
 

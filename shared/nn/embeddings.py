@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
+from shared.nn.dropout import dropout
 from shared.padded import Padded
 
 
@@ -135,4 +136,4 @@ class TextEmbedding(Described, nn.Module):
             x = x + self.positions(tokens.shape[1], start, like=x)
         if self.type_vector is not None:
             x = self.type_vector(x) if types is None else self.type_vector(x, types)
-        return F.dropout(self.norm(x), self.dropout, self.training)
+        return dropout(self.norm(x), self.dropout, self.training)

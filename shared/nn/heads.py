@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
+from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.transformer import activation_module, layer_norm
 from shared.padded import Padded
@@ -121,7 +122,7 @@ class CtcHead(Described, nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Return logits (B, L, V), not normalised, so that a loss may take logarithm and normalisation in one."""
-        return self.projection(F.dropout(states, self.dropout, self.training))
+        return self.projection(dropout(states, self.dropout, self.training))
 
     def log_probabilities(self, states: Padded) -> Padded:
         """Return log-probabilities (B, L, V) in float32, as the searches want them."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from torch import nn
-from torch.nn import functional as F
 
 from shared.described import Described
+from shared.nn.dropout import dropout
 from shared.padded import Padded
 
 
@@ -68,4 +68,4 @@ class SpeechEmbedding(Described, nn.Module):
             values = values + self.positions(values.shape[1], like=values)
         if self.type_vector is not None:
             values = self.type_vector(values)
-        return Padded(F.dropout(values, self.dropout, self.training), x.lengths)
+        return Padded(dropout(values, self.dropout, self.training), x.lengths)

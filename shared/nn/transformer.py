@@ -14,11 +14,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
 from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
+from shared.nn.dropout import dropout
 from shared.padded import Padded
 
 #: By the name that model folders hold; "gelu_tanh" is the tanh approximation (Hendrycks and Gimpel 2016, section 2).
@@ -167,7 +167,7 @@ class Layer(Described, nn.Module):
             h = self.combine({name: self.memory_attention[name](h, memory) for name, memory in remembered.items()})
             x = self.after(x, h, self.memory_attention_norm)
         h = self.activation(self.inner(self.before(x, self.feedforward_norm)))
-        h = self.outer(F.dropout(h, self.activation_dropout, self.training))
+        h = self.outer(dropout(h, self.activation_dropout, self.training))
         return self.after(x, h, self.feedforward_norm)
 
     def before(self, x: Tensor, norm: nn.Module) -> Tensor:
@@ -176,7 +176,7 @@ class Layer(Described, nn.Module):
 
     def after(self, x: Tensor, h: Tensor, norm: nn.Module) -> Tensor:
         """Add what a sub-layer has made, ``h``, to what entered it."""
-        x = x + F.dropout(h, self.dropout, self.training)
+        x = x + dropout(h, self.dropout, self.training)
         return x if self.pre_norm else norm(x)
 
     def combine(self, attended: dict[str, Tensor]) -> Tensor:

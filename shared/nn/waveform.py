@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
+from shared.nn.dropout import dropout
 from shared.nn.spans import SpanMasking
 from shared.nn.transformer import Encoder, layer_norm
 from shared.padded import Padded
@@ -284,11 +285,11 @@ class WaveformEmbedding(Described, nn.Module):
 
     def embed(self, frames: Padded) -> Padded:
         """Project, mask and place frames (B, S, C): (B, S, D)."""
-        x = frames.map(self.projection).map(lambda values: F.dropout(values, self.frame_dropout, self.training))
+        x = frames.map(self.projection).map(lambda values: dropout(values, self.frame_dropout, self.training))
         if self.masking is not None:
             x = self.masking(x)
         values = self.norm(x.values + self.positions(x))
-        return Padded(F.dropout(values, self.dropout, self.training), x.lengths)
+        return Padded(dropout(values, self.dropout, self.training), x.lengths)
 
 
 class WaveformEncoder(Described, nn.Module):
