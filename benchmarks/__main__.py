@@ -22,7 +22,7 @@ from benchmarks.side_by_side import Benchmark, cores, markdown, run, write
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 #: Modules with BENCHMARKS: by name, functions without arguments that return a Benchmark.
-MODULES = ["text_training", "speech_training"]
+MODULES = ["text_training", "speech_training", "gpu_training"]
 INTRODUCTION = """\
 # Speed and memory, side by side
 
@@ -43,12 +43,11 @@ def benchmarks() -> dict[str, Callable[[], Benchmark]]:
 def programs() -> dict[str, str]:
     """Return the programs that stand for themselves, with the first lines of their docstrings."""
     found = {}
-    for path in sorted(HERE.glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        if not path.name.startswith("__") and not any(str(name).startswith("benchmarks") for name in imported):
-            found[path.name] = (ast.get_docstring(tree) or "").splitlines()[0]
-    return {name: line for name, line in found.items() if name not in ("side_by_side.py", "worker.py")}
+    for path in sorted(HERE.glob("[!_]*.py")):
+        source = path.read_text(encoding="utf-8")
+        if 'if __name__ == "__main__"' in source and "benchmarks.worker" not in source:
+            found[path.stem] = (ast.get_docstring(ast.parse(source)) or "").splitlines()[0]
+    return found
 
 
 def chosen(benchmark: Benchmark, names: list[str] | None) -> Benchmark:
@@ -96,10 +95,10 @@ def main() -> None:
     else:
         print("compared with others (python -m benchmarks run NAME):")
         for name, build in known.items():
-            print(f"  {name:20} {(build.__doc__ or '').splitlines()[0]}")
-        print("programs of their own (python benchmarks/NAME --help):")
+            print(f"  {name:26} {(build.__doc__ or '').splitlines()[0]}")
+        print("programs of their own (python -m benchmarks.NAME --help):")
         for name, line in programs().items():
-            print(f"  {name:20} {line}")
+            print(f"  {name:26} {line}")
 
 
 if __name__ == "__main__":

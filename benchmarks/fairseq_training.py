@@ -45,6 +45,7 @@ class FairseqTrainer:
         flags += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", str(SMOOTHING)]
         flags += ["--optimizer", "adam", "--adam-betas", str(BETAS), "--adam-eps", str(EPSILON)]
         flags += ["--lr-scheduler", "fixed", "--lr", str(rate), "--clip-norm", str(CLIP), "--max-tokens", "100000"]
+        flags += ["--distributed-world-size", "1"]
         flags += ["--cpu"] * (work.device == "cpu") + ["--bf16"] * (work.precision == "bf16")
         parser = options.get_training_parser()
         settings = convert_namespace_to_omegaconf(options.parse_args_and_arch(parser, flags))

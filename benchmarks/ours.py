@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import training
 from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING, fill
 from shared.batch import Batch
-from shared.checkpoints.fairseq_names import counterparts
 from shared.objectives.cross_entropy import CrossEntropy
 from shared.objectives.parts import EncoderDecoderObjective
 from shared.training.compiling import compile_layers
@@ -45,7 +45,7 @@ class Trainer:
 
     """
 
-    def __init__(self, model: nn.Module, workspace: Workspace, rate: float, names: Names = counterparts) -> None:
+    def __init__(self, model: nn.Module, workspace: Workspace, rate: float, names: Names) -> None:
         fill(parts(model, names))
         self.model = model
         self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])
@@ -100,7 +100,7 @@ def worker(
     batches: list[Batch],
     work: float,
     place: Workspace,
-    names: Names = counterparts,
+    names: Names,
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up our arm of a benchmark.
 
@@ -115,4 +115,5 @@ def worker(
     told, repeat = training.worker(
         lambda dropout, rate: Trainer(build(dropout), place, rate, names), batches, work, place.device
     )
-    return told | {"flops": Trainer(build(0.0), place, training.RATE, names).counted(batches)}, repeat
+    plain = replace(place, compile=False)
+    return told | {"flops": Trainer(build(0.0), plain, training.RATE, names).counted(batches)}, repeat

@@ -87,7 +87,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | environment(threads),
+            env=environment(threads),
             cwd=ROOT,
         )
         self.ready = self._answer()
@@ -114,14 +114,18 @@ class Worker:
 
 
 def environment(threads: int) -> dict[str, str]:
-    """Return variables for a worker: its threads, which sleep while they wait; and the modules of this repository."""
+    """Return the variables of a worker: its threads, and the modules of this repository.
+
+    Threads that wait spin briefly and then sleep: an idle arm must take nothing from the one whose turn it is.
+    """
     number = str(threads)
-    return {
+    kept = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    return kept | {
         "OMP_NUM_THREADS": number,
         "MKL_NUM_THREADS": number,
         "OPENBLAS_NUM_THREADS": number,
-        "OMP_WAIT_POLICY": "PASSIVE",
-        "KMP_BLOCKTIME": "0",
+        "GOMP_SPINCOUNT": "10000",
+        "KMP_BLOCKTIME": "1",  # milliseconds
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),

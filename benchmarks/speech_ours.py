@@ -68,12 +68,16 @@ def batch_of(sounds: Tensor, labels: list[list[int]]) -> Batch:
     return Batch({"speech": speech, "target": target}, ids=[str(number) for number in range(len(labels))])
 
 
+def batches(work: Work) -> list[Batch]:
+    """Make all batches."""
+    return [batch_of(*pair) for pair in zip(work.sounds(), work.labels(), strict=True)]
+
+
 def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up, as :func:`benchmarks.worker.serve` wants it."""
     work = Work.of_argument()
     place = Workspace(Path(), device=work.device, precision=work.precision, compile=work.compile)
-    batches = [batch_of(*pair) for pair in zip(work.sounds(), work.labels(), strict=True)]
-    return worker(lambda dropout: translator(work, dropout), batches, work.seconds, place, names)
+    return worker(lambda dropout: translator(work, dropout), batches(work), work.seconds, place, names)
 
 
 if __name__ == "__main__":

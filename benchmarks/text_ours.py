@@ -12,6 +12,7 @@ from benchmarks.ours import worker
 from benchmarks.text_training import END, PADDING, Work, target_tokens
 from benchmarks.worker import serve
 from shared.batch import Batch
+from shared.checkpoints.fairseq_names import counterparts
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.positions import SinusoidalPositions
@@ -19,6 +20,8 @@ from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.workspace import Workspace
+
+names = counterparts
 
 
 def translator(work: Work, dropout: float) -> Translator:
@@ -57,13 +60,16 @@ def batch_of(pairs: list[tuple[list[int], list[int]]]) -> Batch:
     return Batch(fields, ids=[str(number) for number in range(len(pairs))])
 
 
+def batches(work: Work) -> list[Batch]:
+    """Make all batches."""
+    return [batch_of(pairs) for pairs in work.pairs()]
+
+
 def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up, as :func:`benchmarks.worker.serve` wants it."""
     work = Work.of_argument()
-    pairs = work.pairs()
     place = Workspace(Path(), device=work.device, precision=work.precision, compile=work.compile)
-    batches = [batch_of(some) for some in pairs]
-    return worker(lambda dropout: translator(work, dropout), batches, target_tokens(pairs), place)
+    return worker(lambda dropout: translator(work, dropout), batches(work), target_tokens(work.pairs()), place, names)
 
 
 if __name__ == "__main__":

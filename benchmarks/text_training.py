@@ -90,7 +90,7 @@ def compared(name: str, title: str, works: list[Work], notes: list[str] | None =
             return Arm(f"{who} {about}", ["-m", f"benchmarks.{module}", json.dumps(asdict(work))], **common, **given)
 
         arms += [arm("ours", "text_ours", ours=True), arm("transformers", "text_transformers")]
-        if fairseq and not work.compile:
+        if fairseq and not work.compile:  # what fairseq is made of cannot be compiled
             arms.append(arm("fairseq", "text_fairseq", python=fairseq))
     arms += [peak(*kind) for kind in dict.fromkeys((work.precision, work.device) for work in works)]
     absent = {} if fairseq else {"fairseq": "it has no environment; make fairseq-env"}

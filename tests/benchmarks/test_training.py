@@ -1,0 +1,61 @@
+"""The training benchmarks: what is counted, and that their arms do the same work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from benchmarks import speech_training, text_ours, text_training
+from benchmarks.ours import Trainer
+from benchmarks.side_by_side import Benchmark, markdown, run
+from shared.workspace import Workspace
+
+TEXT = text_training.Work(width=16, heads=2, feedforward=32, layers=1, vocabulary=100, tokens=30, lengths=(5, 10))
+SPEECH = speech_training.Work(
+    width=16,
+    heads=2,
+    feedforward=32,
+    encoder_layers=1,
+    decoder_layers=1,
+    channels=8,
+    vocabulary=50,
+    batches=((2, 0.6), (1, 1.0)),
+)
+
+
+def test_counted_operations_by_hand():
+    trainer = Trainer(text_ours.translator(TEXT, 0.0), Workspace(Path(), device="cpu"), 1e-3, text_ours.names)
+    (batch, _) = text_ours.batches(TEXT)
+    rows, source, target = len(batch), batch["source"].values.shape[1], batch["target"].values.shape[1] - 1
+    model = trainer.model
+
+    def maps(part: nn.Module) -> int:
+        return sum(module.weight.numel() for module in part.modules() if isinstance(module, nn.Linear))
+
+    memory = maps(model.decoder.layers[0].memory_attention["source"].keys_values)
+    once = source * (maps(model.encoder) + memory) + target * (maps(model.decoder) - memory + 100 * 16)
+    attention = 2 * 16 * (source * source + target * target + target * source)  # scores, and their use
+    # a product of (m, k) and (k, n) takes 2 m k n, and two such products backwards
+    assert trainer.counted([batch]) == 3 * 2 * rows * (once + attention)
+
+
+def test_a_batch_has_about_the_tokens_that_are_asked_for():
+    for batch in text_training.Work(tokens=1000).pairs():
+        assert 900 < sum(len(target) for _, target in batch) < 1100
+    assert text_training.padded([[5, 2], [5, 6, 2]]) == [[5, 2, 1], [5, 6, 2]]
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ["text", "speech"])
+def test_arms_have_the_same_losses(kind, precision):
+    pytest.importorskip("transformers")
+    module, work = {"text": (text_training, TEXT), "speech": (speech_training, SPEECH)}[kind]
+    benchmark: Benchmark = module.compared("tiny", "Tiny.", [replace(work, precision=precision)])
+    result = run(benchmark, rounds=1, threads=1, told=lambda line: None)  # refuses other losses
+    assert len({json.dumps(list(arm["ready"].get("checks", {}))) for arm in result["arms"].values()}) == 2
+    assert f"| ours {precision} |" in markdown(result)
