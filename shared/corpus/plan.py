@@ -228,7 +228,23 @@ def bucketed(stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.n
     box = bucket - bucket.min()
     if len(table.group_names) > 1:
         box += table.groups[rows] * (box.max() + 1)
-    return np.argsort(box * (2 * np.abs(other).max() + 1) + other, kind="stable")  # half the time of a lexsort
+    return order_of(box * (2 * np.abs(other).max() + 1) + other)
+
+
+def order_of(keys: np.ndarray) -> np.ndarray:
+    """Return the order (R,) that sorts keys (R,); near ties, closer than 2**(bits of R - 63) of their range, by number.
+
+    Key and row number are packed into one integer: sorting integers takes a quarter of the time of an argsort, and no
+    two being equal, every machine finds the same order.
+    """
+    bits = max(len(keys) - 1, 1).bit_length()
+    span = np.ptp(keys) or 1.0
+    packed = ((keys - keys.min()) * ((2.0 ** (63 - bits) - 1) / span)).astype(np.uint64)
+    packed <<= np.uint64(bits)
+    packed |= np.arange(len(keys), dtype=np.uint64)
+    packed.sort()
+    packed &= np.uint64(2**bits - 1)
+    return packed.astype(np.int64)
 
 
 def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

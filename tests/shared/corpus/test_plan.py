@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shared.corpus.plan import Pass, Plan, cut, draw, plan_pass, split
+from shared.corpus.plan import Pass, Plan, cut, draw, order_of, plan_pass, split
 from shared.corpus.stream import Budget, Stream, Table
 from shared.errors import DataError
 
@@ -89,6 +89,12 @@ def test_cut_is_greedy(rows: list[tuple[int, int]]) -> None:
         elif min(capacity for capacity, _ in rows[expected[-1] : end + 1]) < end + 1 - expected[-1]:
             expected.append(end)
     assert bounds == expected
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=40), st.sampled_from([1.0, 1e-9, 1e12]))
+def test_order_is_that_of_a_stable_sort(keys: list[int], scale: float) -> None:
+    expected = sorted(range(len(keys)), key=lambda row: keys[row])
+    assert order_of(np.array(keys) * scale).tolist() == expected
 
 
 def test_a_function_of_seed_and_epoch() -> None:
