@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.files import discard_folder, replaced_file, sweep
 from shared.recipe import RUN_OPTIONS, Recipe
 from shared.training.stopping import Interrupted
@@ -53,6 +53,7 @@ def run_recipe(
     for name in [*restart, *([until] if until else [])]:
         if name not in names:
             raise UsageError(f"{recipe.source}: no phase {name!r}; its phases are {', '.join(names)}")
+    check_values(recipe)
     workspace = Workspace(
         output=Path(recipe.value("output_folder")),
         seed=recipe.value("seed"),
@@ -78,6 +79,23 @@ def run_recipe(
     if outermost:
         leave()
     return workspace
+
+
+def check_values(recipe: Recipe) -> None:
+    """Build every phase, on a device without memory: a wrong value is found before the first phase, not hours later.
+
+    What earlier phases are yet to write is missing, and says nothing about the values.
+
+    Raises:
+        UsageError: for a value that the constructor of some object refuses.
+
+    """
+    import torch
+
+    with torch.device("meta"):
+        for name in recipe.phases:
+            with suppress(DataError):
+                recipe.build(name)
 
 
 def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:

@@ -25,13 +25,12 @@ from shared import languages
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.files import replaced_file
+from shared.surrogates import find_surrogate
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>", "<sep>", "<blank>")
 
 #: How many texts are tokenised at a time when lengths are counted.
 _CHUNK = 16384
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Tokenizer(Protocol):
@@ -201,7 +200,7 @@ class SentencePieceTokenizer(Described, Symbols):
             try:
                 encoded = self._processor.encode(part)
             except (RuntimeError, TypeError) as error:
-                raise next(map(_refusal, filter(_broken, part)), error) from error
+                raise next(map(_refusal, filter(find_surrogate, part)), error) from error
             result[start : start + len(part)] = [len(ids) for ids in encoded]
         return result
 
@@ -235,13 +234,8 @@ class SentencePieceTokenizer(Described, Symbols):
         )
 
 
-def _broken(text: str) -> bool:
-    """Tell whether a string holds lone surrogates, which no encoding can write."""
-    return _SURROGATE.search(text) is not None
-
-
 def _refusal(text: str) -> DataError:
-    return DataError(f"{'not valid Unicode' if _broken(text) else 'cannot be tokenised'}: {text!r}")
+    return DataError(f"{'not valid Unicode' if find_surrogate(text) else 'cannot be tokenised'}: {text!r}")
 
 
 def train_sentencepiece(
@@ -290,7 +284,7 @@ def train_sentencepiece(
     sentences = [text for text in texts if text and not text.isspace()]
     if not sentences:
         raise DataError(f"{out}: there is no text to train a tokenizer on")
-    for text in filter(_broken, sentences):
+    for text in filter(find_surrogate, sentences):
         raise DataError(f"{out}: {_refusal(text)}")
     model = io.BytesIO()
     try:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from shared.corpus.manifest import Row
 from shared.languages import LANGUAGES, spaced
+from shared.surrogates import find_surrogate, printable
 
 
 class Problem(NamedTuple):
@@ -72,7 +73,6 @@ FASTEST, SLOWEST = 40.0, 1.0
 #: Texts whose longer side has more than so many letters, and more than so many times the other side's, do not match.
 RATIO_FROM, RATIO = 40, 4.0
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")
 _SHOWN = 60
 
@@ -82,7 +82,7 @@ def row_errors(row: Row) -> Iterator[Problem]:
     if row.get("audio") is None and all(row.get(column) is None for column in TEXTS):
         yield Problem("neither audio nor text", "neither audio nor text")
     for column, text in row.items():
-        if isinstance(text, str) and (broken := _SURROGATE.search(text)):
+        if isinstance(text, str) and (broken := find_surrogate(text)):
             byte = ord(broken[0]) - 0xDC00
             value = f"byte 0x{byte:02x}" if 0x80 <= byte <= 0xFF else f"U+{ord(broken[0]):04X}"
             detail = f"{column} is not UTF-8 ({value} at character {broken.start()}): {_show(text)}"
@@ -136,9 +136,7 @@ def _extent(text: str, language: str | None) -> int:
 
 def _show(text: str) -> str:
     return (
-        ascii(text)[:_SHOWN]
-        if _SURROGATE.search(text)
-        else repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+        ascii(text)[:_SHOWN] if find_surrogate(text) else repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
     )
 
 
@@ -164,7 +162,7 @@ class Findings:
         self.counts[kind] += 1
         examples = self.examples.setdefault(kind, [])
         if len(examples) < self.NAMED:
-            examples.append(" ".join(f"{place}{detail}".split()))
+            examples.append(printable(" ".join(f"{place}{detail}".split())))
 
     def update(self, others: Findings) -> None:
         """Take over the findings of others."""

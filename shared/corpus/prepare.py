@@ -27,6 +27,7 @@ from shared.corpus.seen import Seen
 from shared.described import describe
 from shared.errors import DataError
 from shared.files import forget_left, locked, replaced_file
+from shared.surrogates import printable
 
 #: Rows per task and per line of the journal.
 CHUNK = 256
@@ -240,7 +241,8 @@ class Split:
 
     def _leave_out(self, item: Row | Unusable, reason: str, column: str = "") -> None:
         if len(self.report.examples) < NAMED:
-            self.report.examples.append(f"{place(item, column)}{_id(item) and f'row {_id(item)}: '}{reason}")
+            example = f"{place(item, column)}{_id(item) and f'row {_id(item)}: '}{reason}"
+            self.report.examples.append(printable(example))
         if self._list is not None:
             cells = [_id(item), *("" if part is None else str(part) for part in source(item, column)), reason]
             self._list.write("\t".join(" ".join(cell.split()) for cell in cells) + "\n")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,12 +17,11 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from shared.described import Described, describe
 from shared.errors import DataError, UsageError
+from shared.surrogates import find_surrogate
 
 #: How many words a BytePairs remembers.
 REMEMBERED = 100_000
 END = "</w>"
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Segmenter(Protocol):
@@ -52,7 +50,7 @@ def valid(text: str) -> str:
         DataError: if it is not valid Unicode (it holds lone surrogates).
 
     """
-    if _SURROGATE.search(text):
+    if find_surrogate(text):
         raise DataError(f"not valid Unicode: {text!r}")
     return text
 

@@ -21,6 +21,8 @@ class Append(Phase):
     """Writes the sum of its number and of the files it reads."""
 
     def __init__(self, *, number: int, reads: list[str] | None = None, fail: bool = False) -> None:
+        if number < 0:
+            raise UsageError(f"number must not be negative: {number}")
         self.number, self.reads, self.fail = number, reads or [], fail
 
     def run(self, workspace):
@@ -69,6 +71,12 @@ def test_phases_run_in_order_and_only_once(recipe, tmp_path):
     run_recipe(recipe())
     assert done(tmp_path) == ["first", "second", "apart"]
     assert (tmp_path / "out" / "second" / "sum.txt").read_text() == "3"
+
+
+def test_a_wrong_value_of_a_later_phase_is_found_before_the_first(recipe, tmp_path):
+    with pytest.raises(UsageError, match="number must not be negative: -1"):
+        run_recipe(recipe(two=-1))
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_changed_phase_is_refused_and_so_is_what_reads_from_it(recipe, tmp_path):

@@ -170,6 +170,18 @@ def test_a_corpus_is_named_and_its_manifest_stays(name, request, dragoman, tmp_p
         assert all(part in table for part in parts), table
 
 
+def test_an_id_that_is_not_utf8_can_be_left_out(table, dragoman, tmp_path):
+    """What is noted about it can be written; found by the fuzz test."""
+    path = table / "train.tsv"
+    path.write_bytes(path.read_bytes() + b"\xff\t\tOne.\tEins.\ten\n")
+    options = ["--root", table, "--target-language", "de", "--workers", 1]
+    code, output, _ = dragoman("prepare", "tsv", *options, "--skip-bad", "--out", tmp_path / "out")
+    assert code == 0 and "line 5: row \\udcff: id is not UTF-8 (byte 0xff at character 0)" in output, output
+    assert "\\udcff" in (tmp_path / "out" / "prepared.json").read_text(encoding="utf-8")
+    code, output, _ = dragoman("check", "tsv", *options)
+    assert code == 1 and "byte 0xff" in output
+
+
 def test_bad_rows_can_be_left_out(table, dragoman, tmp_path):
     cut(table)
     options = ["--root", table, "--target-language", "de", "--out", tmp_path / "out", "--skip-bad", "--workers", 1]
