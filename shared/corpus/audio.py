@@ -37,6 +37,13 @@ _FLOATING = ("FLOAT", "DOUBLE")
 #: 4.6), here at up to 48 kHz; the noise that it makes up by itself (0.002 at most) depends on where decoding began.
 _WARM_UP = {"MPEG_LAYER_III": 20 * 1152, "VORBIS": 2 * 8192, "OPUS": 2 * 3840}
 
+#: Hz; at a lower rate, a small file would become a large one.
+LOWEST_RATE = 1000
+
+#: Rates that have next to nothing in common with 16 kHz (44,101 Hz) need filters that fill the memory. All rates that
+#: sound cards have are far below.
+LARGEST_FILTER = 1 << 24
+
 _BLOCK = 1 << 18
 _FULL_SCALE = 1 - 2.0**-15  # the largest sample of 16 bits
 _OGG_PAGE = 65307  # bytes of the longest page
@@ -191,9 +198,14 @@ def _open(path: str | Path) -> soundfile.SoundFile:
             raise DataError(f"{path}: there is no such sound file") from error
         size = Path(path).stat().st_size
         raise DataError(f"{path}: not readable as sound ({size} bytes; {error.error_string})") from error
+    wrong = None
     if sound.frames <= 0:
+        wrong = f"holds no samples ({Path(path).stat().st_size} bytes)"
+    elif sound.samplerate < LOWEST_RATE or _filter_size(sound.samplerate) > LARGEST_FILTER:
+        wrong = f"a sampling rate of {sound.samplerate} Hz, which cannot be resampled here"
+    if wrong is not None:
         sound.close()
-        raise DataError(f"{path}: holds no samples ({Path(path).stat().st_size} bytes)")
+        raise DataError(f"{path}: {wrong}")
     return sound
 
 
@@ -270,6 +282,12 @@ def _resample(waveform: np.ndarray, rate: int) -> np.ndarray:
     import torch
 
     return _resampler(rate)(torch.from_numpy(np.ascontiguousarray(waveform))).numpy()
+
+
+def _filter_size(rate: int) -> int:
+    """Return about how many numbers the filter to resample from a rate has: a row for each phase of the two rates."""
+    shared = math.gcd(rate, SAMPLE_RATE)
+    return (SAMPLE_RATE // shared) * (rate // shared)
 
 
 @lru_cache(maxsize=16)

@@ -183,6 +183,21 @@ def test_no_samples(tmp_path):
             function(tmp_path / "a.wav")
 
 
+@pytest.mark.parametrize("rate", [44101, 15999, 1, 999, 2**31 - 1])
+def test_rates_that_would_fill_the_memory(tmp_path, rate):
+    """A filter from 44,101 Hz to 16,000 would have 700 million numbers; found by the fuzz test."""
+    soundfile.write(tmp_path / "a.wav", np.zeros(2000), rate)
+    for read in (read_audio, probe):
+        with pytest.raises(DataError, match=f"a.wav: a sampling rate of {rate} Hz"):
+            read(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("rate", [1000, 8000, 11025, 22050, 44056, 44100, 47952, 96000, 192000, 768000])
+def test_rates_of_sound_cards(tmp_path, rate):
+    soundfile.write(tmp_path / "a.wav", np.zeros(2000), rate)
+    assert len(read_audio(tmp_path / "a.wav")) == math.ceil(2000 * 16000 / rate)
+
+
 def test_not_a_number(tmp_path):
     """NaN in a float wav is an error, not a silent poison."""
     soundfile.write(tmp_path / "a.wav", np.array([0.0, np.nan] * 50, np.float32), 16000, subtype="FLOAT")
