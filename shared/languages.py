@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from reprlib import repr as shown
 
 from shared.errors import DataError
 
@@ -102,8 +103,8 @@ def check(code: str) -> str:
     if code in LANGUAGES:
         return code
     if not isinstance(code, str) or not code:
-        raise DataError(f"{code!r} is not a language code")
-    raise DataError(f"unknown language code {code!r}; did you mean {_nearest(code)!r}? (see shared/languages.py)")
+        raise DataError(f"{shown(code)} is not a language code")
+    raise DataError(f"unknown language code {shown(code)}; did you mean {_nearest(code)!r}? (see shared/languages.py)")
 
 
 def _nearest(code: str) -> str:

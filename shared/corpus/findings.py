@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from reprlib import repr as shown
 from typing import NamedTuple
 
 from shared.corpus.manifest import Row
@@ -95,7 +96,7 @@ def row_errors(row: Row) -> Iterator[Problem]:
     for column in ("source_language", "target_language"):
         code = row.get(column)
         if code is not None and code not in LANGUAGES:
-            yield Problem("unknown language", f"{column} is {code!r}")
+            yield Problem("unknown language", f"{column} is {shown(code)}")
 
 
 def row_warnings(row: Row, duration: float | None) -> Iterator[Problem]:

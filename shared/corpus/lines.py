@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from reprlib import repr as shown
 
 from shared.corpus.reading import Unusable
 from shared.errors import DataError
@@ -83,7 +84,7 @@ def read_table(
             raise DataError(f"{path}, line 1: column {column!r} is missing (it has {ascii(names)[1:-1]:.500})")
     if len(set(header)) < len(header):
         twice = next(column for column in header if header.count(column) > 1)
-        raise DataError(f"{path}, line 1: column {twice!r} stands there twice")
+        raise DataError(f"{path}, line 1: column {shown(twice)} stands there twice")
     while True:
         try:
             cells = next(reader)

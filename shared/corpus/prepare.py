@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from reprlib import repr as shown
 from typing import IO, Any
 
 from shared import languages
@@ -209,7 +210,7 @@ class Split:
         if isinstance(item, Unusable):
             problem: Problem | None = Problem("broken lines", item.reason)
         elif before is not None:
-            problem = Problem("duplicate id", f"id {item['id']!r} stands in line {before} already")
+            problem = Problem("duplicate id", f"id {shown(item['id'])} stands in line {before} already")
         else:
             problem = next(row_errors(item), None)
         if problem is None and isinstance(finding, str):
@@ -241,7 +242,7 @@ class Split:
 
     def _leave_out(self, item: Row | Unusable, reason: str, column: str = "") -> None:
         if len(self.report.examples) < NAMED:
-            example = f"{place(item, column)}{_id(item) and f'row {_id(item)}: '}{reason}"
+            example = f"{place(item, column)}{_id(item) and f'row {_id(item)[:60]}: '}{reason}"
             self.report.examples.append(printable(example))
         if self._list is not None:
             cells = [_id(item), *("" if part is None else str(part) for part in source(item, column)), reason]

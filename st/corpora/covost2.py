@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from reprlib import repr as shown
 
 from shared import languages
 from shared.corpus.lines import read_table
@@ -127,7 +128,9 @@ class CoVoST2(Described):
             for line, cells in _whole_lines(translations, ("path", "translation", "split")):
                 path = cells["path"]
                 if cells["split"] not in of_mark:
-                    raise DataError(f"{translations}, line {line}: unknown split {cells['split']!r} of clip {path}")
+                    raise DataError(
+                        f"{translations}, line {line}: unknown split {shown(cells['split'])} of clip {path}"
+                    )
                 if path in lines:
                     raise DataError(f"{translations}, line {line}: clip {path} stands in line {lines[path]} already")
                 lines[path] = line

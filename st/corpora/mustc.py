@@ -19,6 +19,7 @@ import math
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
@@ -232,7 +233,7 @@ def _add(segments: _Segments, path: Path, items: list[Any], first: int) -> None:
             raise DataError(f"{path}, item {number}: a map is expected, not {str(item)[:60]!r}")
         wav = item.get("wav")
         if not isinstance(wav, str) or not wav:
-            raise DataError(f"{path}, item {number}: wav is {wav!r} in {str(item)[:120]}")
+            raise DataError(f"{path}, item {number}: wav is {shown(wav)} in {str(item)[:120]}")
         offset, duration = (_seconds(path, number, item, key) for key in ("offset", "duration"))
         speaker = item.get("speaker_id")
         segments.add(offset, duration, wav, speaker if isinstance(speaker, str) else "")
@@ -244,7 +245,7 @@ def _seconds(path: Path, number: int, item: dict[str, Any], key: str) -> float:
     except (KeyError, TypeError, ValueError):
         seconds = math.nan
     if not math.isfinite(seconds):
-        raise DataError(f"{path}, item {number}: {key} is {item.get(key)!r}, not a number of seconds")
+        raise DataError(f"{path}, item {number}: {key} is {shown(item.get(key))}, not a number of seconds")
     return seconds
 
 

@@ -18,6 +18,7 @@ import difflib
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from reprlib import repr as shown
 
 from shared import languages
 from shared.corpus.lines import count_lines, read_lines, read_table
@@ -132,7 +133,7 @@ class Tsv(Described):
         }
         row["id"] = cells["id"]
         if not any(row[name] for name in _CONTENT):
-            raise DataError(f"neither audio nor text in row {cells['id']!r}")
+            raise DataError(f"neither audio nor text in row {shown(cells['id'])}")
         if row["audio"] is not None:
             row["audio"] = str(folder / row["audio"])
         for name in ("start", "duration"):
@@ -145,13 +146,15 @@ class Tsv(Described):
         """Return the free columns of a table."""
         header = next(read_lines(path), "").split("\t")
         if not any(name in header for name in _CONTENT):
-            raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {', '.join(header)})")
+            raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {', '.join(header):.500})")
         free = [name for name in header if name not in COLUMNS]
         for name in free:
             near = difflib.get_close_matches(name.strip().lower(), list(COLUMNS), n=1, cutoff=0.85)
             meant = _OTHER_NAMES.get(name.strip().lower()) or (near[0] if near else None)
             if not name.strip() or (meant is not None and meant not in header):
-                raise DataError(f"{path}, line 1: column {name!r} is not read; is it {meant or 'a tab too many'!r}?")
+                raise DataError(
+                    f"{path}, line 1: column {shown(name)} is not read; is it {meant or 'a tab too many'!r}?"
+                )
         return free
 
     def _language(self, side: str, row: Row) -> str | None:
@@ -176,7 +179,7 @@ def _seconds(name: str, text: str | None, audio: str | None) -> float | None:
     except ValueError:
         seconds = math.nan
     if not math.isfinite(seconds) or seconds < 0:
-        raise DataError(f"{name} is {text!r}, not a number of seconds")
+        raise DataError(f"{name} is {shown(text)}, not a number of seconds")
     if audio is None:
-        raise DataError(f"{name} is {text!r}, but there is no audio")
+        raise DataError(f"{name} is {shown(text)}, but there is no audio")
     return seconds
