@@ -146,7 +146,8 @@ class Tsv(Described):
         """Return the free columns of a table."""
         header = next(read_lines(path), "").split("\t")
         if not any(name in header for name in _CONTENT):
-            raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {', '.join(header):.500})")
+            found = ", ".join(header)[:500]
+            raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {found})")
         free = [name for name in header if name not in COLUMNS]
         for name in free:
             near = difflib.get_close_matches(name.strip().lower(), list(COLUMNS), n=1, cutoff=0.85)
