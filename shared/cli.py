@@ -367,6 +367,8 @@ def main() -> None:
     # in the way of whatever else runs. So they spin briefly first. It has to be said before torch loads OpenMP.
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    # Logits are tens of megabytes a step: Linux is asked for them in pages of 2 MiB, not of 4 KiB.
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     signal.signal(signal.SIGTERM, _as_ctrl_c(os.getpid()))
     try:
         app()

@@ -14,6 +14,9 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.padded import Padded
 
+#: Scores that a CPU normalises at a time, 4 MiB.
+AT_ONCE = 2**20
+
 
 @dataclass(frozen=True)
 class Encoding:
@@ -43,6 +46,10 @@ class Encoding:
 class State(Protocol):
     """A decoder's state for B x K rows (the K beams of a sentence stand side by side); opaque to search."""
 
+    def fork(self, beams: int) -> State:
+        """Let each sentence, of which there is one row so far, have ``beams`` equal ones."""
+        ...
+
     def reorder(self, index: Tensor) -> State:
         """Take rows: the new row i continues the old row ``index[i]``.
 
@@ -63,19 +70,21 @@ class Generator(Protocol):
         """Encode the inputs of a batch."""
         ...
 
-    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> State:
-        """Return the state before the next token, for B x ``beams`` rows.
+    def start(self, encoding: Encoding, prefix: Padded | None) -> State:
+        """Return the state before the next token, for one row a sentence.
 
         Args:
             encoding: of B sentences; it is never repeated per beam, so that memories are stored and attended once.
             prefix: (B, P) tokens already consumed, equally long in all rows, or None for none.
-            beams: K.
 
         """
         ...
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Consume one token per row, (B x K,) int64; return the logits (B x K, V) of the next one, and the state."""
+        """Consume one token per row, (B x K,) int64; return the logits (B x K, V) of the next one, and the state.
+
+        The logits are the caller's own, to write into.
+        """
         ...
 
 
@@ -109,7 +118,20 @@ def next_scores(generator: Generator, tokens: Tensor, state: State) -> tuple[Ten
     logits, state = generator.step(tokens, state)
     if isinstance(generator, Scoring):
         return generator.scores(logits), state
-    return torch.log_softmax(logits.float(), dim=-1), state
+    return normalised(logits), state
+
+
+def normalised(logits: Tensor) -> Tensor:
+    """Return log-probabilities (R, V) in single precision; logits that have that already are overwritten.
+
+    On a CPU a few rows at a time, which stay in its cache, and without asking for as much memory again.
+    """
+    scores = logits.float()
+    if scores.device.type != "cpu":
+        return torch.log_softmax(scores, dim=-1)
+    for rows in scores.split(max(1, AT_ONCE // scores.shape[-1])):
+        rows.copy_(torch.log_softmax(rows, dim=-1))
+    return scores
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ class Past:
         self.length = end
         return self._stored[0, :, :, :end], self._stored[1, :, :, :end]
 
+    def repeat(self, times: int) -> None:
+        """Let each row become so many equal ones, side by side."""
+        if self._stored is not None and times > 1:
+            self._stored, self._spare = self._stored.repeat_interleave(times, dim=1), None
+
     def reorder(self, index: Tensor) -> None:
         """Keep rows (R',) int64, with repetition if asked."""
         if self._stored is None:

@@ -26,6 +26,10 @@ class JointState:
     def __init__(self, states: Sequence[State]) -> None:
         self.states = list(states)
 
+    def fork(self, beams: int) -> JointState:
+        """Fork each."""
+        return JointState([state.fork(beams) for state in self.states])
+
     def reorder(self, index: Tensor) -> JointState:
         """Reorder each."""
         return JointState([state.reorder(index) for state in self.states])
@@ -57,10 +61,10 @@ class Combination(nn.Module):
             extras |= {f"{number}.{name}": extra for name, extra in encoding.extras.items()}
         return Encoding(memories, extras)
 
-    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> JointState:
+    def start(self, encoding: Encoding, prefix: Padded | None) -> JointState:
         """Start each; see shared/generator.py."""
         parts = enumerate(self._generators())
-        return JointState([model.start(_part(encoding, number), prefix, beams) for number, model in parts])
+        return JointState([model.start(_part(encoding, number), prefix) for number, model in parts])
 
     def step(self, tokens: Tensor, state: JointState) -> tuple[Tensor, JointState]:
         """Consume one token per row (R,) with each, and return the combined scores (R, V)."""

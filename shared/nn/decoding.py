@@ -24,6 +24,19 @@ class DecoderState:
     def __init__(self, caches: list[LayerCache], sentences: int, beams: int, length: int) -> None:
         self.caches, self.sentences, self.beams, self.length = caches, sentences, beams, length
 
+    def fork(self, beams: int) -> DecoderState:
+        """Let each sentence have K beams, equal to the one that it has.
+
+        Raises:
+            ValueError: if it has several already, or ``beams`` is below 1.
+
+        """
+        if self.beams > 1 or beams < 1:
+            raise ValueError(f"{self.beams} beams of a sentence cannot become {beams}")
+        for cache in self.caches:
+            cache.past.repeat(beams)
+        return DecoderState(self.caches, self.sentences, beams, self.length)
+
     def reorder(self, index: Tensor) -> DecoderState:
         """Keep rows ``index`` (B' x K,) int64; sentences may be left out, and keep their order.
 
@@ -77,24 +90,13 @@ class TokenDecoder(nn.Module):
     # -- generating -------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
-    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> DecoderState:
-        """Return the state before the first step; see shared/generator.py.
-
-        Raises:
-            ValueError: if ``beams`` is below 1.
-
-        """
-        if beams < 1:
-            raise ValueError(f"beams must be at least 1, not {beams}")
+    def start(self, encoding: Encoding, prefix: Padded | None) -> DecoderState:
+        """Return the state before the first step; see shared/generator.py."""
         caches = self.decoder.caches(encoding.memories)
-        state = DecoderState(caches, len(encoding), beams, 0)
-        if prefix is not None and prefix.values.shape[1]:
+        length = 0 if prefix is None else prefix.values.shape[1]
+        if prefix is not None and length:
             self.decoder(self.target_embedding(prefix), caches=caches)
-            state.length = prefix.values.shape[1]
-            rows = torch.arange(len(encoding), device=prefix.device).repeat_interleave(beams)
-            for cache in caches:
-                cache.reorder(rows, None)
-        return state
+        return DecoderState(caches, len(encoding), 1, length)
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:

@@ -30,6 +30,7 @@ from shared.generator import Generator, Hypothesis, next_scores
 from shared.padded import Padded
 from shared.search.constraints import Constraints, check_numbers, no_output
 from shared.search.rules import Rules
+from shared.search.top import best_continuations
 
 
 @dataclass(frozen=True)
@@ -115,17 +116,17 @@ class BeamSearch(Described):
         constraints = Constraints(
             self.rules, generator, encoding, batch, prefix=prefix, beams=self.beam, end=end, padding=padding
         )
-        state = generator.start(encoding, constraints.primed, beams=self.beam)
-        tokens = constraints.first[:, None].expand(-1, self.beam)
-        scores = torch.full(tokens.shape, float("-inf"), device=tokens.device)
-        scores[:, 0] = 0.0  # before the first step all beams are the same: only one is alive
+        # Before the first choice all beams are the same: the model sees one of each sentence, and only one is alive.
+        new, state = next_scores(generator, constraints.first, generator.start(encoding, constraints.primed))
+        new, state = new.repeat_interleave(self.beam, dim=0), state.fork(self.beam)
+        scores = torch.full((len(batch), self.beam), float("-inf"), device=new.device)
+        scores[:, 0] = 0.0
 
         finished: list[list[Hypothesis]] = [[] for _ in range(len(batch))]
         active = list(range(len(batch)))
         paths = np.empty((len(batch), self.beam, 0), dtype=np.int32)
         step = 0
         while True:
-            new, state = next_scores(generator, tokens.reshape(-1), state)
             new = constraints.apply(new.view(*scores.shape, -1), step)
             choice = self._choose(new, scores, end)
             going, ended, next_tokens, parents, ended_parents = choice.fetch()
@@ -144,7 +145,7 @@ class BeamSearch(Described):
                 break
             paths = np.take_along_axis(paths, parents.numpy()[..., None].astype(np.int64), axis=1)
             paths = np.concatenate([paths, next_tokens.numpy()[..., None]], axis=2)[rows.numpy()]
-            there = rows.to(tokens.device)
+            there = rows.to(new.device)
             index = there[:, None] * self.beam + choice.parents.index_select(0, there)
             state = state.reorder(index.flatten())
             tokens, scores = choice.tokens.index_select(0, there), choice.scores.index_select(0, there)
@@ -152,6 +153,7 @@ class BeamSearch(Described):
             if len(rows) < len(active):
                 active = [active[row] for row in rows.tolist()]
                 constraints.keep(rows, there)
+            new, state = next_scores(generator, tokens.flatten(), state)
             step += 1
         if not all(finished):
             raise no_output([row for row, hypotheses in enumerate(finished) if not hypotheses], batch.ids)
@@ -160,8 +162,7 @@ class BeamSearch(Described):
     def _choose(self, new: Tensor, scores: Tensor, end: int) -> _Choice:
         """Choose the next beams and the ending ones from the scores of tokens (A, K, V) and of the beams (A, K)."""
         beams, vocabulary = new.shape[1:]
-        total = (new + scores[..., None]).flatten(1)
-        best, flat = total.topk(min(2 * beams, total.shape[1]), dim=1)
+        best, flat = best_continuations(new, scores, min(2 * beams, beams * vocabulary))
         tokens, parents = flat % vocabulary, flat // vocabulary
         is_end = tokens == end
         nothing = float("-inf")

@@ -34,8 +34,8 @@ def beam_search_bytes(
     Returns:
         "past": keys and values of the outputs, twice, because beams are reordered from one buffer into another:
         ``4 N B K T D`` numbers, T rounded up to a multiple of 16; "memory": keys and values of the encoder's output,
-        once for all beams, ``2 N B S D`` numbers; "scores": the logits, ``B K V`` numbers, and in float32 their
-        log-probabilities and the sums with the beams' scores, ``2 B K V``.
+        once for all beams, ``2 N B S D`` numbers; "scores": the logits, ``B K V`` numbers, and as many
+        log-probabilities in float32 (on a CPU those of float32 logits take their place).
 
     Raises:
         ValueError: if a number is below 1.
@@ -49,5 +49,5 @@ def beam_search_bytes(
     return {
         "past": 4 * layers * rows * positions * width * number_bytes,
         "memory": 2 * layers * sentences * memory * width * number_bytes,
-        "scores": rows * vocabulary * (number_bytes + 2 * 4),
+        "scores": rows * vocabulary * (number_bytes + 4),
     }

@@ -50,7 +50,7 @@ def generate(
     """
     encoding = generator.encode(batch)
     constraints = Constraints(rules, generator, encoding, batch, prefix=prefix, beams=outputs, end=end, padding=padding)
-    state = generator.start(encoding, constraints.primed, beams=outputs)
+    state = generator.start(encoding, constraints.primed).fork(outputs)
     tokens = constraints.first[:, None].expand(-1, outputs)
     sentences = torch.arange(len(batch), device=tokens.device)
     active = list(range(len(batch)))

@@ -100,7 +100,7 @@ def test_beams_share_a_memory_and_are_reordered_and_dropped() -> None:
     generator = torch.Generator().manual_seed(0)
     sentences = [0, 1, 2, 3]
     prefix = tokens(2, 2, 2, 2)
-    state = model.start(encoding, prefix, beams=beams)
+    state = model.start(encoding, prefix).fork(beams)
     pasts = [prefix.values[s].tolist() for s in sentences for _ in range(beams)]
     for step in range(20):
         new = torch.randint(2, VOCABULARY, (len(pasts),), generator=generator)
@@ -125,11 +125,13 @@ def test_beams_share_a_memory_and_are_reordered_and_dropped() -> None:
 
 def test_a_state_refuses_rows_that_are_not_whole_sentences() -> None:
     model = translator()
-    state = model.start(model.encode(batch(3, 3)), None, beams=2)
+    state = model.start(model.encode(batch(3, 3)), None).fork(2)
     with pytest.raises(ValueError, match="3 rows"):
         state.reorder(torch.tensor([0, 1, 2]))
     with pytest.raises(ValueError, match="6 rows"):
         state.reorder(torch.tensor([0, 0, 1, 1, 2, 2]))
+    with pytest.raises(ValueError, match="2 beams of a sentence cannot become 3"):
+        state.fork(3)
 
 
 def test_padding_changes_nothing() -> None:

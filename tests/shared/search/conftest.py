@@ -43,12 +43,11 @@ class Table:
         source = batch["source"]
         return Encoding({"source": Padded(source.values[..., None].float(), source.lengths)})
 
-    def start(self, encoding: Encoding, prefix: Padded | None, beams: int = 1) -> TableState:
+    def start(self, encoding: Encoding, prefix: Padded | None) -> TableState:
         """Remember sources and histories."""
         sources = [row[:, 0].long().tolist() for row in encoding.memories["source"].rows()]
         histories = [[] for _ in sources] if prefix is None else prefix.values.tolist()
-        rows = [(source, history) for source, history in zip(sources, histories, strict=True) for _ in range(beams)]
-        return TableState(rows, beams)
+        return TableState(list(zip(sources, histories, strict=True)), 1)
 
     def step(self, tokens: torch.Tensor, state: TableState) -> tuple[torch.Tensor, TableState]:
         """Look the distributions up."""
@@ -65,6 +64,11 @@ class TableState:
 
     def __init__(self, rows: list[tuple[list[int], list[int]]], beams: int) -> None:
         self.rows, self.beams = rows, beams
+
+    def fork(self, beams: int) -> TableState:
+        """Repeat each row."""
+        assert self.beams == 1
+        return TableState([row for row in self.rows for _ in range(beams)], beams)
 
     def reorder(self, index: torch.Tensor) -> TableState:
         """Take rows, insisting on the protocol: beams of a sentence stay side by side and come from one sentence."""

@@ -38,7 +38,7 @@ def test_bytes_of_a_decoders_caches(length):
     assert sum(tensor.nbytes for tensor in held) == expected["past"]
     kept = [tensor for cache in state.caches for m in cache.memories.values() for tensor in (m.keys, m.values)]
     assert sum(tensor.nbytes for tensor in kept) == expected["memory"]
-    assert expected["scores"] == rows * 10 * 12 and Past.STEP == STEP
+    assert expected["scores"] == rows * 10 * 8 and Past.STEP == STEP
 
 
 def test_refuses_nonsense():
