@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from shared.cli_models import models
 from shared.errors import DataError, UsageError
 from shared.options import ModelOptions, SearchOptions, with_options
 from shared.training.stopping import Interrupted
@@ -141,69 +142,6 @@ def translate(
     )
 
 
-@app.command(name="import")
-def import_(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            help="a fairseq checkpoint, or a folder with one and its dictionaries; a folder in Hugging Face's layout, "
-            "or the name of a model on its Hub (Helsinki-NLP/opus-mt-en-de)"
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="the model folder to write")],
-    allow: Annotated[
-        list[str] | None, typer.Option(help="beginning of names of tensors that need not match; may be repeated")
-    ] = None,
-    dictionary: Annotated[
-        Path | None, typer.Option(help="a dict.txt, or a folder of them; default: beside SOURCE")
-    ] = None,
-    pieces: Annotated[
-        Path | None,
-        typer.Option(
-            help="SentencePiece model, file of BPE codes, folder with encoder.json and vocab.bpe, or: words; "
-            "default: beside SOURCE"
-        ),
-    ] = None,
-    source_languages: Annotated[str | None, typer.Option(help="codes (en,de), if the checkpoint does not say")] = None,
-    target_languages: Annotated[str | None, typer.Option(help="likewise")] = None,
-) -> None:
-    """Turn a checkpoint of others into a model folder, and report what became of each of its tensors.
-
-    fairseq: Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
-    Transformers, wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. Hugging Face: BERT, RoBERTa, XLM-R,
-    BART, mBART, mBART-50, M2M-100, NLLB, MarianMT. Neither library is needed, and nothing in the files is run. See
-    docs/from_fairseq.md and docs/from_huggingface.md.
-    """
-    from shared.checkpoints.importing import import_model
-
-    report = import_model(
-        source,
-        out,
-        allow=allow or [],
-        dictionary=dictionary,
-        pieces=pieces,
-        source_languages=source_languages.split(",") if source_languages else None,
-        target_languages=target_languages.split(",") if target_languages else None,
-    )
-    for line in report.lines():
-        print(line)
-
-
-@app.command()
-def trim(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    manifests: Annotated[list[str], typer.Option(help="manifests (*.arrow) or a pattern; may be repeated")],
-    out: Annotated[Path, typer.Option(help="the model folder to write")],
-) -> None:
-    """Keep only the pieces of a model's vocabulary that manifests use, with its tags, specials and single bytes.
-
-    Texts that need no other piece are translated as before.
-    """
-    from shared.trimming import trim as trim_model
-
-    print(f"{out}: {trim_model(model, manifests, out)}")
-
-
 @app.command()
 @with_options(search=SearchOptions, models=ModelOptions)
 def evaluate(
@@ -252,30 +190,6 @@ def score(
     from shared.translating import score_files
 
     score_files(hypotheses, references, language, metrics.split(","), baseline)
-
-
-@app.command()
-def export(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    out: Annotated[Path, typer.Option(help="folder to write")],
-    format: Annotated[str, typer.Option(help="ctranslate2 or huggingface")] = "ctranslate2",
-    quantization: Annotated[
-        str, typer.Option(help="float32, float16, bfloat16, int16, int8, int8_float16, ...")
-    ] = "float32",
-    compare: Annotated[
-        list[Path] | None, typer.Option(help="a manifest to translate with both, to see how many outputs differ")
-    ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="only so many rows of it; 0: all")] = 0,
-) -> None:
-    """Write a text translator for another engine: CTranslate2, or transformers of Hugging Face.
-
-    What has no equal there (speech, more than one memory, other layers) is refused by name.
-    """
-    from shared.checkpoints.exporting import FORMATS
-
-    if format not in FORMATS:
-        raise UsageError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
-    FORMATS[format](model, out, quantization=quantization, compare=compare or [], limit=limit)
 
 
 @app.command()
@@ -359,6 +273,9 @@ def demo(
 
     log_to_terminal()
     run_demo(folder)
+
+
+app.add_typer(models)
 
 
 def main() -> None:

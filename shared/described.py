@@ -97,6 +97,17 @@ def build(description: Any, folder: Path | None = None) -> Any:
     return _build(description, folder, {}, "")
 
 
+def assets_of(description: Any) -> list[str]:
+    """Return the names of the files that a description needs, each once, in their order."""
+    if isinstance(description, dict):
+        if set(description) == {"asset"}:
+            return [description["asset"]]
+        description = list(description.values())
+    if not isinstance(description, list):
+        return []
+    return list(dict.fromkeys(name for item in description for name in assets_of(item)))
+
+
 def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) -> Any:
     if isinstance(value, list):
         return [_build(item, folder, built, f"{path}/{i}") for i, item in enumerate(value)]

@@ -252,8 +252,7 @@ class System(Described, nn.Module):
 
         """
         folder = Path(folder)
-        if folder.exists() and not (folder / CONFIG).is_file() and not (folder.is_dir() and is_empty(folder)):
-            raise DataError(f"{folder}: holds something else than a model, which would be lost: give another place")
+        check_place(folder)
         try:
             with replaced_folder(folder) as temporary:
                 self.save_description(temporary)
@@ -375,6 +374,12 @@ def one_line(error: Exception) -> str:
 def shortened(text: str, length: int = 60) -> str:
     """Return the beginning of a text, for messages."""
     return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def check_place(folder: Path) -> None:
+    """Raise a DataError if a model cannot be written to a place without the loss of something else."""
+    if folder.exists() and not (folder / CONFIG).is_file() and not (folder.is_dir() and is_empty(folder)):
+        raise DataError(f"{folder}: holds something else than a model, which would be lost: give another place")
 
 
 def is_empty(folder: Path) -> bool:

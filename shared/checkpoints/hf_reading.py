@@ -11,11 +11,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from shared.checkpoints.reading import read_checkpoint
-from shared.errors import DataError, UsageError
+from shared.errors import DataError
 
 CONFIG = "config.json"
-#: What of a repository is needed; not its weights in the formats of other frameworks.
-WANTED = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors", "*.bin"]
 
 
 class Config:
@@ -85,24 +83,6 @@ def is_huggingface(folder: Path) -> bool:
         return False
     values = read_json(folder / CONFIG)
     return isinstance(values, dict) and "model_type" in values
-
-
-def download(name: str) -> Path:
-    """Return the folder of a model of the Hugging Face Hub, ``organisation/model``; downloaded if it is not there yet.
-
-    Raises:
-        DataError: if it cannot be had.
-        UsageError: if the library for it is not installed.
-
-    """
-    try:
-        from huggingface_hub import snapshot_download
-    except ImportError as error:
-        raise UsageError(f"to download {name}, huggingface_hub is needed: pip install 'dragoman[hf]'") from error
-    try:
-        return Path(snapshot_download(name, allow_patterns=WANTED))
-    except Exception as error:  # offline, unknown, not allowed: the library says which
-        raise DataError(f"{name}: no such folder, and not to be had from the Hub ({error})") from error
 
 
 def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:

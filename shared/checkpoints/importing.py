@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from shared.checkpoints.fairseq import import_fairseq
-from shared.checkpoints.hf_reading import download, is_huggingface
+from shared.checkpoints.hf_reading import is_huggingface
+from shared.checkpoints.hub import fetch, own_files
 from shared.checkpoints.huggingface import import_huggingface
 from shared.checkpoints.report import LoadReport
 from shared.errors import UsageError
@@ -41,12 +42,15 @@ def import_model(
 
     Raises:
         DataError: if something is missing, has no counterpart here, or does not match and is not allowed.
-        UsageError: if a language is unknown to the model, or an option does not go with the source.
+        UsageError: if a language is unknown to the model, an option does not go with the source, or the source is a
+            model folder already.
 
     """
     folder, name = Path(source), None
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
-        folder, name = download(str(source)), str(source)
+        folder, name = fetch(str(source)), str(source)
+    if own_files(folder) is not None:
+        raise UsageError(f"{source}: is a model folder of this project already: nothing is to be imported")
     with TemporaryDirectory() as scratch:
         if is_huggingface(folder):
             if dictionary or pieces:

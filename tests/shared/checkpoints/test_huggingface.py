@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from shared.checkpoints.hf_model import BIAS, EncoderDecoder, counterparts_of
-from shared.checkpoints.hf_reading import Config, download, read_tensors
+from shared.checkpoints.hf_reading import Config, read_tensors
 from shared.checkpoints.importing import import_model
 from shared.errors import DataError, UsageError
 from shared.foreign.segmenters import SentencePieces
@@ -141,9 +141,3 @@ def test_missing_files(folder: Path, tmp_path: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(DataError, match=str(folder)):
         import_model(folder, tmp_path / "model")
-
-
-def test_a_name_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "huggingface_hub", None)
-    with pytest.raises(UsageError, match=r"pip install 'dragoman\[hf\]'"):
-        download("nobody/nothing")
