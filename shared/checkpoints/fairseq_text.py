@@ -131,7 +131,7 @@ def codes_of(layout: Layout) -> dict[str, str]:
 
 
 def find_dictionary(folder: Path, language: str | None) -> Path:
-    """Return ``dict.<language>.txt`` or ``dict.txt``.
+    """Return ``dict.<language>.txt`` or ``dict.txt``; or one of several that are all the same (mBART-50).
 
     Raises:
         DataError: if the folder has neither.
@@ -141,7 +141,10 @@ def find_dictionary(folder: Path, language: str | None) -> Path:
     for name in wanted:
         if (folder / name).is_file():
             return folder / name
-    if language is None and any(folder.glob("dict.*.txt")):
+    others = sorted(folder.glob("dict.*.txt"))
+    if len(others) > 1 and len({path.read_bytes() for path in others}) == 1:
+        return others[0]
+    if language is None and others:
         raise DataError(
             f"{folder}: has dictionaries by language, but the checkpoint does not say its languages: "
             "name them with --source-languages and --target-languages"

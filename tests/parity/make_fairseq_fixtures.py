@@ -5,7 +5,8 @@ Runs inside the environment of ``make fairseq-env`` (fairseq 0.12.2) and knows n
     python tests/parity/make_fairseq_fixtures.py --out tests/parity/fairseq [--corpus FOLDER] [--seed 1]
 
 For each case a folder with the checkpoint and dictionaries as fairseq saves them, and ``expected.safetensors``: encoder
-states, logits, loss and gradients for fixed inputs, in eval mode and float32. With ``--corpus`` (``train.en``,
+states, logits, loss and gradients for fixed inputs, in eval mode and float32; for the case of many languages also
+``beams.json``: what its task makes of texts. With ``--corpus`` (``train.en``,
 ``train.de``, ``dev.*``, ``test.*``, as Almanac writes) also the folder ``trained``: fairseq-train's own checkpoint, and
 the beam-5 hypotheses and scores of fairseq-generate for 200 sentences.
 """
@@ -28,6 +29,7 @@ import sentencepiece
 import torch
 from fairseq import options, tasks
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.modules import TransformerEncoderLayer
 from omegaconf import OmegaConf
@@ -40,6 +42,14 @@ WIDTH_18 = [*SMALL, "--encoder-embed-dim", "18", "--decoder-embed-dim", "18"]
 POSITIONS = ["--max-source-positions", "24", "--max-target-positions", "20"]
 TRANSLATION = ["--task", "translation", "-s", "en", "-t", "de"]
 TAGGED = ["LANG_TOK_EN", "LANG_TOK_DE"]
+#: The file ML50_langs.txt: mBART-50's languages, in the order of their symbols.
+FIFTY = """
+ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX ro_RO
+ru_RU si_LK tr_TR vi_VN zh_CN af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF
+pt_XX sv_SE sw_KE ta_IN te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI
+""".split()
+MANY = ["--task", "translation_multi_simple_epoch", "--lang-pairs", "en_XX-de_DE,de_DE-en_XX", "--lang-dict",
+        "ML50_langs.txt", "--lang-tok-style", "mbart", "--encoder-langtok", "src", "--decoder-langtok"]  # fmt: skip
 
 # name: (options, symbols behind the words of the dictionary, how the checkpoint is saved)
 CASES = {
@@ -60,6 +70,10 @@ CASES = {
                           ([], []), "cfg"),
     "denoising_pre_norm": (["--task", "translation_from_pretrained_bart", "-s", "en_XX", "-t", "de_DE", "--langs",
                             "de_DE,en_XX", "--arch", "mbart_large", *WIDTH_18, *POSITIONS], ([], []), "args"),
+    "tagged_post_norm": ([*TRANSLATION, "--arch", "transformer_wmt_en_de_big", *WIDTH_18, *POSITIONS,
+                          "--share-all-embeddings", "--encoder-learned-pos", "--decoder-learned-pos",
+                          "--activation-fn", "gelu"], (TAGGED, TAGGED), "args"),
+    "many_languages": ([*MANY, "--arch", "mbart_large", *WIDTH_18, *POSITIONS], ([], []), "args"),
     "denoising_post_norm": ([*TRANSLATION, "--arch", "bart_base", *WIDTH_18, *POSITIONS], (["<mask>"], ["<mask>"]),
                             "cfg"),
     "masked_tokens": (["--task", "masked_lm", "--arch", "roberta_base", "--encoder-layers", "2", "--encoder-embed-dim",
@@ -75,10 +89,12 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--updates", type=int, default=1500)
+    parser.add_argument("--case", action="append", choices=CASES, help="only this one; may be repeated")
     arguments = parser.parse_args()
     work_on_current_torch()
     torch.set_num_threads(1)
-    for name, (flags, extra, form) in CASES.items():
+    for name in arguments.case or CASES:
+        flags, extra, form = CASES[name]
         print(name, flush=True)
         torch.manual_seed(arguments.seed)
         make_case(arguments.out / name, flags, extra, form)
@@ -108,10 +124,14 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
     """Build a model of random weights, save it, and note what it computes."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    source, target = (option(flags, name) for name in ("-s", "-t"))
-    for side, symbols in zip((source, target), extra, strict=True):
+    pair = (option(flags, "--lang-pairs") or "").split(",")[0].split("-")
+    sides = pair if len(pair) == 2 else [option(flags, name) for name in ("-s", "-t")]
+    for side, symbols in zip(sides, extra, strict=True):
         lines = [f"{word} {100 - number}\n" for number, word in enumerate([*WORDS, *symbols])]
         (folder / (f"dict.{side}.txt" if side else "dict.txt")).write_text("".join(lines), encoding="utf-8")
+    if "ML50_langs.txt" in flags:
+        (folder / "ML50_langs.txt").write_text("\n".join(FIFTY) + "\n", encoding="utf-8")
+    flags = [str(folder / flag) if flag == "ML50_langs.txt" else flag for flag in flags]
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(parser, [str(folder), *flags])
     cfg = convert_namespace_to_omegaconf(args)
@@ -124,14 +144,19 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
         for module in model.modules():  # fairseq's own stay zero
             if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
                 module.weight[module.padding_idx] = 0
-    for held in (args, cfg.task, cfg.model):
+    for held in (args, cfg.task, cfg.model):  # not the place where this ran
         if hasattr(held, "data"):
-            held.data = "data-bin"  # not the place where this ran
+            held.data = "data-bin"
+        if getattr(held, "lang_dict", None):
+            held.lang_dict = "data-bin/ML50_langs.txt"
     save(folder / "checkpoint.pt", model, args, cfg, form)
     numbers = (masked if option(flags, "--task") == "masked_lm" else translated)(model, task)
     save_file(
         {name: value.detach().contiguous().clone() for name, value in numbers.items()}, folder / "expected.safetensors"
     )
+    if "--lang-pairs" in flags:
+        found = json.dumps(beams(model, task, *sides), indent=0)
+        (folder / "beams.json").write_text(found + "\n", encoding="utf-8")
 
 
 def option(flags: list[str], name: str) -> str | None:
@@ -203,6 +228,32 @@ def masked(model, task) -> dict[str, torch.Tensor]:
         numbers |= {f"source.{row}": source}
         numbers |= {f"states.{row}": states[row, : len(source)], f"logits.{row}": logits[row, : len(source)]}
     return numbers | gradients(model)
+
+
+def beams(model, task, source: str, target: str) -> list[dict[str, object]]:
+    """Return texts, their symbols as the task puts them before the encoder, and the hypotheses of its beam search."""
+    task.args.source_lang, task.args.target_lang = source, target
+    texts = [
+        "alpha beta",
+        "tau sigma rho pi omicron xi",
+        "omega",
+        "gamma",
+        "kappa iota theta eta zeta delta gamma beta",
+    ]
+    dictionary = task.source_dictionary
+    rows = [dictionary.encode_line(text, add_if_not_exist=False).long() for text in texts]
+    data = task.build_dataset_for_inference(rows, [len(row) for row in rows])
+    search = task.build_generator([model], GenerationConfig(beam=5, max_len_b=12))
+    found = []
+    for number, text in enumerate(texts):
+        sample = data.collater([data[number]])
+        (hypotheses,) = task.inference_step(search, [model], sample)
+        symbols = [dictionary[int(one)] for one in sample["net_input"]["src_tokens"][0]]
+        outputs = [
+            {"symbols": [dictionary[int(t)] for t in h["tokens"]], "score": float(h["score"])} for h in hypotheses
+        ]
+        found.append({"text": text, "symbols": symbols, "hypotheses": outputs})
+    return found
 
 
 def gradients(model) -> dict[str, torch.Tensor]:

@@ -20,6 +20,7 @@ from shared.errors import DataError
 from shared.objectives.cross_entropy import label_smoothed_cross_entropy
 from shared.padded import Padded
 from shared.search import BeamSearch
+from shared.search.rules import Rules
 from shared.system import System
 
 HERE = Path(os.environ.get("FAIRSEQ_FIXTURES") or Path(__file__).parent / "fairseq")
@@ -103,11 +104,38 @@ def test_steps_with_a_cache_give_fairseqs_logits(name):
                     torch.testing.assert_close(found[row], expected[step], **CLOSE)
 
 
+def test_texts_of_many_languages_have_fairseqs_symbols_and_hypotheses():
+    """mBART-50: 52 languages in the order of its file, one in front of the source, and one that begins the output."""
+    folder = HERE / "many_languages"
+    system, report = import_fairseq(folder, pieces=Path("words"))
+    report.check()
+    listed = (folder / "ML50_langs.txt").read_text(encoding="utf-8").split()
+    tokenizer = system.output.tokenizer
+    assert [tokenizer.symbol(number) for number in range(tokenizer.size - 53, tokenizer.size)] == [
+        *(f"[{name}]" for name in listed), "<mask>",
+    ]  # fmt: skip
+    assert len(listed) == len(system.source_languages) == len(system.target_languages) == 52
+    expected = json.loads((folder / "beams.json").read_text(encoding="utf-8"))
+    row = {"id": "1", "source_language": "en", "target_language": "de"}
+    search = BeamSearch(beam=5, n_best=5, rules=Rules(maximum_length_extra=12))
+    results = system.translate(
+        [one["text"] for one in expected], source_language="en", target_language="de", search=search
+    )
+    for one, found in zip(expected, results, strict=True):
+        ids = system.inputs["source"](row | {"source_text": one["text"]}, np.random.default_rng(0))
+        assert [tokenizer.symbol(int(number)) for number in ids] == one["symbols"]
+        assert [[tokenizer.symbol(token) for token in h.tokens] for h in found] == [
+            theirs["symbols"] for theirs in one["hypotheses"]
+        ]
+        scores = [[h.score for h in found], [h["score"] for h in one["hypotheses"]]]
+        np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
+
+
 @pytest.fixture(scope="module")
 def trained():
     if not (HERE / "trained").is_dir():
         pytest.skip("there is no trained model here")
-    with pytest.raises(DataError, match="does not say its languages: name them with --source-languages"):
+    with pytest.raises(DataError, match="does not say its source language: name it with --source-languages"):
         import_fairseq(HERE / "trained")
     system, report = import_fairseq(HERE / "trained", source_languages=["en"], target_languages=["de"])
     report.check()

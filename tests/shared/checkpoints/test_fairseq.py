@@ -179,6 +179,8 @@ def ids(system: System, text: str, source: str, target: str) -> tuple[list[str],
     [
         ("post_norm", "alpha <unk> </s>", "</s> alpha <unk> </s>"),
         ("pre_norm_shared", "LANG_TOK_EN alpha <unk> </s>", "</s> LANG_TOK_DE alpha <unk> </s>"),
+        ("tagged_post_norm", "LANG_TOK_EN alpha <unk> </s>", "</s> LANG_TOK_DE alpha <unk> </s>"),
+        ("many_languages", "[en_XX] alpha <unk> </s>", "</s> [de_DE] alpha <unk> </s>"),
         ("denoising_pre_norm", "alpha <unk> </s> [en_XX]", "[de_DE] alpha <unk> </s> [de_DE]"),
         ("masked_tokens", "<s> alpha <unk> </s>", "<s> alpha <unk> </s>"),
     ],
@@ -209,13 +211,18 @@ def test_many_languages_have_their_symbols_in_the_order_of_the_list(tmp_path):
 
 
 def test_rows_are_counted_as_the_released_models_have_them():
-    """250,001 symbols of the dictionary; with 25 languages and a mask, 250,027 rows; XLM-R's has a mask alone."""
+    """250,001 symbols of the dictionary; 25 languages and a mask: 250,027 rows, 52: 250,054; XLM-R has a mask alone."""
     langs = "ar_AR,cs_CZ,de_DE,en_XX,es_XX,et_EE,fi_FI,fr_XX,gu_IN,hi_IN,it_IT,ja_XX,kk_KZ,ko_KR,lt_LT,lv_LV,my_MM"
     langs += ",ne_NP,nl_XX,ro_RO,ru_RU,si_LK,tr_TR,vi_VN,zh_CN"
     settings = Settings({"args": {"task": "multilingual_denoising", "langs": langs}}, "x.pt")
     layout = layout_of(settings, [], Path())
     assert 4 + 249_997 + len(layout.added) == 250_027
     assert len(codes_of(layout)) == 25
+    settings = Settings({"args": {"task": "translation_multi_simple_epoch", "lang_tok_style": "mbart",
+                                  "lang_dict": "there/ML50_langs.txt"}}, "x.pt")  # fmt: skip
+    layout = layout_of(settings, [], FIXTURES / "many_languages")
+    assert 4 + 249_997 + len(layout.added) == 250_054
+    assert len(codes_of(layout)) == 52
     assert 4 + 249_997 + len(MASKED.added) == 250_002
 
 
