@@ -1,9 +1,22 @@
 """What the guides show, works."""
 
+import json
 import re
 from pathlib import Path
 
+import pytest
+import torch
+from hyperpyyaml import load_hyperpyyaml
+
+from shared.batch import Batch
+from shared.checkpoints.importing import import_model
+from shared.described import build, describe
+from shared.nn.heads import TiedProjection
+from shared.nn.transformer import Decoder, Layer
+from shared.nn.translator import Translator
+from shared.padded import Padded
 from shared.recipe import Recipe
+from shared.system import System
 
 ROOT = Path(__file__).parent.parent
 
@@ -18,3 +31,44 @@ def test_the_recipe_with_two_streams(tmp_path):
     (fit,) = recipe.plain("fit").values()
     streams = [arguments for stream in fit["streams"] for arguments in stream.values()]
     assert [(stream["name"], stream.get("weight", 1)) for stream in streams] == [("speech", 1), ("text", 3)]
+
+
+@pytest.mark.parametrize("layers", ["[0, 1]", "[1, 0]", "[-1, -1]"])
+def test_parts_of_a_model(layers, tmp_path):
+    """An imported encoder begins a translator's encoder, and by chosen layers its decoder."""
+    import_model(
+        ROOT / "tests/parity/fairseq/masked_tokens", tmp_path / "xlmr", pieces="words", source_languages=["en", "de"]
+    )
+    text = (ROOT / "docs" / "from_fairseq.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"\n## Parts of a model\n.*?```yaml\n(.*?)```", text, re.DOTALL)
+    block = block.replace("[0, 2, 4, 6, 8, 10]", layers).replace("folder: xlmr", f"folder: {tmp_path / 'xlmr'}")
+    steps = load_hyperpyyaml(block)["phases"]["fit"]["initialise"]
+    theirs = System.load(tmp_path / "xlmr")
+    torch.manual_seed(7)
+    source, target = (build(describe(theirs.model.embeddings["source"])) for _ in range(2))
+    layer = build(describe(theirs.model.encoder.arguments["layer"]))
+    model = Translator(
+        embeddings={"source": source},
+        encoder=build(describe(theirs.model.encoder)),
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(**layer.arguments | {"memories": ["source"]}), layers=2),
+        projection=TiedProjection(embedding=target),
+    )
+    field = theirs.inputs["source"]
+    languages = {"source_languages": ["en"], "target_languages": ["de"]}
+    ours = System(model=model, inputs={"source": field}, output=field, **languages).eval()
+    before = {name: tensor.clone() for name, tensor in ours.state_dict().items()}
+    report = [line for step in steps for line in step.apply(ours)]
+    batch = Batch({"source": Padded.from_sequences([torch.tensor([0, 5, 9, 2]), torch.tensor([0, 7, 2])])})
+    found, expected = (system.model.encode(batch).memories["source"] for system in (ours, theirs))
+    for one, other in zip(found.rows(), expected.rows(), strict=True):
+        torch.testing.assert_close(one, other)
+    known = theirs.state_dict()
+    for name, tensor in ours.model.decoder.state_dict().items():
+        if "memory_attention" in name:
+            assert torch.equal(tensor, before[f"model.decoder.{name}"]), name
+        elif name.startswith("layers."):
+            _, number, rest = name.split(".", 2)
+            chosen = json.loads(layers)[int(number)] % 2
+            assert torch.equal(tensor, known[f"model.encoder.layers.{chosen}.{rest}"]), name
+    assert ours.origin == report and len(report) == 3 and report[2].endswith(f"layers {layers[1:-1].replace(',', '')}")

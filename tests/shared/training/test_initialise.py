@@ -8,9 +8,11 @@ from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import EncoderModel
+from shared.phases import Average
 from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.training.initialise import Initialise
+from shared.workspace import Workspace
 
 
 def test_only_what_is_named_is_copied(world, tmp_path):
@@ -111,6 +113,17 @@ def test_where_parameters_came_from_is_kept_in_the_model_folder(world, encoder, 
     assert again.origin == report and report[0].endswith("encoder, layers -1")
     again.save(tmp_path / "again")
     assert (tmp_path / "again" / "config.json").read_bytes() == (tmp_path / "ours" / "config.json").read_bytes()
+
+
+def test_the_model_that_training_leaves_says_it_too_even_after_an_interruption(world, encoder, tmp_path):
+    common = {"output": tmp_path / "run", "device": "cpu", "noprogressbar": True, "workers": 0}
+    parts = {"model.encoder": "model.encoder"}
+    for updates in (4, 8):
+        initialise = Initialise(folder=str(encoder[0]), parts=parts, layers=[-1])
+        world.fit(initialise=[initialise], updates=updates).run(Workspace(phase="fit", **common))
+    Average(fit=str(tmp_path / "run" / "fit"), last=1).run(Workspace(phase="average", **common))
+    (line,) = System.load(tmp_path / "run" / "average" / "model").origin
+    assert line == f"model.encoder: 14 of 14 tensors from model.encoder of {encoder[0]}, layers -1"
 
 
 def test_layers_that_are_not_there_are_refused(world, encoder):
