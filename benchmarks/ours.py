@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -76,14 +75,14 @@ class Trainer:
         with self.workspace.autocast():
             return self.objective(batch.to(self.workspace.device)).total().item()
 
-    def counted(self, batches: list[Batch]) -> int:
-        """Count the floating point operations of the matrix products of forward and backward passes."""
-        self.objective.train()
-        with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-            for batch in batches:
-                self.objective(batch.to(self.workspace.device)).total().backward()
-        self.objective.zero_grad()
-        return counter.get_total_flops()
+
+def counted(model: nn.Module, batches: list[Batch]) -> int:
+    """Count the floating point operations of the matrix products of forward and backward passes, without doing them."""
+    objective = EncoderDecoderObjective(system=Holder(model.to("meta")), parts=[CrossEntropy(smoothing=SMOOTHING)])
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        for batch in batches:
+            objective(batch.to("meta")).total().backward()
+    return counter.get_total_flops()
 
 
 def parts(model: nn.Module, names: Names) -> Iterator[tuple[str, Tensor]]:
@@ -115,5 +114,4 @@ def worker(
     told, repeat = training.worker(
         lambda dropout, rate: Trainer(build(dropout), place, rate, names), batches, work, place.device
     )
-    plain = replace(place, compile=False)
-    return told | {"flops": Trainer(build(0.0), plain, training.RATE, names).counted(batches)}, repeat
+    return told | {"flops": counted(build(0.0), batches)}, repeat

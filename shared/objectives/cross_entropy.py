@@ -110,7 +110,8 @@ class _ProjectedLoss(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return three scalars."""
         device, vocabulary = states.device.type, len(weight)
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight.dtype
+        cast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        dtype = torch.get_autocast_dtype(device) if cast else weight.dtype
         precision = torch.promote_types(dtype, torch.float32)
         rest = smoothing / max(1, vocabulary - 1)
         loss, nll = (states.new_zeros((), dtype=precision) for _ in range(2))
@@ -123,28 +124,27 @@ class _ProjectedLoss(torch.autograd.Function):
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
         logits = states.new_empty(min(rows, len(states)), vocabulary, dtype=dtype)
         scores = torch.empty_like(logits, dtype=precision)
-        with torch.autocast(device, enabled=False):
-            matrix = weight.to(dtype)
-            for start in range(0, len(states), rows):
-                part = slice(start, start + rows)
-                x, ignored = states[part].to(dtype), labels[part] == IGNORED
-                label = labels[part].masked_fill(ignored, 0)[:, None]
-                some, score = logits[: len(x)], scores[: len(x)]
-                torch.mm(x, matrix.T, out=some)
-                if bias is not None:
-                    some += bias
-                torch.log_softmax(some, -1, dtype=precision, out=score)
-                at_label = score.gather(1, label)[:, 0]
-                lost = -(1 - smoothing - rest) * at_label
-                if smoothing:
-                    lost -= rest * score.sum(-1)
-                loss += lost.masked_fill(ignored, 0).sum()
-                nll -= at_label.masked_fill(ignored, 0).sum()
-                correct += ((at_label == score.amax(-1)) & ~ignored).sum()
-                if any(wanted):
-                    gradient = torch.sub(score.exp_(), rest, out=some)
-                    gradient.scatter_add_(1, label, gradient.new_full((), smoothing + rest - 1).expand_as(label))
-                    _add_gradients(gradients, gradient, part, x, matrix, ~ignored[:, None])
+        matrix = weight.to(dtype)
+        for start in range(0, len(states), rows):
+            part = slice(start, start + rows)
+            x, ignored = states[part].to(dtype), labels[part] == IGNORED
+            label = labels[part].masked_fill(ignored, 0)[:, None]
+            some, score = logits[: len(x)], scores[: len(x)]
+            torch.mm(x, matrix.T, out=some)
+            if bias is not None:
+                some += bias
+            torch.log_softmax(some, -1, dtype=precision, out=score)
+            at_label = score.gather(1, label)[:, 0]
+            lost = -(1 - smoothing - rest) * at_label
+            if smoothing:
+                lost -= rest * score.sum(-1)
+            loss += lost.masked_fill(ignored, 0).sum()
+            nll -= at_label.masked_fill(ignored, 0).sum()
+            correct += ((at_label == score.amax(-1)) & ~ignored).sum()
+            if any(wanted):
+                gradient = torch.sub(score.exp_(), rest, out=some)
+                gradient.scatter_add_(1, label, gradient.new_full((), smoothing + rest - 1).expand_as(label))
+                _add_gradients(gradients, gradient, part, x, matrix, ~ignored[:, None])
         ctx.gradients = gradients
         ctx.mark_non_differentiable(nll, correct)
         return loss, nll, correct

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from torch import nn
 
 from benchmarks import speech_training, text_ours, text_training
-from benchmarks.ours import Trainer
+from benchmarks.ours import counted
 from benchmarks.side_by_side import Benchmark, markdown, run
-from shared.workspace import Workspace
 
 TEXT = text_training.Work(width=16, heads=2, feedforward=32, layers=1, vocabulary=100, tokens=30, lengths=(5, 10))
 SPEECH = speech_training.Work(
@@ -28,10 +26,9 @@ SPEECH = speech_training.Work(
 
 
 def test_counted_operations_by_hand():
-    trainer = Trainer(text_ours.translator(TEXT, 0.0), Workspace(Path(), device="cpu"), 1e-3, text_ours.names)
     (batch, _) = text_ours.batches(TEXT)
     rows, source, target = len(batch), batch["source"].values.shape[1], batch["target"].values.shape[1] - 1
-    model = trainer.model
+    model = text_ours.translator(TEXT, 0.0)
 
     def maps(part: nn.Module) -> int:
         return sum(module.weight.numel() for module in part.modules() if isinstance(module, nn.Linear))
@@ -40,7 +37,7 @@ def test_counted_operations_by_hand():
     once = source * (maps(model.encoder) + memory) + target * (maps(model.decoder) - memory + 100 * 16)
     attention = 2 * 16 * (source * source + target * target + target * source)  # scores, and their use
     # a product of (m, k) and (k, n) takes 2 m k n, and two such products backwards
-    assert trainer.counted([batch]) == 3 * 2 * rows * (once + attention)
+    assert counted(model, [batch]) == 3 * 2 * rows * (once + attention)
 
 
 def test_a_batch_has_about_the_tokens_that_are_asked_for():
