@@ -18,6 +18,7 @@ from shared.objectives.parts import EncoderDecoderObjective
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter
+from shared.training.memory import keep_freed_memory
 from shared.training.optimizer import Adam, set_learning_rate
 from shared.training.schedules import Constant
 from shared.workspace import Workspace
@@ -45,6 +46,8 @@ class Trainer:
     """
 
     def __init__(self, model: nn.Module, workspace: Workspace, rate: float, names: Names) -> None:
+        if workspace.device == "cpu":
+            keep_freed_memory()  # as Fit.run does
         fill(parts(model, names))
         self.model = model
         self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])
@@ -97,6 +100,7 @@ def parts(model: nn.Module, names: Names) -> Iterator[tuple[str, Tensor]]:
 def worker(
     build: Callable[[float], nn.Module],
     batches: list[Batch],
+    checked: Batch,
     work: float,
     place: Workspace,
     names: Names,
@@ -106,12 +110,13 @@ def worker(
     Args:
         build: makes the model with a given dropout.
         batches: as in benchmarks/training.py.
+        checked: likewise.
         work: likewise.
         place: device, precision, compile.
         names: of the parameters in fairseq.
 
     """
     told, repeat = training.worker(
-        lambda dropout, rate: Trainer(build(dropout), place, rate, names), batches, work, place.device
+        lambda dropout, rate: Trainer(build(dropout), place, rate, names), batches, checked, work, place.device
     )
     return told | {"flops": counted(build(0.0), batches)}, repeat

@@ -20,7 +20,7 @@ from fairseq.tasks.speech_to_text import SpeechToTextTask
 from torch import Tensor
 
 from benchmarks.fairseq_training import FairseqTrainer, work_on_current_torch
-from benchmarks.speech_training import END, RATE, Work
+from benchmarks.speech_training import CHECKED, END, RATE, Work
 from benchmarks.text_training import padded
 from benchmarks.training import worker
 from benchmarks.worker import serve
@@ -79,11 +79,12 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     work_on_current_torch()
     work = Work.of_argument()
     batches = [batch_of(*pair) for pair in zip(work.sounds(), work.labels(), strict=True)]
+    few = batch_of(work.sounds()[-1][:CHECKED], work.labels()[-1][:CHECKED])
     with tempfile.TemporaryDirectory() as folder:
         settings = {"input_channels": 1, "input_feat_per_channel": work.bins, "vocab_filename": "dict.txt"}
         Path(folder, "config.yaml").write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
         build = partial(SpeechTrainer, work, folder)
-        return worker(build, batches, work.seconds, work.device, fairseq=fairseq.__version__)
+        return worker(build, batches, few, work.seconds, work.device, fairseq=fairseq.__version__)
 
 
 if __name__ == "__main__":

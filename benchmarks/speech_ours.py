@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.ours import worker
-from benchmarks.speech_training import END, Work
+from benchmarks.speech_training import CHECKED, END, Work
 from benchmarks.text_training import PADDING
 from benchmarks.worker import serve
 from shared.batch import Batch
@@ -77,7 +77,8 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up, as :func:`benchmarks.worker.serve` wants it."""
     work = Work.of_argument()
     place = Workspace(Path(), device=work.device, precision=work.precision, compile=work.compile)
-    return worker(lambda dropout: translator(work, dropout), batches(work), work.seconds, place, names)
+    few = batch_of(work.sounds()[-1][:CHECKED], work.labels()[-1][:CHECKED])
+    return worker(lambda dropout: translator(work, dropout), batches(work), few, work.seconds, place, names)
 
 
 if __name__ == "__main__":

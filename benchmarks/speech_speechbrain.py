@@ -17,7 +17,7 @@ from speechbrain.nnet.losses import kldiv_loss
 from speechbrain.processing.features import InputNormalization
 from torch import Tensor, nn
 
-from benchmarks.speech_training import END, RATE, Work
+from benchmarks.speech_training import CHECKED, END, RATE, Work
 from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING, worker
 from benchmarks.worker import serve
 
@@ -101,8 +101,9 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up, as :func:`benchmarks.worker.serve` wants it."""
     work = Work.of_argument()
     batches = [batch_of(*pair) for pair in zip(work.sounds(), work.labels(), strict=True)]
+    few = batch_of(work.sounds()[-1][:CHECKED], work.labels()[-1][:CHECKED])
     build = partial(SpeechBrainTrainer, work)
-    return worker(build, batches, work.seconds, work.device, speechbrain=speechbrain.__version__)
+    return worker(build, batches, few, work.seconds, work.device, speechbrain=speechbrain.__version__)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationTask
 
 from benchmarks.fairseq_training import FairseqTrainer, work_on_current_torch
-from benchmarks.text_training import END, Work, padded, target_tokens
+from benchmarks.text_training import CHECKED, END, Work, padded, target_tokens
 from benchmarks.training import worker
 from benchmarks.worker import serve
 
@@ -56,6 +56,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     return worker(
         lambda dropout, rate: trainer(work, dropout, rate),
         [batch_of(some) for some in pairs],
+        batch_of(pairs[-1][:CHECKED]),
         target_tokens(pairs),
         work.device,
         fairseq=fairseq.__version__,

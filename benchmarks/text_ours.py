@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from benchmarks.ours import worker
-from benchmarks.text_training import END, PADDING, Work, target_tokens
+from benchmarks.text_training import CHECKED, END, PADDING, Work, target_tokens
 from benchmarks.worker import serve
 from shared.batch import Batch
 from shared.checkpoints.fairseq_names import counterparts
@@ -69,7 +69,9 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     """Set up, as :func:`benchmarks.worker.serve` wants it."""
     work = Work.of_argument()
     place = Workspace(Path(), device=work.device, precision=work.precision, compile=work.compile)
-    return worker(lambda dropout: translator(work, dropout), batches(work), target_tokens(work.pairs()), place, names)
+    pairs = work.pairs()
+    few = batch_of(pairs[-1][:CHECKED])
+    return worker(lambda dropout: translator(work, dropout), batches(work), few, target_tokens(pairs), place, names)
 
 
 if __name__ == "__main__":

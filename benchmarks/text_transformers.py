@@ -14,7 +14,7 @@ import transformers
 from torch.nn import functional as F
 from transformers import M2M100Config, M2M100ForConditionalGeneration
 
-from benchmarks.text_training import END, PADDING, Work, padded, target_tokens
+from benchmarks.text_training import CHECKED, END, PADDING, Work, padded, target_tokens
 from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING, fill, worker
 from benchmarks.worker import serve
 
@@ -108,6 +108,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     return worker(
         lambda dropout, rate: Trainer(work, dropout, rate),
         [batch_of(some) for some in pairs],
+        batch_of(pairs[-1][:CHECKED]),
         target_tokens(pairs),
         work.device,
         transformers=transformers.__version__,

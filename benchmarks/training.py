@@ -43,23 +43,29 @@ class Trainer(Protocol):
 
 
 def worker(
-    build: Callable[[float, float], Trainer], batches: list[Any], work: float, device: str, **versions: str
+    build: Callable[[float, float], Trainer],
+    batches: list[Any],
+    checked: Any,
+    work: float,
+    device: str,
+    **versions: str,
 ) -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
-    """Set up, as benchmarks/worker.py wants it: checks with the last batch, then what will be timed.
+    """Set up, as benchmarks/worker.py wants it: checks with a small batch, then what will be timed.
 
     Args:
         build: makes a trainer, given dropout and learning rate.
         batches: an update on each is one repetition.
+        checked: a small batch, whose losses all arms must have before and after some updates.
         work: what one repetition is worth.
         device: "cpu" or "cuda".
         versions: of libraries.
 
     """
-    checked = losses(build(0.0, CHECK_RATE), batches[-1])
+    found = losses(build(0.0, CHECK_RATE), checked)
     timed = build(0.1, RATE)
     told = {
         "versions": {"torch": torch.__version__, **versions},
-        "checks": checked,
+        "checks": found,
         "gpu": torch.cuda.get_device_name() if device != "cpu" else None,
     }
     return told, repetitions(timed.update, batches, work, device)
@@ -91,6 +97,5 @@ def repetitions(
             measured |= {"seconds": time.perf_counter() - clock, "peak_memory": torch.cuda.max_memory_allocated()}
         return measured
 
-    repeat()
     repeat()
     return repeat

@@ -31,6 +31,7 @@ from shared.training.compiling import compile_layers
 from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
 from shared.training.history import History, Meter, report
 from shared.training.initialise import Initialise
+from shared.training.memory import keep_freed_memory
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule
 from shared.training.stopping import Interrupted, Stop
@@ -135,6 +136,8 @@ class Fit(Phase):
         """
         join(workspace)
         device = torch.device(workspace.device)
+        if device.type == "cpu":
+            keep_freed_memory()
         objective = self.objective.to(device)
         optimizer = self.optimizer.build(objective)
         loader = Loader(
