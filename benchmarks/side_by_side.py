@@ -129,6 +129,7 @@ def environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": number,
         "GOMP_SPINCOUNT": "10000",
         "KMP_BLOCKTIME": "1",  # milliseconds
+        "THP_MEM_ALLOC_ENABLE": "1",  # large pages for torch, as `dragoman` asks for them
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
@@ -298,6 +299,8 @@ def markdown(result: dict[str, Any]) -> str:
     lines += ratios(compared)
     for name in sorted(peaks & set(arms)):
         lines.append(f"- {name}: {per_second(arms[name]) / 1e9:,.0f} GFLOP/s in the same rounds")
+    said = {name: arm["ready"]["said"] for name, arm in compared.items() if "said" in arm["ready"]}
+    lines += [f"- {name}: {text}" for name, text in said.items()]
     lines += [f"- {note}" for note in result["notes"]]
     lines += [f"- not run: {name} ({reason})" for name, reason in result["absent"].items()]
     return "\n".join([*lines, *circumstances(result), ""])

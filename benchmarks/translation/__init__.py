@@ -1,0 +1,89 @@
+"""Translation of the same inputs by the same weights, here and in other toolkits: beam 5, from tokens or waveforms.
+
+What is compared are the searches and what they drive: tokens in, tokens out (waveforms in, for speech), in the same
+batches of inputs sorted by length. How models and inputs are made stands in ``models.py``; the first run makes them, in
+``.benchmarks`` or the folder that DRAGOMAN_BENCHMARKS names (about 2 GB).
+
+DRAGOMAN_BENCHMARK_INPUTS=64 takes so many inputs only. DRAGOMAN_BENCHMARK_DEVICE=cuda lets every arm compute on a GPU,
+with ours in bfloat16 beside; memory is then that of the GPU.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.side_by_side import ROOT, Arm, Benchmark, fairseq_python
+
+FOLDER = Path(os.environ.get("DRAGOMAN_BENCHMARKS", ROOT / ".benchmarks")) / "translation"
+INPUTS = int(os.environ.get("DRAGOMAN_BENCHMARK_INPUTS", "0"))  # 0: all of them
+DEVICE = os.environ.get("DRAGOMAN_BENCHMARK_DEVICE", "cpu")
+FIXED = 12
+NOTES = {
+    "text": "6+6 layers, 512/2048, 32,000 symbols, random weights: one checkpoint in fairseq's form, read by `dragoman "
+    "import` and written for the others by `dragoman export`; 24 source tokens in the median",
+    "speech": "12+6 layers, 256/2048, 8,000 symbols (s2t_transformer_s), random weights: one checkpoint in fairseq's "
+    "form; 5 seconds of synthetic sound in the median, features included",
+    "fixed": f"each output has {FIXED} tokens and an end symbol. transformers and CTranslate2 do not count the "
+    "probability of an end that the length forces, so that they may rank the last beams otherwise",
+    "free": "an output ends when the model says so: one feature of the weights is a clock that raises the end symbol's "
+    "logit (benchmarks/translation/models.py)",
+}
+
+
+def arm(name: str, module: str, kind: str, *more: object, python: str = sys.executable, ours: bool = False) -> Arm:
+    """Return an arm."""
+    command = ["-m", f"benchmarks.translation.{module}", kind, "--folder", str(FOLDER), "--inputs", str(INPUTS)]
+    command += ["--device", DEVICE, *map(str, more)]
+    return Arm(name=name, command=command, python=python, ours=ours, peak="peak fp32")
+
+
+def compared(name: str, kind: str, title: str, notes: list[str], *more: object) -> Benchmark:
+    """Return a benchmark, and make its models if they are not there."""
+    if DEVICE == "cuda":
+        import torch  # not above: arms that do without import this module too
+
+        if not torch.cuda.is_available():
+            raise SystemExit("DRAGOMAN_BENCHMARK_DEVICE=cuda needs a GPU that torch can use; this machine has none")
+    if not (FOLDER / kind / "ours").is_dir():
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.translation.models", "--out", str(FOLDER)], check=True, cwd=ROOT
+        )
+    arms = [arm("ours", "ours", kind, *more, ours=True)]
+    absent = {}
+    if DEVICE == "cuda":
+        arms.append(arm("ours bf16", "ours", kind, *more, "--dtype", "bfloat16", ours=True))
+    fairseq = fairseq_python()
+    if fairseq:
+        arms.append(arm("fairseq", "with_fairseq", kind, *more, python=fairseq))
+    else:
+        absent["fairseq"] = "no environment: make fairseq-env, or FAIRSEQ_ENV"
+    arms.append(arm("transformers", "with_transformers", kind, *more))
+    if kind == "text":
+        for type_ in ("float32", "int8"):
+            arms.append(arm(f"CTranslate2 {type_}", "with_ctranslate2", kind, *more, "--variant", type_))
+    peak = ["-m", "benchmarks.matrix_peak", "--dtype", "float32", "--device", DEVICE]
+    return Benchmark(name, title, "sentences", [*arms, Arm("peak fp32", peak)], notes, absent)
+
+
+def text_fixed() -> Benchmark:
+    """Translate text, beam 5, outputs of 12 tokens: ours, fairseq, transformers, CTranslate2 in float32 and int8."""
+    title = f"Text, beam 5, batches of 64, outputs of {FIXED} tokens"
+    return compared("translation_fixed", "text", title, [NOTES["text"], NOTES["fixed"]], "--length", FIXED)
+
+
+def text_free() -> Benchmark:
+    """Translate text, beam 5, outputs of any length: the same."""
+    title = "Text, beam 5, batches of 64, outputs of the model's own lengths"
+    return compared("translation_free", "text", title, [NOTES["text"], NOTES["free"]])
+
+
+def speech() -> Benchmark:
+    """Translate speech, beam 5, from waveforms: ours, fairseq, transformers."""
+    title = "Speech, beam 5, batches of 16, from waveforms"
+    return compared("translation_speech", "speech", title, [NOTES["speech"], NOTES["free"]], "--batch", 16)
+
+
+BENCHMARKS = {"translation_fixed": text_fixed, "translation_free": text_free, "translation_speech": speech}

@@ -1,0 +1,80 @@
+"""The arm of benchmarks/translation that is this project."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from benchmarks.translation.work import BEAM, LONGEST, arguments, work
+from shared.batch import Batch
+from shared.nn.translator import Translator
+from shared.padded import Padded
+from shared.search import BeamSearch, Rules
+from shared.system import System
+
+
+class Counter:
+    """Counts what a model does, by what its encoder and its decoder are called with.
+
+    Attributes:
+        encoded: elements that the encoder saw, without padding.
+        steps: rows that the decoder saw, over all steps.
+
+    """
+
+    def __init__(self, model: Translator) -> None:
+        self.model, self.encoded, self.steps = model, 0, 0
+        model.encoder.register_forward_pre_hook(self._encode)
+        model.decoder.register_forward_pre_hook(self._decode, with_kwargs=True)
+
+    def _encode(self, module: torch.nn.Module, given: Any) -> None:
+        self.encoded += int(given[0].lengths.sum())
+
+    def _decode(self, module: torch.nn.Module, given: Any, named: Any) -> None:
+        self.steps += len(given[0])
+
+    def flops(self) -> int:
+        """Return the floating point operations of the matrix products with weights."""
+        model = self.model
+        vectors = sum(p.numel() for p in model.encoder.parameters() if p.dim() == 2)
+        remembered = sum(
+            p.numel()
+            for name, p in model.decoder.named_parameters()
+            if "keys_values.weight" in name and "queries" not in name
+        )
+        stepped = sum(p.numel() for p in model.decoder.parameters() if p.dim() == 2) - remembered
+        stepped += model.projection.weight.numel()
+        return 2 * (self.encoded * (vectors + remembered) + self.steps * stepped)
+
+
+@torch.inference_mode()
+def main() -> None:
+    """Serve."""
+    task = arguments()
+    system = System.load(task.folder / "ours", task.device).to(getattr(torch, task.dtype))
+    lengths = {"minimum_length": task.length, "maximum_length": task.length} if task.length else {}
+    search = BeamSearch(beam=BEAM, rules=Rules(maximum_length_extra=task.length or LONGEST, **lengths))
+    tokenizer = system.output.tokenizer
+    name = next(iter(system.inputs))
+    counter = Counter(system.model)
+
+    def translate(inputs: Sequence[Any]) -> list[list[int]]:
+        rows = [torch.as_tensor(row) for row in inputs]
+        batch = Batch({name: Padded.from_sequences(rows, padding=tokenizer.pad if name == "source" else 0.0)})
+        prefix = system.prefix(["de"] * len(batch))
+        batch = batch.to(task.device)
+        found = search.search(system.model, batch, prefix=prefix, end=tokenizer.eos, padding=tokenizer.pad)
+        return [hypotheses[0].tokens for hypotheses in found]
+
+    def first(outputs: list[list[int]]) -> dict[str, Any]:
+        return {"flops": counter.flops()}
+
+    facts = {"gpu": torch.cuda.get_device_name()} if task.device == "cuda" else {}
+    compared_with = first if task.dtype == "float32" else None
+    work(task, {"torch": torch.__version__}, translate, first=compared_with, facts=facts)
+
+
+if __name__ == "__main__":
+    main()
