@@ -56,7 +56,7 @@ $(FAIRSEQ_ENV)/installed:
 	@touch $@
 
 # Fixtures made anew, with other random weights and another model trained: nothing committed is looked at.
-parity: $(VENV)/installed-hf $(FAIRSEQ_ENV)/installed
+parity: $(VENV)/installed-all $(FAIRSEQ_ENV)/installed
 	$(BIN)/python -c 'from shared.almanac import Almanac; Almanac(root="$(FAIRSEQ_ENV)/almanac", layouts=["moses"], \
 	  pairs=[["en", "de"]], languages=["en", "de"], sizes={"text": 6000}).write()'
 	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_fixtures.py --out $(FAIRSEQ_ENV)/fixtures --seed 2 \
