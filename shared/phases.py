@@ -206,11 +206,9 @@ def average(checkpoints: list[Checkpoint]) -> dict[str, torch.Tensor]:
     sums: dict[str, torch.Tensor] = {}
     types: dict[str, torch.dtype] = {}
     for checkpoint in checkpoints:
-        for name, tensor in checkpoint.tensors().items():
-            if name.startswith("system."):
-                short = name.removeprefix("system.")
-                types[short] = tensor.dtype
-                sums[short] = sums[short] + tensor.double() if short in sums else tensor.double()
+        for name, tensor in checkpoint.system_tensors().items():
+            types[name] = tensor.dtype
+            sums[name] = sums[name] + tensor.double() if name in sums else tensor.double()
     return {name: (total / len(checkpoints)).to(types[name]) for name, total in sums.items()}
 
 

@@ -205,6 +205,9 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
+PINNED = ("demo", "test", "hf", "adapters", "dev")
+
+
 def test_pins_cover_the_dependencies():
     def normal(name: str) -> str:
         return re.sub(r"[-_.]+", "-", re.split(r"[<>=!~ \[;]", name, maxsplit=1)[0]).lower()
@@ -213,7 +216,7 @@ def test_pins_cover_the_dependencies():
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normal(line): line.partition("==")[2] for line in lines if line and not line.startswith("#")}
     extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(name for extra in ("demo", "test", "hf", "dev") for name in extras[extra])]
+    wanted = [*project["dependencies"], *(name for extra in PINNED for name in extras[extra])]
     assert {normal(name) for name in wanted} - {*pins} == set()
     assert pins["torch"] == pins["torchaudio"]
 

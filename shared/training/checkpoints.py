@@ -22,6 +22,7 @@ from torch import nn
 from shared.errors import DataError, UsageError
 from shared.files import discard_folder, replaced_folder
 from shared.system import contiguous, load_exactly
+from shared.training.tuning import merged
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,13 @@ class Checkpoint:
             return load_file(file)
         except (FileNotFoundError, SafetensorError, OSError) as error:
             raise DataError(f"{file}: not a readable weights file ({error})") from error
+
+    def system_tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors of the system alone, adapters added to what they stand beside."""
+        prefix = "system."
+        tensors = {name[len(prefix) :]: t for name, t in self.tensors().items() if name.startswith(prefix)}
+        scale = self.meta().get("adapter_scale")
+        return tensors if scale is None else merged(tensors, scale)
 
     def training(self) -> dict[str, Any]:
         """Return the optimiser's state, the random states and the position in the data."""

@@ -139,6 +139,8 @@ class Fit(Phase):
         if device.type == "cpu":
             keep_freed_memory()
         objective = self.objective.to(device)
+        if not list_checkpoints(workspace.folder / "checkpoints"):
+            self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
         loader = Loader(
             streams=self.streams,
@@ -259,15 +261,17 @@ class Fit(Phase):
             objective.zero_grad(set_to_none=True)
         del moments
 
+    def _initialise(self, workspace: Workspace, objective: Objective) -> None:
+        for initialise in self.initialise:
+            for line in initialise.apply(objective.system):
+                workspace.log.info("%s: %s", workspace.phase, line)
+
     def _restore(
         self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer, meter: Meter
     ) -> Position:
-        """Load the newest checkpoint, or initialise; return the position."""
+        """Load the newest checkpoint, or describe what begins; return the position."""
         found = list_checkpoints(workspace.folder / "checkpoints")
         if not found:
-            for initialise in self.initialise:
-                for line in initialise.apply(objective.system):
-                    workspace.log.info("%s: %s", workspace.phase, line)
             if workspace.main:
                 with replaced_folder(workspace.folder / "system") as temporary:
                     objective.system.save_description(temporary)
@@ -307,6 +311,7 @@ class Fit(Phase):
         if workspace.main:
             training = {"optimizer": running.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
             meta = {"update": position.update, "epoch": position.epoch, "score": score}
+            meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
             self.checkpoints.save(workspace.folder / "checkpoints", running.objective, training, meta)
             workspace.keep_time()

@@ -1,14 +1,16 @@
-"""The optimiser of a phase: fused Adam(W), with learning-rate multipliers per group of parameters."""
+"""The optimiser of a phase: Adam(W), with learning-rate multipliers per group of parameters."""
 
 from __future__ import annotations
 
 import math
 import re
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shared.errors import UsageError
+from shared.training.tuning import Tuning
 
 
 class Adam:
@@ -20,6 +22,7 @@ class Adam:
         weight_decay: decoupled decay, times the learning rate.
         multipliers: regular expression -> factor on the learning rate of the parameters whose whole name it matches;
             the first match counts. A factor of 0 freezes, without changing the graph.
+        tuning: what learns, if it is not everything (see shared/training/tuning.py).
 
     """
 
@@ -30,6 +33,7 @@ class Adam:
         eps: float = 1e-8,
         weight_decay: float = 0.0,
         multipliers: dict[str, float] | None = None,
+        tuning: Tuning | None = None,
     ) -> None:
         betas = [0.9, 0.98] if betas is None else betas
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
@@ -37,14 +41,28 @@ class Adam:
         self.betas = (betas[0], betas[1])
         self.eps, self.weight_decay = eps, weight_decay
         self.multipliers = dict(multipliers or {})
+        self.tuning = tuning
 
-    def build(self, module: nn.Module) -> torch.optim.AdamW:
-        """Make the optimiser for a module's parameters.
+    @property
+    def adapter_scale(self) -> float | None:
+        """The factor of the adapters that learn; None if there are none."""
+        return self.tuning.scale if self.tuning else None
+
+    def build(self, module: nn.Module) -> torch.optim.Optimizer:
+        """Choose what of a module learns, and make the optimiser for it.
 
         Raises:
-            UsageError: if a pattern of ``multipliers`` matches no parameter.
+            UsageError: if a pattern of ``multipliers`` or of the tuning matches nothing.
 
         """
+        return torch.optim.AdamW(
+            self.groups(module), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, fused=True
+        )
+
+    def groups(self, module: nn.Module) -> list[dict[str, Any]]:
+        """Choose what of a module learns, and return it by learning rate."""
+        if self.tuning:
+            self.tuning.apply(module)
         groups: dict[float, list[nn.Parameter]] = {}
         unused = set(self.multipliers)
         for name, parameter in module.named_parameters():
@@ -55,14 +73,7 @@ class Adam:
             groups.setdefault(self.multipliers[matching[0]] if matching else 1.0, []).append(parameter)
         if unused:
             raise UsageError(f"multipliers: {sorted(unused)[0]!r} matches the name of no parameter")
-        return torch.optim.AdamW(
-            [{"params": parameters, "multiplier": multiplier} for multiplier, parameters in groups.items()],
-            lr=0.0,
-            betas=self.betas,
-            eps=self.eps,
-            weight_decay=self.weight_decay,
-            fused=True,
-        )
+        return [{"params": parameters, "multiplier": multiplier} for multiplier, parameters in groups.items()]
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -1,0 +1,154 @@
+"""Letting only a part of a model learn: chosen parameters, or adapters of low rank beside its linear maps.
+
+What does not learn has no gradient and no moments. Names are those of the objective's parameters and modules, as in the
+optimiser's ``multipliers``: "system.model.encoder.layers.0.inner".
+
+Legend: I what enters a linear map, O what leaves it, R rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Protocol
+
+from torch import Tensor, nn
+
+from shared.errors import UsageError
+
+#: What the library puts into the names of the maps that it adapts, and the names of the two matrices beside them.
+BASE, DOWN, UP = ".base_layer.", ".lora_A.default.weight", ".lora_B.default.weight"
+
+
+class Tuning(Protocol):
+    """Says what learns.
+
+    Attributes:
+        scale: what the product of an adapter's matrices is multiplied by; None without adapters.
+
+    """
+
+    scale: float | None
+
+    def apply(self, module: nn.Module) -> None:
+        """Freeze what is not to learn, and add what learns instead."""
+        ...
+
+
+class Selected:
+    """Let only the parameters learn whose names match.
+
+    Args:
+        parameters: regular expression for whole names of parameters: ``".*(self_attention|norm).*"``.
+
+    Raises:
+        UsageError: if it is no regular expression.
+
+    """
+
+    scale: float | None = None
+
+    def __init__(self, *, parameters: str) -> None:
+        self.parameters = _compiled("parameters", parameters)
+
+    def apply(self, module: nn.Module) -> None:
+        """Freeze all other parameters of a module.
+
+        Raises:
+            UsageError: if no parameter has such a name.
+
+        """
+        learning = _named("parameters", self.parameters, module)
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(name in learning)
+
+
+class LoRA:
+    """Let matrices of low rank learn, whose product is added to frozen linear maps: W + alpha / R B A (Hu et al. 2022).
+
+    B begins with zeros, so that the first update begins with the system as it is. The model folder that ``Average``
+    writes holds the sums: it is an ordinary one.
+
+    Args:
+        targets: regular expression for whole names of linear maps: ``".*(queries_keys_values|queries|keys_values)"``.
+        rank: R.
+        alpha: times 1 / R, the factor of the product.
+        dropout: of what enters A.
+        learn: regular expression for whole names of further parameters that learn, such as norms; None for none.
+
+    Raises:
+        UsageError: for a value out of its range, or if the library peft is not installed.
+
+    """
+
+    def __init__(
+        self, *, targets: str, rank: int = 16, alpha: int = 32, dropout: float = 0.0, learn: str | None = None
+    ) -> None:
+        if rank < 1 or alpha < 1 or not 0 <= dropout < 1:
+            raise UsageError(f"need rank >= 1, alpha >= 1 and 0 <= dropout < 1, not {rank}, {alpha} and {dropout}")
+        if find_spec("peft") is None:
+            raise UsageError("LoRA needs the library peft: pip install 'dragoman[adapters]'")
+        self.targets = _compiled("targets", targets)
+        self.learn = None if learn is None else _compiled("learn", learn)
+        self.rank, self.alpha, self.dropout = rank, alpha, dropout
+        self.scale: float | None = alpha / rank
+
+    def apply(self, module: nn.Module) -> None:
+        """Put adapters beside the linear maps of a module, and freeze what is not to learn.
+
+        Raises:
+            UsageError: if no linear map, or no further parameter, has such a name.
+
+        """
+        from peft import LoraConfig, inject_adapter_in_model
+
+        known = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
+        chosen = [name for name in known if self.targets.fullmatch(name)]
+        if not chosen:
+            raise _unknown("targets", self.targets, "linear map", known)
+        learning = _named("learn", self.learn, module) if self.learn else set()
+        only = "|".join(re.escape(name) for name in chosen)  # of what else matches, the library has adapters too
+        config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.dropout, target_modules=only)
+        inject_adapter_in_model(config, module)
+        for name, parameter in module.named_parameters():
+            parameter.requires_grad_(name.endswith((DOWN, UP)) or name.replace(BASE, ".") in learning)
+
+
+def merged(tensors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
+    """Return the tensors of a system without its adapters, which are added to the maps that they stand beside.
+
+    Args:
+        tensors: of the system with adapters: W (O, I), A (R, I), B (O, R).
+        scale: alpha / R.
+
+    """
+    plain = {}
+    for name, tensor in tensors.items():
+        stem, base, rest = name.partition(BASE)
+        if base and rest == "weight":
+            plain[f"{stem}.weight"] = tensor.addmm(tensors[stem + UP], tensors[stem + DOWN], alpha=scale)
+        elif not name.endswith((DOWN, UP)):
+            plain[name.replace(BASE, ".")] = tensor
+    return plain
+
+
+def _compiled(argument: str, pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise UsageError(f"{argument} {pattern!r} is no regular expression: {error}") from error
+
+
+def _named(argument: str, pattern: re.Pattern[str], module: nn.Module) -> set[str]:
+    """Return the names of the parameters that a pattern matches."""
+    known = [name for name, _ in module.named_parameters()]
+    found = {name for name in known if pattern.fullmatch(name)}
+    if not found:
+        raise _unknown(argument, pattern, "parameter", known)
+    return found
+
+
+def _unknown(argument: str, pattern: re.Pattern[str], kind: str, known: list[str]) -> UsageError:
+    examples = f"such are {', '.join(known[:: max(1, len(known) // 3)][:3])}" if known else "there is none"
+    return UsageError(f"{argument}: {pattern.pattern!r} matches the name of no {kind} ({examples})")

@@ -1,0 +1,155 @@
+"""Letting a part learn: what stays as it was, what is saved, and that a model folder is an ordinary one."""
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+
+from shared.corpus.loader import Loader
+from shared.errors import UsageError
+from shared.phases import Average
+from shared.system import System
+from shared.training import tuning
+from shared.training.checkpoints import Checkpoints, list_checkpoints
+from shared.training.optimizer import Adam
+from shared.training.tuning import LoRA, Selected
+from shared.workspace import Workspace
+
+TARGETS = r".*\.decoder\..*(queries_keys_values|keys_values|outer)"
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    def make(name="run", phase="fit"):
+        torch.manual_seed(0)
+        return Workspace(output=tmp_path / name, device="cpu", phase=phase, noprogressbar=True, workers=0)
+
+    return make
+
+
+@pytest.fixture
+def adapters():
+    pytest.importorskip("peft")
+    return lambda **options: Adam(tuning=LoRA(**({"targets": TARGETS, "rank": 3, "alpha": 6} | options)))
+
+
+def states(module):
+    return {name: tensor.clone() for name, tensor in module.state_dict().items()}
+
+
+def adapted(module):
+    """Yield the maps that the library has wrapped, by the name that they had."""
+    return {name: part for name, part in module.named_modules() if hasattr(part, "lora_A") and hasattr(part, "merge")}
+
+
+def test_only_what_is_named_learns(world, workspace):
+    fit = world.fit(optimizer=Adam(tuning=Selected(parameters=r".*\.encoder\..*norm\..*")), updates=4)
+    before = states(fit.objective)
+    place = workspace()
+    fit.run(place)
+    for name, tensor in states(fit.objective).items():
+        assert torch.equal(tensor, before[name]) != (".encoder." in name and "norm." in name), name
+    state = list_checkpoints(place.folder / "checkpoints")[-1].training()["optimizer"]["state"]
+    assert len(state) == 6  # factors and summands of three norms
+
+
+def test_adapters_learn_and_all_else_stays(world, workspace, adapters):
+    fit = world.fit(optimizer=adapters(learn=r".*\.decoder\.norm\.bias"), updates=4)
+    before = states(fit.objective)
+    place = workspace()
+    fit.run(place)
+    after = states(fit.objective)
+    changed = {name for name in after if name.replace(".base_layer.", ".") not in before} | {
+        name for name in before if name in after and not torch.equal(before[name], after[name])
+    }
+    layer = "system.model.decoder.layers.0."
+    maps = ("self_attention.queries_keys_values", "memory_attention.source.keys_values", "outer")
+    matrices = {f"{layer}{name}.lora_{side}.default.weight" for name in maps for side in "AB"}
+    assert changed == matrices | {"system.model.decoder.norm.bias"}
+    assert {name for name, p in fit.objective.named_parameters() if p.requires_grad} == changed
+    assert all(torch.equal(tensor, after.get(name, tensor)) for name, tensor in before.items() if name not in changed)
+    for name in maps:
+        assert torch.equal(after[f"{layer}{name}.base_layer.weight"], before[f"{layer}{name}.weight"])
+        assert after[f"{layer}{name}.lora_B.default.weight"].abs().sum() > 0
+    state = list_checkpoints(place.folder / "checkpoints")[-1].training()["optimizer"]["state"]
+    assert len(state) == len(changed)
+
+
+def test_the_first_update_begins_with_the_model_as_it_is(world, adapters):
+    plain, other = world.fit().objective.eval(), world.fit().objective.eval()
+    adapters(dropout=0.5).build(other)
+    batch = next(Loader(streams=[world.stream()], seed=1).epoch(0))
+    assert torch.equal(plain(batch).total(), other(batch).total())
+
+
+def test_the_model_folder_is_a_plain_one_with_the_librarys_own_sums(world, workspace, adapters, monkeypatch):
+    fit = world.fit(optimizer=adapters(), updates=12)
+    before = states(fit.objective)
+    fit.run(workspace())
+    Average(fit=str(workspace().folder), last=1).run(workspace(phase="average"))
+    live = fit.objective.system.eval()
+    texts = ["1234", "777", "0905"]
+    expected = [hypotheses[0] for hypotheses in live.translate(texts)]
+    for part in adapted(live).values():
+        part.merge()
+    monkeypatch.setitem(sys.modules, "peft", None)  # an import of it fails
+    loaded = System.load(workspace(phase="average").folder / "model")
+    theirs = {name.replace(".base_layer.", "."): tensor for name, tensor in states(live).items()}
+    ours = states(loaded)
+    assert ours.keys() == {name.removeprefix("system.") for name in before}
+    for name, tensor in ours.items():
+        torch.testing.assert_close(tensor, theirs[name], rtol=1e-6, atol=1e-6)
+    assert sum(not torch.equal(tensor, before[f"system.{name}"]) for name, tensor in ours.items()) == 3
+    for one, other in zip(loaded.translate(texts), expected, strict=True):
+        assert one[0].texts == other.texts and one[0].score == pytest.approx(other.score, abs=1e-4)
+
+
+def test_an_average_is_that_of_the_sums_not_of_the_matrices(world, workspace, adapters):
+    settings = Checkpoints(keep_last=3, keep_best=0, every=4)
+    world.fit(optimizer=adapters(), updates=12, checkpoints=settings).run(workspace())
+    Average(fit=str(workspace().folder), last=3).run(workspace(phase="average"))
+    name = "model.decoder.layers.0.outer"
+    wanted = torch.zeros(16, 32)
+    for checkpoint in list_checkpoints(workspace().folder / "checkpoints"):
+        tensors = checkpoint.tensors()
+        down, up = (tensors[f"system.{name}.lora_{side}.default.weight"] for side in "AB")
+        for o in range(16):
+            for i in range(32):
+                product = sum(float(up[o, r]) * float(down[r, i]) for r in range(3))
+                wanted[o, i] += (float(tensors[f"system.{name}.base_layer.weight"][o, i]) + 6 / 3 * product) / 3
+    found = System.load(workspace(phase="average").folder / "model").state_dict()[f"{name}.weight"]
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_a_run_with_adapters_that_was_cut_goes_on_bit_for_bit(world, workspace, adapters):
+    def fit(updates):
+        return world.fit(optimizer=adapters(dropout=0.1), dropout=0.2, updates=updates)
+
+    whole = fit(12)
+    whole.run(workspace("whole"))
+    fit(8).run(workspace("cut"))
+    place = workspace("cut")
+    torch.manual_seed(999)
+    resumed = fit(12)
+    resumed.run(place)
+    wanted, found = states(whole.objective), states(resumed.objective)
+    assert wanted.keys() == found.keys() and all(torch.equal(wanted[name], found[name]) for name in wanted)
+
+
+def test_what_does_not_exist_is_refused(world, adapters, monkeypatch):
+    objective = world.fit().objective
+    with pytest.raises(UsageError, match=r"targets: '\.\*attentoin' matches the name of no linear map \(such are syst"):
+        adapters(targets=".*attentoin").build(objective)
+    with pytest.raises(UsageError, match="learn: 'norms' matches the name of no parameter"):
+        adapters(learn="norms").build(objective)
+    with pytest.raises(UsageError, match="parameters: 'inner' matches the name of no parameter"):
+        Selected(parameters="inner").apply(objective)
+    assert all(isinstance(part, nn.Linear) for name, part in objective.named_modules() if name.endswith("outer"))
+    with pytest.raises(UsageError, match=r"targets '\(' is no regular expression"):
+        LoRA(targets="(")
+    with pytest.raises(UsageError, match="rank >= 1, .* not 0, 32 and 0.0"):
+        LoRA(targets=".*", rank=0)
+    monkeypatch.setattr(tuning, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"peft: pip install 'dragoman\[adapters\]'"):
+        LoRA(targets=".*")
