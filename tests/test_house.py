@@ -205,7 +205,7 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = ("demo", "test", "hf", "adapters", "dev")
+PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "dev")
 
 
 def test_pins_cover_the_dependencies():

@@ -241,7 +241,8 @@ class Fit(Phase):
         It is done without DDP: an error in one process must not leave the others waiting.
         """
         trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-        moments = [torch.empty_like(parameter) for parameter in trained for _ in range(2)]  # room for the optimiser's
+        size = sum(self.optimizer.state_bytes(parameter) for parameter in trained)
+        moments = torch.empty(size, dtype=torch.uint8, device=workspace.device)  # room for the optimiser's
         with _same_randomness_after(workspace):
             for batch in loader.largest():
                 try:

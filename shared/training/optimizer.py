@@ -1,9 +1,10 @@
-"""The optimiser of a phase: Adam(W), with learning-rate multipliers per group of parameters."""
+"""The optimiser of a phase: Adam(W), with learning-rate multipliers per group of parameters; 8-bit moments if asked."""
 
 from __future__ import annotations
 
 import math
 import re
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -59,6 +60,10 @@ class Adam:
             self.groups(module), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, fused=True
         )
 
+    def state_bytes(self, parameter: Tensor) -> int:
+        """Return how much memory the moments of a parameter take."""
+        return 2 * parameter.numel() * 4
+
     def groups(self, module: nn.Module) -> list[dict[str, Any]]:
         """Choose what of a module learns, and return it by learning rate."""
         if self.tuning:
@@ -74,6 +79,52 @@ class Adam:
         if unused:
             raise UsageError(f"multipliers: {sorted(unused)[0]!r} matches the name of no parameter")
         return [{"params": parameters, "multiplier": multiplier} for multiplier, parameters in groups.items()]
+
+
+class Adam8bit(Adam):
+    """AdamW whose moments are 8-bit numbers with a scale for each block of 256 (Dettmers et al. 2022, section 2).
+
+    Moments of parameters with fewer than 4096 elements, such as norms and biases, stay in 32 bits. The library
+    bitsandbytes does the arithmetic, on GPUs and, slowly, on CPUs.
+
+    Args:
+        betas: decay rates of the two moments.
+        eps: added to the root of the second moment.
+        weight_decay: decoupled decay, times the learning rate.
+        multipliers: as those of :class:`Adam`.
+        tuning: likewise.
+
+    Raises:
+        UsageError: if bitsandbytes is not installed.
+
+    """
+
+    #: bitsandbytes' own defaults.
+    SMALLEST, BLOCK = 4096, 256
+
+    def __init__(
+        self,
+        *,
+        betas: list[float] | None = None,
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        multipliers: dict[str, float] | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        super().__init__(betas=betas, eps=eps, weight_decay=weight_decay, multipliers=multipliers, tuning=tuning)
+        if find_spec("bitsandbytes") is None:
+            raise UsageError("Adam8bit needs the library bitsandbytes: pip install 'dragoman[adam8bit]'")
+
+    def build(self, module: nn.Module) -> torch.optim.Optimizer:
+        """Choose what of a module learns, and make the optimiser for it, as :meth:`Adam.build` does."""
+        from shared.training.eight_bit import AdamW8bit
+
+        return AdamW8bit(self.groups(module), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
+
+    def state_bytes(self, parameter: Tensor) -> int:
+        """Return how much memory the moments of a parameter take."""
+        size = parameter.numel()
+        return 8 * size if size < self.SMALLEST else 2 * (size + 4 * -(-size // self.BLOCK))
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
@@ -109,7 +160,7 @@ def step_if_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> Tensor:
     """Update the parameters, or on the device itself leave everything as it was if the gradient norm is not finite.
 
     Args:
-        optimizer: a fused one, which honours ``found_inf``.
+        optimizer: what :meth:`Adam.build` has made, which honours ``found_inf``.
         norm: the gradient norm, a scalar.
 
     Returns:

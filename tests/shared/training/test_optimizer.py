@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from shared.errors import UsageError
-from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
+from shared.training import optimizer as optimizers
+from shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
 
 
 def test_first_step_is_the_learning_rate_times_the_sign():
@@ -59,3 +60,104 @@ def test_what_is_frozen_counts_in_no_norm_and_stays_whatever_its_gradient():
     model["head"].weight.grad = torch.tensor([[3.0, 4.0]])
     assert clip_gradient(optimizer, 0.0).item() == pytest.approx(5.0)
     assert model["head"].weight.grad.tolist() == [[3.0, 4.0]]
+
+
+# -- 8-bit moments --------------------------------------------------------------------------------------------------
+
+
+def large() -> nn.Module:
+    """Return a model with parameters whose moments are quantised, and small ones whose moments are not."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(96, 128), nn.ReLU(), nn.Linear(128, 50))
+
+
+@pytest.fixture
+def adam8bit():
+    pytest.importorskip("bitsandbytes")
+    return Adam8bit
+
+
+def train(model, optimizer, updates, *, first=0):
+    """Fit noise on fixed inputs; return the losses."""
+    losses = []
+    for number in range(first, first + updates):
+        generator = torch.Generator().manual_seed(number)
+        inputs, wanted = (torch.randn(16, size, generator=generator) for size in (96, 50))
+        loss = (model(inputs) - wanted).square().mean()
+        loss.backward()
+        set_learning_rate(optimizer, 0.002)
+        step_if_finite(optimizer, clip_gradient(optimizer, 1.0))
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def test_updates_with_8_bit_moments_are_near_those_with_32(adam8bit):
+    exact, rough = large(), large()
+    before = copy.deepcopy(exact.state_dict())
+    settings = {"weight_decay": 0.1, "multipliers": {"0.bias": 0.5}}
+    wanted = train(exact, Adam(**settings).build(exact), 30)
+    assert train(rough, adam8bit(**settings).build(rough), 30) == pytest.approx(wanted, rel=0.01)
+    for name, tensor in exact.state_dict().items():
+        way = tensor - before[name]
+        distance = (rough.state_dict()[name] - tensor).norm() / way.norm()
+        assert distance < 0.1, name
+        assert distance > 0 or tensor.numel() < 4096
+
+
+def test_8_bit_moments_take_a_quarter_of_the_memory(adam8bit):
+    model, settings = large(), adam8bit()
+    optimizer = settings.build(model)
+    train(model, optimizer, 1)
+    for parameter in model.parameters():
+        state = optimizer.state[parameter]
+        moments = [state[name] for name in ("state1", "state2", "absmax1", "absmax2") if name in state]
+        assert sum(tensor.numel() * tensor.element_size() for tensor in moments) == settings.state_bytes(parameter)
+        assert (state["state1"].dtype == torch.uint8) == (parameter.numel() >= 4096)
+    weight = model[0].weight
+    assert Adam().state_bytes(weight) == 8 * 96 * 128 and settings.state_bytes(weight) == (2 + 8 / 256) * 96 * 128
+
+
+@pytest.mark.parametrize("updates", [0, 3])
+def test_with_8_bit_moments_an_update_that_is_not_finite_changes_nothing(adam8bit, updates):
+    model = large()
+    optimizer = adam8bit(weight_decay=0.1).build(model)
+    train(model, optimizer, updates)
+    weights, state = copy.deepcopy(model.state_dict()), copy.deepcopy(optimizer.state_dict()["state"])
+    set_learning_rate(optimizer, 0.1)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    model[2].weight.grad[0, 0] = float("inf")
+    assert step_if_finite(optimizer, clip_gradient(optimizer, 1.0)).item() == 1
+    assert all(torch.equal(weights[name], tensor) for name, tensor in model.state_dict().items())
+    for index, moments in optimizer.state_dict()["state"].items():
+        for name, tensor in tensors(moments).items():
+            assert torch.equal(tensor, tensors(state[index])[name] if updates else torch.zeros_like(tensor)), name
+
+
+def tensors(state):
+    """Return the moments of one parameter, which the library keeps one level deeper, without its constants."""
+    inner = next(value for value in state.values() if isinstance(value, dict))
+    return {name: tensor for name, tensor in inner.items() if not name.startswith("qmap")}
+
+
+def test_with_8_bit_moments_a_run_goes_on_bit_for_bit(adam8bit, tmp_path):
+    whole, cut = large(), large()
+    train(whole, adam8bit().build(whole), 8)
+    optimizer = adam8bit().build(cut)
+    train(cut, optimizer, 5)
+    torch.save({"model": cut.state_dict(), "optimizer": optimizer.state_dict()}, tmp_path / "training.pt")
+    saved = torch.load(tmp_path / "training.pt", weights_only=True)
+    resumed = large()
+    resumed.load_state_dict(saved["model"])
+    optimizer = adam8bit().build(resumed)
+    optimizer.load_state_dict(saved["optimizer"])
+    train(resumed, optimizer, 3, first=5)
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(resumed.state_dict()[name], tensor), name
+
+
+def test_without_the_library_8_bit_moments_are_refused(monkeypatch):
+    monkeypatch.setattr(optimizers, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"bitsandbytes: pip install 'dragoman\[adam8bit\]'"):
+        Adam8bit()
