@@ -93,7 +93,11 @@ class Worker:
             env=environment(threads),
             cwd=ROOT,
         )
-        self.ready = self._answer()
+        try:
+            self.ready = self._answer()
+        except BaseException:
+            self.process.kill()
+            raise
 
     def go(self) -> dict[str, Any]:
         """Do one repetition."""

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.side_by_side import Arm, Benchmark, fairseq_python
-from benchmarks.text_training import CLOSE, END, FIRST_WORD, LOOSE, peak
+from benchmarks.text_training import CLOSE, END, FIRST_WORD, LOOSE, need_bf16, peak
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -113,7 +113,8 @@ def speech_small() -> Benchmark:
 
 
 def speech_bf16() -> Benchmark:
-    """Train s2t_transformer_s from waveforms in bf16 autocast and in fp32."""
+    """Train s2t_transformer_s in bf16 autocast and in fp32, on a processor that multiplies in bf16."""
+    need_bf16("speech_bf16")
     work = Work()
     works = [work, replace(work, precision="bf16")]
     return compared("speech_bf16", f"Training step, speech, bf16 and fp32: {described(work)}", works)

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks.side_by_side import Arm, Benchmark, fairseq_python
+from benchmarks.side_by_side import Arm, Benchmark, fairseq_python, machine
 
 PADDING, END, FIRST_WORD = 1, 2, 4  # fairseq's numbers
 CHECKED = 4  # rows of a batch that are enough to compare losses
@@ -98,6 +98,17 @@ def compared(name: str, title: str, works: list[Work], notes: list[str] | None =
     return Benchmark(name, title, "target tokens", arms, notes=notes or [], absent=absent)
 
 
+def need_bf16(name: str) -> None:
+    """Refuse a benchmark on a processor that has to imitate bf16, at a hundredth of its speed.
+
+    Raises:
+        SystemExit: if it is one.
+
+    """
+    if not {"avx512_bf16", "amx_bf16"} & set(machine().get("vectors", [])):
+        raise SystemExit(f"{name} needs a processor that multiplies in bf16 (avx512_bf16 or amx_bf16)")
+
+
 def peak(precision: str, device: str) -> Arm:
     """Return the arm that measures the matrix peak."""
     dtype, size = {"fp32": "float32", "bf16": "bfloat16"}[precision], "2048" if device == "cpu" else "8192"
@@ -126,7 +137,8 @@ def text_small() -> Benchmark:
 
 
 def text_bf16() -> Benchmark:
-    """Train a Transformer base in bf16 autocast and in fp32."""
+    """Train a Transformer base in bf16 autocast and in fp32, on a processor that multiplies in bf16."""
+    need_bf16("text_bf16")
     work = Work()
     note = "bf16 is autocast here and for transformers; fairseq's --bf16 converts the model"
     works = [work, replace(work, precision="bf16")]
