@@ -28,7 +28,9 @@ INTRODUCTION = """\
 
 Written by `python -m benchmarks report` from `results/*.json`; how each is measured stands in `side_by_side.py`. Ratios
 are of medians over rounds in which all arms took turns, with 95 % intervals. The floor is the time that the matrix
-products alone would take at the speed of one large product, measured in the same rounds.
+products alone would take at the speed of one large product, measured in the same rounds; "of the peak" is its share of
+the time. Where the load is far above the number of cores, seconds say how often others had their turn, and CPU time is
+the better guide.
 """
 
 
