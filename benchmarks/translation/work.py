@@ -71,10 +71,18 @@ def arguments() -> Task:
     given = parser.parse_args()
     folder = given.folder / given.kind
     inputs = texts(folder) if given.kind == "text" else waveforms(folder)
-    # Every so manieth one, so that a few are as long as many.
-    inputs = inputs[:: max(1, len(inputs) // given.inputs)][: given.inputs] if given.inputs else inputs
+    inputs = some_batches(inputs, given.inputs, given.batch) if given.inputs else inputs
     checks = f"answers-{given.device}-{len(inputs)}-{given.batch}-{given.length}.json"
     return Task(folder, inputs, given.batch, given.length, given.device, given.dtype, given.variant, checks)
+
+
+def some_batches(inputs: list[Any], number: int, batch: int) -> list[Any]:
+    """Return so many inputs: batches of all of them sorted by length, evenly spaced, which are as full as those."""
+    order = sorted(inputs, key=len)
+    groups = [order[start : start + batch] for start in range(0, len(order), batch)]
+    wanted = min(len(groups), -(-number // batch))
+    chosen = [groups[(2 * place + 1) * len(groups) // (2 * wanted)] for place in range(wanted)]
+    return [row for group in chosen for row in group][:number]
 
 
 def texts(folder: Path) -> list[list[int]]:

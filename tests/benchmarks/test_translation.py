@@ -11,7 +11,7 @@ import torch
 from benchmarks import cost
 from benchmarks.translation import models
 from benchmarks.translation.ours import Counter
-from benchmarks.translation.work import Task, plain
+from benchmarks.translation.work import Task, plain, some_batches
 from shared.batch import Batch
 from shared.checkpoints.importing import import_model
 from shared.padded import Padded
@@ -73,6 +73,13 @@ def test_operations_are_those_of_the_weights_that_each_row_meets(system: System)
 def test_batches_hold_each_input_once_the_longest_first() -> None:
     task = Task(Path(), [[0] * length for length in (3, 9, 1, 7, 5)], 2, 0, "cpu", "float32", "", "")
     assert task.batches() == [[1, 3], [4, 0], [2]]
+
+
+def test_some_inputs_are_batches_of_all() -> None:
+    inputs = [[0] * length for length in range(1, 21)]
+    assert [len(row) for row in some_batches(inputs[::-1], 4, 4)] == [9, 10, 11, 12]
+    assert [len(row) for row in some_batches(inputs, 6, 4)] == [5, 6, 7, 8, 13, 14]
+    assert some_batches(inputs, 100, 4) == inputs
 
 
 def test_outputs_are_compared_without_what_stands_behind_them() -> None:
