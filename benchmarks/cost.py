@@ -15,6 +15,7 @@ import argparse
 import ctypes
 import gc
 import json
+import os
 import sys
 import time
 from dataclasses import asdict, dataclass, replace
@@ -139,6 +140,7 @@ def plot(found: dict[str, list[dict[str, float]]], path: Path, unit: str) -> Non
     matplotlib.use("agg")
     from matplotlib import pyplot
 
+    pyplot.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "cost"}
     figure, places = pyplot.subplots(2, len(found), figsize=(3.2 * len(found), 5.6), constrained_layout=True)
     for column, (axis, points) in enumerate(found.items()):
         xs = [int(point["value"]) for point in points]
@@ -147,9 +149,11 @@ def plot(found: dict[str, list[dict[str, float]]], path: Path, unit: str) -> Non
             place = places[row][column]
             place.loglog(xs, ys, "o-", color="#20639b")
             place.set_title(f"slope {slope(xs, ys):.2f}", fontsize=10)
+            place.set_xticks(xs, [f"{x // 1000}k" if x >= 1000 else str(x) for x in xs], minor=False)
+            place.minorticks_off()
             place.set_xlabel(axis)
             place.set_ylabel(label if column == 0 else "")
-            place.grid(True, which="both", alpha=0.25)
+            place.grid(True, alpha=0.25)
     figure.savefig(path, metadata={"Date": None})
 
 
@@ -175,7 +179,12 @@ def written(result: dict[str, Any], name: str) -> str:
     place = (
         f"{host['processor']} ({', '.join(host.get('vectors', []))})" if result["device"] == "cpu" else result["device"]
     )
-    lines += [*table(rows), "", f"{place}, {result['threads']} threads, torch {result['torch']}, {result['unit']}."]
+    load = f", load {result['load']}" if "load" in result else ""
+    lines += [
+        *table(rows),
+        "",
+        f"{place}, {result['threads']} threads, torch {result['torch']}, {result['unit']}{load}.",
+    ]
     return "\n".join([*lines, ""])
 
 
@@ -190,6 +199,7 @@ def main() -> None:
     if given.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda needs a GPU that torch can use; this machine has none")
     torch.set_num_threads(given.threads)
+    before = os.getloadavg()[0]
     found: dict[str, list[dict[str, float]]] = {}
     for axis, values in AXES.items():
         found[axis] = []
@@ -203,10 +213,16 @@ def main() -> None:
     unit = "CPU seconds" if given.device == "cpu" else "seconds"
     name = given.device if given.device == "cpu" else torch.cuda.get_device_name()
     result = {"machine": machine(), "device": name, "threads": given.threads, "torch": torch.__version__, "unit": unit}
+    result["load"] = " to ".join(f"{load:.1f}" for load in sorted((before, os.getloadavg()[0])))
     result |= {"default": asdict(Point()), "points": found}
     given.out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-    plot(found, given.out.with_suffix(".svg"), unit)
-    given.out.with_suffix(".md").write_text(written(result, given.out.name))
+    show(result, given.out)
+
+
+def show(result: dict[str, Any], out: Path) -> None:
+    """Write the plots and the table of a result."""
+    plot(result["points"], out.with_suffix(".svg"), result["unit"])
+    out.with_suffix(".md").write_text(written(result, out.name))
 
 
 if __name__ == "__main__":
