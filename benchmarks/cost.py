@@ -150,6 +150,7 @@ def plot(found: dict[str, list[dict[str, float]]], path: Path, unit: str) -> Non
             place.loglog(xs, ys, "o-", color="#20639b")
             place.set_title(f"slope {slope(xs, ys):.2f}", fontsize=10)
             place.set_xticks(xs, [f"{x // 1000}k" if x >= 1000 else str(x) for x in xs], minor=False)
+            place.set_yticks([ys[0], ys[-1]], [f"{ys[0]:.3g}", f"{ys[-1]:.3g}"])
             place.minorticks_off()
             place.set_xlabel(axis)
             place.set_ylabel(label if column == 0 else "")
