@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -53,6 +52,7 @@ def test_arms_have_the_same_losses(kind, precision):
     pytest.importorskip("transformers")
     module, work = {"text": (text_training, TEXT), "speech": (speech_training, SPEECH)}[kind]
     benchmark: Benchmark = module.compared("tiny", "Tiny.", [replace(work, precision=precision)])
-    result = run(benchmark, rounds=1, threads=1, told=lambda line: None)  # refuses other losses
-    assert len({json.dumps(list(arm["ready"].get("checks", {}))) for arm in result["arms"].values()}) == 2
+    arms = [arm for arm in benchmark.arms if arm.peak]  # not the peak itself, which takes long where bf16 is imitated
+    result = run(replace(benchmark, arms=arms), rounds=1, threads=1, told=lambda line: None)  # refuses other losses
+    assert len(result["arms"]) > 1 and all(len(arm["ready"]["checks"]) == 4 for arm in result["arms"].values())
     assert f"| ours {precision} |" in markdown(result)
