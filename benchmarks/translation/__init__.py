@@ -29,7 +29,7 @@ NOTES = {
     "fixed": f"each output has {FIXED} tokens and an end symbol. transformers and CTranslate2 do not count the "
     "probability of an end that the length forces, so that they may rank the last beams otherwise",
     "free": "an output ends when the model says so: one feature of the weights is a clock that raises the end symbol's "
-    "logit (benchmarks/translation/models.py)",
+    "logit (benchmarks/translation/models.py). Random weights do not bear int8: its outputs are others, and shorter",
 }
 
 
