@@ -8,6 +8,7 @@ JSON back into the object; ``build`` constructs classes of this project only, an
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,44 @@ def _claim(file: Path, assets: dict[str, Path]) -> str:
     return name
 
 
+def change(description: Any, path: str, value: Any) -> None:
+    """Change an argument in a description of an object.
+
+    Args:
+        description: from :func:`describe`; it is changed.
+        path: of the argument, with dots: "model.encoder.layer.dropout".
+        value: what the argument becomes, plain data.
+
+    Raises:
+        ValueError: if the path leads to nothing, or to an object that stands in another place.
+
+    """
+    node = description
+    *way, last = path.split(".")
+    for part in way:
+        node = _known(_inside(node), part, path)[part]
+    if _is_object(node):
+        parameters = inspect.signature(_class(node["class"], path).__init__).parameters
+        _known({name: None for name in parameters if name != "self"}, last, path)
+    else:
+        _known(_inside(node), last, path)
+    _inside(node)[last] = value
+
+
+def _is_object(node: Any) -> bool:
+    return isinstance(node, dict) and set(node) == {"class", "arguments"}
+
+
+def _inside(node: Any) -> dict[str, Any]:
+    return node["arguments"] if _is_object(node) else node if isinstance(node, dict) else {}
+
+
+def _known(inside: dict[str, Any], name: str, path: str) -> dict[str, Any]:
+    if name not in inside:
+        raise ValueError(f"{path}: there is no {name!r}, only {', '.join(inside) or 'what has no parts'}")
+    return inside
+
+
 def build(description: Any, folder: Path | None = None) -> Any:
     """Build what :func:`describe` described.
 
@@ -120,7 +159,7 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
         if folder is None or Path(name).name != name:
             raise ValueError(f"{path}: {name!r} is not a file of the model folder")
         return str(folder / name)
-    if set(value) != {"class", "arguments"}:
+    if not _is_object(value):
         return {key: _build(item, folder, built, f"{path}/{key}") for key, item in value.items()}
     kind = _class(value["class"], path)
     arguments = {name: _build(item, folder, built, f"{path}/{name}") for name, item in value["arguments"].items()}

@@ -1,0 +1,90 @@
+"""Recipes that begin with imported folders, run for two updates on a miniature of their corpus."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from shared.checkpoints.importing import import_model
+from shared.recipe import Recipe
+from shared.running import run_recipe
+from shared.system import System
+
+FIXTURES = Path(__file__).parents[1] / "parity"
+LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"
+
+
+@pytest.fixture
+def translator(tmp_path):
+    """Import a model that fairseq has trained."""
+    folder = tmp_path / "translator"
+    import_model(FIXTURES / "fairseq" / "trained", folder, source_languages=["en"], target_languages=["de"])
+    return folder
+
+
+def run(name, folder, data, **overrides):
+    """Run a recipe in debug mode; return its model folder."""
+    overrides |= {"data_folder": str(data), "manifest_folder": str(folder / "manifests")}
+    overrides |= {"results_folder": str(folder / "results"), "source_language": "en", "target_language": "de"}
+    overrides |= {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
+    overrides |= {"validate_rows": 2, "beam": 2, "rules.maximum_length_extra": 10}
+    overrides |= {"learning_rate": 0.001, "warmup": 1}
+    return run_recipe(Recipe.load(name, overrides), command="a test").output / "average" / "model"
+
+
+def changed(before, after):
+    """Return the names of the parameters that have other values."""
+    one, other = before.state_dict(), after.state_dict()
+    assert one.keys() == other.keys()
+    return {name for name, tensor in one.items() if not torch.equal(tensor, other[name])}
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize(
+    ("library", "optimizer", "learning"),
+    [
+        ("torch", "optimizer.weight_decay=0.0", r".*"),
+        ("bitsandbytes", "optimizer=!new:shared.training.optimizer.Adam8bit {}", r".*"),
+        ("peft", f"optimizer.tuning={LORA}", r".*queries_keys_values\.weight|.*decoder.*norm.*"),
+    ],
+)
+def test_an_imported_translator_learns(library, optimizer, learning, translator, miniature, tmp_path):
+    pytest.importorskip(library)
+    key, _, value = optimizer.partition("=")
+    model = run("text/finetune", tmp_path, miniature["text"], model_folder=str(translator), **{key: value})
+    before, after = System.load(translator), System.load(model)
+    names = {name for name, _ in before.named_parameters()}
+    assert changed(before, after) == {name for name in names if re.fullmatch(learning, name)}
+    assert after.model.decoder.layers[-1].dropout == 0.3
+    assert after.translate("one two") is not None
+    assert any(line == f"all parameters from {translator}" for line in after.origin)
+
+
+@pytest.mark.recipes
+def test_an_imported_encoder_learns_below_an_imported_translator(translator, miniature, tmp_path):
+    encoder = tmp_path / "encoder"
+    import_model(FIXTURES / "fairseq_speech" / "waveform_base", encoder)
+    folders = {"speech_folder": str(encoder), "text_folder": str(translator)}
+    model = run("own/st_finetune", tmp_path, miniature["own"], batch_seconds=8.0, grad_accumulation_factor=1, **folders)
+    system, below, above = System.load(model), System.load(encoder), System.load(translator)
+    stayed = {
+        "model.embeddings.speech.frontend.embedding.convolutions.": (below, "model.embeddings.speech.convolutions."),
+        "model.embeddings.speech.frontend.encoder.layers.0.inner.": (below, "model.encoder.layers.0.inner."),
+        "model.decoder.layers.0.self_attention.": (above, "model.decoder.layers.0.self_attention."),
+        "model.decoder.layers.0.inner.": (above, "model.decoder.layers.0.inner."),
+    }
+    learned = {
+        "model.embeddings.speech.frontend.encoder.layers.0.self_attention.": (
+            below,
+            "model.encoder.layers.0.self_attention.",
+        ),
+        "model.decoder.layers.0.memory_attention.": (above, "model.decoder.layers.0.memory_attention."),
+    }
+    states = system.state_dict()
+    for parts, same in ((stayed, True), (learned, False)):
+        for here, (origin, there) in parts.items():
+            names = [name for name in states if name.startswith(here)]
+            assert names
+            for name in names:
+                assert torch.equal(states[name], origin.state_dict()[there + name[len(here) :]]) == same, name
