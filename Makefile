@@ -5,7 +5,7 @@
 #   make lint       style, docstrings, types
 #   make format     put the style right
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
-#   make parity     fairseq and this project side by side: the same states, losses, gradients, hypotheses, scores
+#   make parity     fairseq, transformers and this project side by side; writes docs/parity.md
 #   make bench      speed and memory beside others': what there is; make bench BENCH="run NAME" runs one
 # PYTHON=python3.12 make test   chooses the interpreter.
 
@@ -59,11 +59,13 @@ $(FAIRSEQ_ENV)/installed:
 parity: $(VENV)/installed-all $(FAIRSEQ_ENV)/installed
 	$(BIN)/python -c 'from shared.almanac import Almanac; Almanac(root="$(FAIRSEQ_ENV)/almanac", layouts=["moses"], \
 	  pairs=[["en", "de"]], languages=["en", "de"], sizes={"text": 6000}).write()'
+	$(BIN)/python -m tests.parity.lines $(FAIRSEQ_ENV)/lines.json
 	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_fixtures.py --out $(FAIRSEQ_ENV)/fixtures --seed 2 \
-	  --corpus $(FAIRSEQ_ENV)/almanac/text
+	  --corpus $(FAIRSEQ_ENV)/almanac/text --lines $(FAIRSEQ_ENV)/lines.json
 	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_speech_fixtures.py --out $(FAIRSEQ_ENV)/speech --seed 2
 	FAIRSEQ_FIXTURES=$(abspath $(FAIRSEQ_ENV))/fixtures FAIRSEQ_SPEECH_FIXTURES=$(abspath $(FAIRSEQ_ENV))/speech \
-	  $(BIN)/python -m pytest tests/parity $(PYTEST)
+	  $(BIN)/python -m pytest tests/parity --junitxml $(FAIRSEQ_ENV)/parity.xml -o junit_family=xunit1 $(PYTEST)
+	$(BIN)/python tests/parity/table.py $(FAIRSEQ_ENV)/parity.xml
 
 # With fairseq among the others if `make fairseq-env` has been run.
 bench: $(VENV)/installed-all

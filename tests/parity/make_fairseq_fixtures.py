@@ -2,13 +2,14 @@
 
 Runs inside the environment of ``make fairseq-env`` (fairseq 0.12.2) and knows nothing of this project:
 
-    python tests/parity/make_fairseq_fixtures.py --out tests/parity/fairseq [--corpus FOLDER] [--seed 1]
+    python tests/parity/make_fairseq_fixtures.py --out tests/parity/fairseq [--corpus FOLDER --lines FILE] [--seed 1]
 
 For each case a folder with the checkpoint and dictionaries as fairseq saves them, and ``expected.safetensors``: encoder
 states, logits, loss and gradients for fixed inputs, in eval mode and float32; for the case of many languages also
 ``beams.json``: what its task makes of texts. With ``--corpus`` (``train.en``,
 ``train.de``, ``dev.*``, ``test.*``, as Almanac writes) also the folder ``trained``: fairseq-train's own checkpoint, and
-the beam-5 hypotheses and scores of fairseq-generate for 200 sentences.
+the beam-5 hypotheses and scores of fairseq-generate for 200 sentences, and the ids of the lines of ``--lines`` (see
+lines.py).
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--corpus", type=Path)
+    parser.add_argument("--lines", type=Path)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--updates", type=int, default=1500)
     parser.add_argument("--case", action="append", choices=CASES, help="only this one; may be repeated")
@@ -100,6 +102,8 @@ def main() -> None:
         make_case(arguments.out / name, flags, extra, form)
     if arguments.corpus:
         train(arguments.out / "trained", arguments.corpus, arguments.updates, arguments.seed)
+    if arguments.lines:
+        number_texts(arguments.out / "trained", json.loads(arguments.lines.read_text(encoding="utf-8")))
     versions = {"fairseq": fairseq.__version__, "torch": torch.__version__, "python": platform.python_version()}
     (arguments.out / "versions.json").write_text(json.dumps(versions | {"seed": arguments.seed}, indent=2) + "\n")
 
@@ -303,7 +307,6 @@ def train(folder: Path, corpus: Path, updates: int, seed: int) -> None:
     for number, score, tokens in re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed, flags=re.MULTILINE):
         found[int(number)]["hypotheses"].append({"score": float(score), "pieces": tokens})
     assert all(len(one["hypotheses"]) == 5 for one in found)
-    number_texts(folder, texts["test", "en"][:200])
     (folder / "generated.json").write_text(json.dumps(found, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
 
@@ -311,11 +314,12 @@ def number_texts(folder: Path, texts: list[str]) -> None:
     """Write the ids that fairseq gives texts, its end symbol among them."""
     pieces = sentencepiece.SentencePieceProcessor(str(folder / "sentencepiece.bpe.model"))
     dictionary = Dictionary.load(str(folder / "dict.en.txt"))
-    texts = [*texts, "Grüße, 東京!", " two  spaces\u00a0and <pad> </s> ", "0.5 % of it…", "x"]
+    texts = [*texts, "<s> a", "</s>", "a <pad> b", "<unk>"]  # what a user types is no symbol
     lines = (" ".join(pieces.encode(text, out_type=str)) for text in texts)
     ids = [dictionary.encode_line(line, add_if_not_exist=False).tolist() for line in lines]
     pairs = [{"text": text, "ids": numbers} for text, numbers in zip(texts, ids, strict=True)]
-    (folder / "ids.json").write_text(json.dumps(pairs, ensure_ascii=False) + "\n", encoding="utf-8")
+    rows = ",\n".join(json.dumps(pair, ensure_ascii=False) for pair in pairs)
+    (folder / "ids.json").write_text(f"[\n{rows}\n]\n", encoding="utf-8")
 
 
 def run(command: str, *arguments: object) -> str:

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 from itertools import groupby
 from pathlib import Path
@@ -27,12 +28,12 @@ from shared.search import BeamSearch
 from shared.search.ctc import CtcGreedySearch
 from shared.search.rules import Rules
 from shared.system import System
+from tests.parity.compared import Compared
 
 HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")
 WAVEFORM = ["waveform_base", "waveform_large", "waveform_unprojected"]
 CTC = ["waveform_ctc", "waveform_ctc_2020"]
 S2T = ["s2t_utterance", "s2t_global", "s2t_tagged"]
-CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 FILES = sorted((HERE / "audio").glob("*.wav"))
 
 
@@ -53,7 +54,13 @@ def weighted(x: torch.Tensor) -> torch.Tensor:
     return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
 
 
-def check_gradients(model, names, numbers: dict[str, torch.Tensor]) -> None:
+def described(name: str) -> str:
+    """Return what a case is called in the table."""
+    kind = "S2T Transformer" if name in S2T else "wav2vec 2.0, CTC" if name in CTC else "wav2vec 2.0"
+    return f"{kind} ({name.partition('_')[2].replace('_', ' ')})"
+
+
+def check_gradients(model, names, numbers: dict[str, torch.Tensor], found: Compared) -> None:
     compared = 0
     for name, parameter in model.named_parameters():
         parts = [numbers.get(f"gradient.{part}") for part in names(name)]
@@ -61,9 +68,7 @@ def check_gradients(model, names, numbers: dict[str, torch.Tensor]) -> None:
             assert parameter.grad is not None, name
             expected = torch.cat(parts)
             size = expected.abs().max().clamp(min=1)
-            torch.testing.assert_close(
-                parameter.grad / size, expected / size, msg=lambda m, n=name: f"{n}: {m}", **CLOSE
-            )
+            found.close("gradients", parameter.grad / size, expected / size, message=name)
             compared += 1
         elif parameter.grad is not None:
             assert not parameter.grad.any(), name
@@ -71,7 +76,8 @@ def check_gradients(model, names, numbers: dict[str, torch.Tensor]) -> None:
 
 
 @pytest.mark.parametrize("name", [*WAVEFORM, *CTC])
-def test_states_logits_and_gradients_of_waveform_models(name, tmp_path):
+def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, compared):
+    compared.named("fairseq", described(name))
     system, numbers = imported(name, tmp_path)
     model = system.model
     plan_names = names_of(_plan(model))
@@ -84,7 +90,7 @@ def test_states_logits_and_gradients_of_waveform_models(name, tmp_path):
     else:
         found, kind = encoding.memories["source"], "states"
     for row, values in enumerate(found.rows()):
-        torch.testing.assert_close(values, numbers[f"{kind}.{row}"], **CLOSE)
+        compared.close(kind, values, numbers[f"{kind}.{row}"])
     sum(weighted(values) for values in found.rows()).backward()
     prefix = FINE_TUNED if name in CTC else ""
 
@@ -94,7 +100,7 @@ def test_states_logits_and_gradients_of_waveform_models(name, tmp_path):
 
     if frozen:
         numbers = {name: value for name, value in numbers.items() if ".feature_extractor." not in name}
-    check_gradients(model, theirs, numbers)
+    check_gradients(model, theirs, numbers, compared)
 
 
 def _plan(model):
@@ -132,28 +138,30 @@ def test_transcripts_of_ctc_models_are_those_of_fairseqs_logits(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", S2T)
-def test_states_logits_and_gradients_of_s2t_transformers(name, tmp_path):
+def test_states_logits_and_gradients_of_s2t_transformers(name, tmp_path, compared):
+    compared.named("fairseq", described(name))
     system, numbers = imported(name, tmp_path)
     model = system.model
     targets = [numbers[f"target.{row}"] for row in range(len(FILES))]
     prefix = Padded.from_sequences([torch.cat([torch.tensor([2]), target]) for target in targets], padding=1)
     encoding = model.encode(Batch({"speech": waveforms()}))
     for row, states in enumerate(encoding.memories["source"].rows()):
-        torch.testing.assert_close(states, numbers[f"states.{row}"], **CLOSE)
+        compared.close("states", states, numbers[f"states.{row}"])
     logits = model.project(model.decode(prefix, encoding))
     for row, values in enumerate(logits):
-        torch.testing.assert_close(values, numbers[f"logits.{row}"], **CLOSE)
+        compared.close("logits", values, numbers[f"logits.{row}"])
     sum(weighted(values) for values in logits).backward()
 
     def theirs(ours: str) -> list[str]:
         parts = subsampler_counterparts(ours) or counterparts(ours)
         return [part.replace("encoder.layers.", "encoder.transformer_layers.") for part in parts]
 
-    check_gradients(model, theirs, numbers)
+    check_gradients(model, theirs, numbers, compared)
 
 
 @pytest.mark.parametrize("name", S2T)
-def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path):
+def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path, compared):
+    compared.named("fairseq", described(name))
     system, _ = imported(name, tmp_path)
     search = BeamSearch(
         beam=5, n_best=5, rules=Rules(maximum_length_ratio=0.0, maximum_length_extra=30, start_symbols=1)
@@ -170,7 +178,6 @@ def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path):
                 tokenizer = system.output.tokenizer
                 pieces = [[tokenizer.symbol(token) for token in h.tokens if token != tokenizer.eos] for h in hypotheses]
                 shown = [" ".join(piece for piece in row if not piece.startswith("<lang:")) for row in pieces]
-                assert shown == [one["pieces"] for one in expected]  # fairseq-generate prints no tags
-                scores = torch.tensor([h.score for h in hypotheses])
-                base_2 = torch.tensor([one["score"] for one in expected])
-                torch.testing.assert_close(scores, base_2 * torch.log(torch.tensor(2.0)), atol=1e-4, rtol=1e-4)
+                compared.same("hypotheses", shown, [one["pieces"] for one in expected])  # it prints no tags
+                scores = [h.score / math.log(2) for h in hypotheses]
+                compared.close("scores", scores, [one["score"] for one in expected])
