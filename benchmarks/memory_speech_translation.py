@@ -4,19 +4,24 @@
 
 A forward pass is run in bf16 autocast with tensors that have sizes and no content, and what autograd keeps of it is
 added up, each storage once. With ``recompute`` that is what enters each layer; one layer at a time is computed again,
-and the largest is added. Parameters, gradients and Adam's two moments are float32, 16 bytes a parameter that learns;
-weights cast to bf16 are counted where autograd keeps them. A chunk of logits and its gradient are in the sum; what a
-GPU needs beyond it is not: its allocator's slack and the CUDA context, usually 1 to 2 GB.
+and the largest is added. Parameters and gradients are float32, moments as the optimiser has them; weights cast to bf16
+are counted where autograd keeps them. A chunk of logits and its gradient are in the sum; what a GPU needs beyond it is
+not: its allocator's slack and the CUDA context, usually 1 to 2 GB. What is marked fits into 24 GB with 2 to spare.
+
+"LNA" is what learns in the recipe own/st_finetune; LoRA has rank 16 beside all linear maps of layers, and the new
+convolutions and the norms learn. It needs the extras adapters and adam8bit.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
+from unittest.mock import patch
 
 import torch
-from torch import Tensor, UntypedStorage
+from torch import Tensor, UntypedStorage, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from shared.nn.embeddings import TextEmbedding
@@ -36,46 +41,96 @@ from shared.nn.waveform import (
 )
 from shared.objectives.cross_entropy import CHUNK, label_smoothed_cross_entropy
 from shared.padded import Padded
+from shared.recipe import Recipe
+from shared.training.optimizer import Adam, Adam8bit
+from shared.training.tuning import LoRA, Selected
 
-WIDTH, HEADS, FEEDFORWARD, VOCABULARY = 1024, 16, 4096, 250_054
+ROOM = 22e9
 
 
-def layer(*, memories: list[str] | None = None, activation: str = "gelu") -> Layer:
-    """Build a layer of either model; their sizes are the same."""
-    return Layer(
-        width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD, memories=memories, activation=activation, dropout=0.1
+@dataclass(frozen=True)
+class Sizes:
+    """Of the models: XLS-R 300M and mBART-50, whose layers have the same sizes."""
+
+    width: int = 1024
+    heads: int = 16
+    feedforward: int = 4096
+    vocabulary: int = 250_054
+    speech_layers: int = 24
+    encoder_layers: int = 12
+    decoder_layers: int = 12
+
+    def layer(self, *, memories: list[str] | None = None, activation: str = "gelu") -> Layer:
+        """Build a layer of either model."""
+        return Layer(
+            width=self.width,
+            heads=self.heads,
+            feedforward=self.feedforward,
+            memories=memories,
+            activation=activation,
+            dropout=0.1,
+        )
+
+
+def lna() -> Selected:
+    """Return what learns in the recipe."""
+    return Selected(parameters=Recipe.load("own/st_finetune").value("learning"))
+
+
+def lora() -> LoRA:
+    """Return adapters beside all linear maps of layers."""
+    return LoRA(
+        targets=r".*\.layers\.\d+\..*(queries_keys_values|queries|keys_values|output|inner|outer)",
+        learn=r"(?!.*\.convolutions\.layers).*(subsampler|norm).*",
     )
 
 
-def translator(*, recompute: bool, frozen: bool, encoder_layers: int) -> Translator:
-    """Build XLS-R 300M, two convolutions of stride 2, and mBART-50."""
+#: What the table has: how it is called, whether layers are computed again, convolutions frozen, and the optimiser.
+WAYS: list[tuple[str, bool, bool, Callable[[], Adam]]] = [
+    ("everything learns", False, False, Adam),
+    ("+ recompute", True, False, Adam),
+    ("+ frozen convolutions", True, True, Adam),
+    ("+ 8-bit moments", True, True, Adam8bit),
+    ("LNA", False, True, lambda: Adam(tuning=lna())),
+    ("LNA + recompute", True, True, lambda: Adam(tuning=lna())),
+    ("LoRA", False, True, lambda: Adam(tuning=lora())),
+    ("LoRA + recompute", True, True, lambda: Adam(tuning=lora())),
+]
+
+
+def translator(sizes: Sizes, *, recompute: bool, frozen: bool) -> Translator:
+    """Build an encoder of waveforms, two convolutions of stride 2, and a translator of text."""
     speech = SpeechEmbedding(
         frontend=WaveformEncoder(
             embedding=WaveformEmbedding(
                 convolutions=WaveformConvolutions(
                     bias=True, norm_each=True, gradient_scale=0.0 if frozen else 1.0, recompute=recompute
                 ),
-                positions=ConvolutionalPositions(width=WIDTH),
+                positions=ConvolutionalPositions(width=sizes.width),
                 normalisation=WaveformNorm(),
-                masking=SpanMasking(width=WIDTH, probability=0.2, channel_probability=0.1),
+                masking=SpanMasking(width=sizes.width, probability=0.2, channel_probability=0.1),
                 norm=False,
             ),
-            encoder=Encoder(layer=layer(), layers=24, recompute=recompute),
+            encoder=Encoder(layer=sizes.layer(), layers=sizes.speech_layers, recompute=recompute),
         ),
-        subsampler=Conv1dSubsampler(inputs=WIDTH, channels=WIDTH, width=WIDTH, kernels=[3, 3]),
+        subsampler=Conv1dSubsampler(inputs=sizes.width, channels=sizes.width, width=sizes.width, kernels=[3, 3]),
     )
     target = TextEmbedding(
-        vocabulary=VOCABULARY,
-        width=WIDTH,
+        vocabulary=sizes.vocabulary,
+        width=sizes.width,
         padding=1,
-        positions=LearnedPositions(width=WIDTH, length=1024, offset=2),
+        positions=LearnedPositions(width=sizes.width, length=1024, offset=2),
         norm=True,
     )
     return Translator(
         embeddings={"speech": speech},
-        encoder=Encoder(layer=layer(activation="relu"), layers=encoder_layers, recompute=recompute),
+        encoder=Encoder(layer=sizes.layer(activation="relu"), layers=sizes.encoder_layers, recompute=recompute),
         target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"], activation="relu"), layers=12, recompute=recompute),
+        decoder=Decoder(
+            layer=sizes.layer(memories=["source"], activation="relu"),
+            layers=sizes.decoder_layers,
+            recompute=recompute,
+        ),
         projection=TiedProjection(embedding=target),
     )
 
@@ -108,17 +163,29 @@ def autocast() -> torch.autocast:
     return torch.autocast("cpu", dtype=torch.bfloat16)
 
 
-def count(model: Translator, rows: int, seconds: float, tokens: int) -> dict[str, int]:
-    """Return bytes by kind."""
-    samples = int(seconds * 16000)
+def choose(model: Translator, optimizer: Adam) -> None:
+    """Let the optimiser's settings choose what learns; tensors without content cannot be moved, and need not be."""
+    with patch.object(nn.Module, "to", lambda module, *_, **__: module):
+        optimizer.groups(model)
+
+
+def count(model: Translator, optimizer: Adam, *, rows: int, samples: int, tokens: int) -> dict[str, int]:
+    """Return bytes by kind, for a model in which the optimiser's settings have chosen what learns."""
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
     speech = Padded(torch.zeros(rows, samples), torch.full((rows,), samples))
     prefix = Padded(torch.zeros(rows, tokens, dtype=torch.int64), torch.full((rows,), tokens))
-    sizes = {"parameters": sum(p.numel() * 4 for p in model.parameters())}
-    sizes["gradients and moments"] = sum(p.numel() * 12 for p in model.parameters() if p.requires_grad)
-    sizes["activations"] = kept(lambda: loss_of(model, speech, prefix, prefix.values), model.parameters())
-    sizes["one layer again"] = max(again(model, rows, samples, tokens)) if model.encoder.recompute else 0
-    sizes["logits"] = CHUNK * (2 + 4)  # in bf16, where their gradient comes to stand, and their probabilities
-    return sizes
+    matrix, elements = model.projection.weight, rows * tokens
+    return {
+        "parameters": sum(parameter.numel() * 4 for parameter in model.parameters()),
+        "gradients": sum(parameter.numel() * 4 for parameter in learning),
+        "moments": sum(optimizer.state_bytes(parameter) for parameter in learning),
+        "activations": kept(lambda: loss_of(model, speech, prefix, prefix.values), model.parameters())
+        # the loss has gradients at once: of the states, and of the matrix if it learns
+        + 4 * (elements * model.decoder.width + (matrix.numel() if matrix.requires_grad else 0)),
+        "one layer again": max(again(model, rows, samples, tokens)) if model.encoder.recompute else 0,
+        # in bf16, where their gradient comes to stand, their probabilities, and a copy of the matrix
+        "logits": min(CHUNK, elements * len(matrix)) * (2 + 4) + matrix.numel() * 2,
+    }
 
 
 def again(model: Translator, rows: int, samples: int, tokens: int) -> Iterator[int]:
@@ -129,7 +196,8 @@ def again(model: Translator, rows: int, samples: int, tokens: int) -> Iterator[i
         values = torch.zeros(rows, channels, length, requires_grad=True)
         yield kept(partial(one, values, torch.full((rows,), length)), one.parameters())
         length, channels = (length - one.kernel) // one.stride + 1, one.convolution.out_channels
-    states = Padded(torch.zeros(rows, samples // 320, WIDTH, requires_grad=True), torch.full((rows,), samples // 320))
+    frames, width = samples // 320, model.decoder.width
+    states = Padded(torch.zeros(rows, frames, width, requires_grad=True), torch.full((rows,), frames))
     memory = Padded(states.values[:, ::4], states.lengths // 4)
     for stack, x, memories in (
         (model.embeddings["speech"].frontend.encoder, states, {}),
@@ -149,15 +217,22 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=80)
     parser.add_argument("--decoder-only", action="store_true", help="one layer instead of mBART's encoder")
     arguments = parser.parse_args()
-    print(f"{arguments.rows} rows of {arguments.seconds} s and {arguments.tokens} tokens; GB (10^9 bytes)")
-    for recompute, frozen in ((False, False), (False, True), (True, False), (True, True)):
+    sizes = Sizes(encoder_layers=1 if arguments.decoder_only else 12)
+    shape = {"rows": arguments.rows, "samples": int(arguments.seconds * 16000), "tokens": arguments.tokens}
+    print(f"{arguments.rows} rows of {arguments.seconds} s and {arguments.tokens} tokens; GB (10^9 bytes)\n")
+    header: list[str] = []
+    for name, recompute, frozen, make in WAYS:
         with FakeTensorMode(allow_non_fake_inputs=True):
-            layers = 1 if arguments.decoder_only else 12
-            model = translator(recompute=recompute, frozen=frozen, encoder_layers=layers).train()
-            sizes = count(model, arguments.rows, arguments.seconds, arguments.tokens)
-        millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
-        told = ", ".join(f"{kind} {size / 1e9:.2f}" for kind, size in sizes.items())
-        print(f"{recompute=!s:5} {frozen=!s:5} {millions:.0f} M parameters: {sum(sizes.values()) / 1e9:.1f} = {told}")
+            model = translator(sizes, recompute=recompute, frozen=frozen).train()
+            optimizer = make()
+            choose(model, optimizer)
+            found = count(model, optimizer, **shape)
+        if not header:
+            header = ["", *found, "sum", "in 24 GB"]
+            print(f"| {' | '.join(header)} |\n|---|{'---:|' * (len(header) - 1)}")
+        total = sum(found.values())
+        numbers = [f"{size / 1e9:.2f}" for size in found.values()]
+        print(f"| {' | '.join([name, *numbers, f'{total / 1e9:.1f}', 'yes' if total <= ROOM else 'no'])} |", flush=True)
 
 
 if __name__ == "__main__":
