@@ -15,9 +15,9 @@ BIN := $(VENV)/bin
 FAST := not slow and not parity and not resume and not recipes
 
 # fairseq is frozen: it needs Python 3.10, and an old pip for the metadata of what it depends on.
+# TORCH_INDEX=https://download.pytorch.org/whl/cpu saves some GB where only a CPU is at hand.
 FAIRSEQ_ENV ?= .fairseq-env
 FAIRSEQ_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10.*/bin/python3.10) python3.10)
-TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 FAIRSEQ_PIP := $(FAIRSEQ_ENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: demo test test-all lint format clean fairseq-env parity bench
@@ -49,7 +49,7 @@ $(FAIRSEQ_ENV)/installed:
 	$(FAIRSEQ_PYTHON) -m venv $(FAIRSEQ_ENV)
 	$(FAIRSEQ_PIP) 'pip<24.1' 'setuptools<70' wheel 'numpy<1.24' 'cython<3'
 	$(FAIRSEQ_PIP) --no-build-isolation --no-deps fairseq==0.12.2
-	$(FAIRSEQ_PIP) --extra-index-url $(TORCH_INDEX) torch==2.11.0 torchaudio==2.11.0
+	$(FAIRSEQ_PIP) $(addprefix --extra-index-url ,$(TORCH_INDEX)) torch==2.11.0 torchaudio==2.11.0
 	$(FAIRSEQ_PIP) 'numpy<1.24' 'hydra-core<1.1' 'omegaconf<2.1' 'setuptools<70' regex sacrebleu bitarray tqdm cffi \
 	  scikit-learn sentencepiece safetensors soundfile 'pandas<2'
 	$(FAIRSEQ_ENV)/bin/python -c 'import fairseq; assert fairseq.__version__ == "0.12.2"' 2> /dev/null
