@@ -26,6 +26,7 @@ from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others
+from tests.parity.lines import ODD, a_thousand_lines
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -47,7 +48,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    return others.a_thousand_lines()
+    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict
         for row in rows
         if [order[id] for id in system.inputs["source"](row, None).tolist()] != tokenizer(row["source_text"]).input_ids
     ]
-    assert not {*different} - {*others.ODD} and len(different) <= 4  # what tokenizers and SentencePiece do differently
+    assert not {*different} - {*ODD} and len(different) <= 4  # what tokenizers and SentencePiece do differently
     chosen = [line for line in lines[:-20:70] if line.strip()]
     inputs = tokenizer(chosen, return_tensors="pt", padding=True)
     batch = collate([row for row in rows if row["source_text"] in chosen][: len(chosen)], system.inputs, None)

@@ -15,6 +15,7 @@ from shared.checkpoints.hf_reading import Config, read_tensors
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
+from tests.parity.compared import Compared
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -79,10 +80,12 @@ def batch(vocabulary: int, lengths: tuple[int, ...], padding: int) -> Padded:
     return Padded.from_sequences(rows, padding=padding)
 
 
-def close(ours: torch.Tensor, theirs: torch.Tensor, mask: torch.Tensor | None = None) -> None:
-    if mask is not None:
-        ours, theirs = ours[mask], theirs[mask]
-    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+def described(name: str) -> str:
+    """Return what a case is called in the table."""
+    kinds = {"mbart": "mBART", "bart": "BART", "m2m": "M2M-100, NLLB", "marian": "MarianMT", "bert": "BERT"}
+    kinds |= {"xlm": "RoBERTa, XLM-R"}
+    kind, _, rest = name.partition("_")
+    return f"{kinds[kind]} ({rest.replace('_', ' ') or 'small'})"
 
 
 def gradients_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -91,7 +94,8 @@ def gradients_of(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
-def test_encoder_decoders(name: str, tmp_path: Path) -> None:
+def test_encoder_decoders(name: str, tmp_path: Path, compared: Compared) -> None:
+    compared.named("transformers", described(name))
     theirs = saved(name, TRANSLATORS, "MTModel" if "marian" in name else "ForConditionalGeneration", tmp_path)
     tensors, path = read_tensors(tmp_path)
     read = EncoderDecoder(Config(tmp_path / "config.json"), tensors)
@@ -105,27 +109,33 @@ def test_encoder_decoders(name: str, tmp_path: Path) -> None:
         input_ids=source.values, attention_mask=source.mask.long(), decoder_input_ids=target.values[:, :-1]
     )
     encoding = model.encode(Batch({"source": source}))
-    close(encoding.memories["source"].values, expected.encoder_last_hidden_state, source.mask)
+    states, mask = encoding.memories["source"].values, source.mask
+    compared.close("states", states[mask], expected.encoder_last_hidden_state[mask])
     consumed = Padded(target.values[:, :-1], target.lengths - 1)
     logits = model.project(model.decode(consumed, encoding))
-    close(logits, expected.logits, consumed.mask)
+    compared.close("logits", logits[consumed.mask], expected.logits[consumed.mask])
     labels = target.values[:, 1:].masked_fill(~consumed.mask, -100)
-    for one in (logits, expected.logits):
-        F.cross_entropy(one.flatten(0, 1), labels.flatten(), ignore_index=-100).backward()
+    losses = [
+        F.cross_entropy(one.flatten(0, 1), labels.flatten(), ignore_index=-100) for one in (logits, expected.logits)
+    ]
+    compared.close("loss", *losses)
+    for loss in losses:
+        loss.backward()
     gradients = gradients_of(theirs)
-    compared = 0
+    seen = 0
     for ours, parameter in model.named_parameters():
         others = [gradients[part] for part in counterparts_of(ours) if part in gradients]
         if others:
-            close(parameter.grad, torch.cat(others))
-            compared += 1
-    assert compared >= len(list(model.parameters())) - 3  # token vectors are below
+            compared.close("gradients", parameter.grad, torch.cat(others), message=ours)
+            seen += 1
+    assert seen >= len(list(model.parameters())) - 3  # token vectors are below
     vectors = gradients.get("model.shared.weight", gradients.get("model.encoder.embed_tokens.weight"))
-    close(model.embeddings["source"].weight.grad, vectors)
+    compared.close("gradients", model.embeddings["source"].weight.grad, vectors)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_encoders(name: str, tmp_path: Path) -> None:
+def test_encoders(name: str, tmp_path: Path, compared: Compared) -> None:
+    compared.named("transformers", described(name))
     small = {"vocab_size": 53, "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3}
     small |= {"intermediate_size": 22, "max_position_embeddings": 40, "initializer_range": 0.3}
     table = {name: (kind, small | options) for name, (kind, options) in ENCODERS.items()}
@@ -137,24 +147,25 @@ def test_encoders(name: str, tmp_path: Path) -> None:
     source = batch(53, (7, 1, 12), theirs.config.pad_token_id)
     expected = theirs(input_ids=source.values, attention_mask=source.mask.long(), output_hidden_states=True)
     states = model.encode(Batch({"source": source})).memories["source"]
-    close(states.values, expected.hidden_states[-1], source.mask)
+    compared.close("states", states.values[source.mask], expected.hidden_states[-1][source.mask])
     logits = model.heads["masked_tokens"](states.values)
-    close(logits, expected.logits, source.mask)
+    compared.close("logits", logits[source.mask], expected.logits[source.mask])
     for one in (logits, expected.logits):
         one[source.mask].log_softmax(-1)[:, 7].mean().backward()
     gradients = gradients_of(theirs)
-    compared = 0
+    seen = 0
     for ours, parameter in model.named_parameters():
-        close(parameter.grad, torch.cat([gradients[part] for part in read.counterparts(ours)]))
-        compared += 1
-    assert compared == len(list(model.parameters()))
+        compared.close("gradients", parameter.grad, torch.cat([gradients[part] for part in read.counterparts(ours)]))
+        seen += 1
+    assert seen == len(list(model.parameters()))
 
 
 @pytest.mark.parametrize(
     ("name", "length_penalty"), [*((name, 1.0) for name in LOUDER), ("mbart", 0.4), ("marian", 0.4)]
 )
-def test_beam_search(name: str, length_penalty: float, tmp_path: Path) -> None:
+def test_beam_search(name: str, length_penalty: float, tmp_path: Path, compared: Compared) -> None:
     """Two hundred sentences: the same outputs and scores, whatever starts and is forced."""
+    compared.named("transformers", described(name))
     table = TRANSLATORS | {"mbart_language_first": TRANSLATORS["mbart_larger"]}
     theirs = saved(name, table, "MTModel" if "marian" in name else "ForConditionalGeneration", tmp_path)
     tensors, path = read_tensors(tmp_path)
@@ -170,7 +181,7 @@ def test_beam_search(name: str, length_penalty: float, tmp_path: Path) -> None:
         if name == "marian_two_vocabularies":
             for bias in (theirs.final_logits_bias[0], model.projection.bias):
                 bias[end] += 7
-    limit, compared, ended = 24, 0, 0
+    limit, seen, ended = 24, 0, 0
     sources = [batch(SMALL["vocab_size"], lengths, padding) for lengths in LENGTHS]
     for source in sources:
         expected = theirs.generate(
@@ -197,8 +208,8 @@ def test_beam_search(name: str, length_penalty: float, tmp_path: Path) -> None:
         )
         for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
             after = tokens[1:]
-            assert ours[0].tokens == after[: after.index(end) + 1]
-            assert ours[0].score == pytest.approx(float(score), abs=1e-4)
-            compared += 1
+            compared.same("hypotheses", [ours[0].tokens], [after[: after.index(end) + 1]])
+            compared.close("scores", ours[0].score, score)
+            seen += 1
             ended += len(ours[0].tokens) < limit - 1
-    assert compared == 200 and 10 < ended < 190
+    assert seen == 200 and 10 < ended < 190

@@ -24,11 +24,11 @@ from shared.padded import Padded
 from shared.search import BeamSearch
 from shared.search.rules import Rules
 from shared.system import System
+from tests.parity.compared import Compared
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
 
-CLOSE = {"atol": 1e-4, "rtol": 1e-4}
 LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONI'"]
 BASE = {
     "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 22,
@@ -82,7 +82,7 @@ def weighted(x: torch.Tensor) -> torch.Tensor:
     return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
 
 
-def check_gradients(ours, theirs, names) -> None:
+def check_gradients(ours, theirs, names, found: Compared) -> None:
     gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
     compared = 0
     for name, parameter in ours.named_parameters():
@@ -92,7 +92,7 @@ def check_gradients(ours, theirs, names) -> None:
             continue
         expected = torch.cat(parts)
         size = expected.abs().max().clamp(min=1)
-        torch.testing.assert_close(parameter.grad / size, expected / size, msg=lambda m, n=name: f"{n}: {m}", **CLOSE)
+        found.close("gradients", parameter.grad / size, expected / size, message=name)
         compared += 1
     assert compared > 25
 
@@ -123,7 +123,8 @@ def saved_waveform_model(name: str, folder: Path, pickled: bool = False) -> Any:
 
 
 @pytest.mark.parametrize("name", WAVEFORM)
-def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files):
+def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files, compared):
+    compared.named("transformers", f"wav2vec 2.0 ({name.replace('_', ' ')})")
     theirs = saved_waveform_model(name, tmp_path / "theirs")
     system, report = import_hf_waveform(tmp_path / "theirs", source_languages=["en"])
     report.check()
@@ -143,7 +144,7 @@ def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files):
         assert normalised == (abs(float(given.mean())) < 1e-5)
         bare = theirs.wav2vec2 if "pretraining" in name else theirs
         expected = (bare(given).logits if "ctc" in name else bare(given).last_hidden_state)[0]
-        torch.testing.assert_close(ours, expected, **CLOSE)
+        compared.close("logits" if "ctc" in name else "states", ours, expected)
         total = total + weighted(expected)
     total.backward()
     sum(weighted(ours) for ours in found.rows()).backward()
@@ -156,7 +157,7 @@ def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files):
         parts = counterparts(ours, names_of(Plan), PARTS)
         return [part if part.startswith("lm_head") else prefix + part for part in parts]
 
-    check_gradients(model, theirs, names)
+    check_gradients(model, theirs, names, compared)
 
 
 def test_old_pickles_with_old_names(tmp_path, files):
@@ -261,9 +262,10 @@ def loaded_speech_model(folder: Path, name: str) -> System:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files):
+def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files, compared):
     from shared.checkpoints.hf_speech import _counterparts
 
+    compared.named("transformers", f"Speech2Text ({name})")
     theirs = saved_speech_model(name, tmp_path / "theirs")
     model = loaded_speech_model(tmp_path / "theirs", name).model
     prefix = torch.tensor([[2, 5, 7, 30, 4, 9]])
@@ -273,17 +275,18 @@ def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files):
     total: Any = 0
     for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
         expected = theirs(features_of(tmp_path / "theirs", file), decoder_input_ids=prefix)
-        torch.testing.assert_close(states, expected.encoder_last_hidden_state[0], **CLOSE)
-        torch.testing.assert_close(ours, expected.logits[0], **CLOSE)
+        compared.close("states", states, expected.encoder_last_hidden_state[0])
+        compared.close("logits", ours, expected.logits[0])
         total = total + weighted(expected.logits[0])
     total.backward()
     sum(weighted(ours) for ours in logits).backward()
-    check_gradients(model, theirs, _counterparts)
+    check_gradients(model, theirs, _counterparts, compared)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_beam_search_finds_what_generate_finds(name, tmp_path, files):
+def test_beam_search_finds_what_generate_finds(name, tmp_path, files, compared):
     """Compares the best of five: generate replaces worse ones of those that it has finished, fairseq never does."""
+    compared.named("transformers", f"Speech2Text ({name})")
     theirs = saved_speech_model(name, tmp_path / "theirs")
     system = loaded_speech_model(tmp_path / "theirs", name)
     tokenizer = transformers.Speech2TextTokenizer.from_pretrained(tmp_path / "theirs")
@@ -300,10 +303,10 @@ def test_beam_search_finds_what_generate_finds(name, tmp_path, files):
             return_dict_in_generate=True, **forced,
         )  # fmt: skip
         best = [token for token in expected.sequences[0, 1:].tolist() if token != 1]
-        assert ours[0].tokens == best
-        assert ours[0].score == pytest.approx(float(expected.sequences_scores[0]), abs=1e-4)
-        [text] = tokenizer.batch_decode(expected.sequences[:1], skip_special_tokens=True)
-        assert ours[0].texts[system.output_name].strip() == text
+        compared.same("hypotheses", [ours[0].tokens], [best])
+        compared.close("scores", ours[0].score, expected.sequences_scores[0])
+        texts = tokenizer.batch_decode(expected.sequences[:1], skip_special_tokens=True)
+        compared.same("texts", [ours[0].texts[system.output_name].strip()], texts)
 
 
 def test_what_does_not_fit_is_refused(tmp_path, files):

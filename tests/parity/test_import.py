@@ -20,6 +20,8 @@ from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
 from shared.system import System
 from tests.parity import tokenizers_of_others as others
+from tests.parity.compared import Compared
+from tests.parity.lines import a_thousand_lines
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -33,7 +35,7 @@ LIMIT = 14
 
 @pytest.fixture(scope="module")
 def lines() -> list[str]:
-    return others.a_thousand_lines()
+    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,8 @@ CASES: dict[str, tuple[str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_translators(name: str, lines: list[str], pieces: str, tmp_path: Path) -> None:
+def test_translators(name: str, lines: list[str], pieces: str, tmp_path: Path, compared: Compared) -> None:
+    compared.named("transformers", f"{name.replace('_', ' ')}: a whole folder, from text to text")
     kind, model_kind, tag = CASES[name]
     folder, out = tmp_path / "theirs", tmp_path / "ours"
     folder.mkdir()
@@ -107,7 +110,7 @@ def test_translators(name: str, lines: list[str], pieces: str, tmp_path: Path) -
     inputs = tokenizer(typed, return_tensors="pt", padding=True)
     row = {"source_language": "de", "target_language": "fr", "id": "1"}
     batch = collate([row | {"source_text": line} for line in chosen], system.inputs, None)
-    assert [ids.tolist() for ids in batch["source"].rows()] == tokenizer(typed).input_ids
+    compared.same("symbols", [ids.tolist() for ids in batch["source"].rows()], tokenizer(typed).input_ids)
     starts = {"MBart": [tag], "Marian": [tokenizer.pad_token]}.get(kind, [tokenizer.eos_token, tag])
     ids = tokenizer.convert_tokens_to_ids(starts)
     assert system.output.prefix_ids("fr") == ids
@@ -121,7 +124,7 @@ def test_translators(name: str, lines: list[str], pieces: str, tmp_path: Path) -
     texts = tokenizer.batch_decode(expected, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     if kind == "M2M100":  # to which its own tags are not special
         texts = [text.removeprefix("__fr__").strip() for text in texts]
-    assert [hypotheses[0].texts["translation"] for hypotheses in found] == texts
+    compared.same("texts", [hypotheses[0].texts["translation"] for hypotheses in found], texts)
     assert any(texts)
 
 

@@ -12,8 +12,9 @@ import sentencepiece
 from shared.foreign.json_file import JsonTokenizer
 from shared.foreign.segmenters import BytePairs, MosesWords, SentencePieces
 from shared.foreign.vocabulary import FIRST, VocabularyTokenizer
+from tests.parity.compared import Compared
+from tests.parity.lines import a_thousand_lines
 from tests.parity.tokenizers_of_others import (
-    a_thousand_lines,
     bert,
     mbart,
     mbart50,
@@ -50,10 +51,10 @@ def written(path: Path, content: object) -> str:
     return str(path)
 
 
-def wrong(lines: list[str], ours: object, theirs: object) -> list[tuple]:
-    """Return lines, ids and other ids that differ."""
+def same(compared: Compared, lines: list[str], ours: object, theirs: object) -> None:
+    """Compare the ids of every line."""
     assert len(lines) >= 1000
-    return [(line, a, b) for line in lines if (a := ours(line)) != (b := theirs(line))]
+    compared.same("symbols", [ours(line) for line in lines], [theirs(line) for line in lines])
 
 
 def same_text(lines: list[str], ours: object, theirs: object) -> None:
@@ -66,13 +67,16 @@ def same_text(lines: list[str], ours: object, theirs: object) -> None:
 # -- SentencePiece with numbers of another vocabulary -----------------------------------------------------------------
 
 
-def test_fairseq_order_is_sentencepieces_moved_by_one(lines: list[str], folder: Path, model: str) -> None:
+def test_fairseq_order_is_sentencepieces_moved_by_one(
+    lines: list[str], folder: Path, model: str, compared: Compared
+) -> None:
+    compared.named("sentencepiece", "tokenizer: SentencePiece in fairseq's order")
     segmenter = SentencePieces(model=model)
     vocabulary = written(folder / "fairseq.json", [*FIRST, *segmenter.pieces()])
     symbols = {name: name for name in FIRST} | {"<mask>": "<mask>", "<de>": "de_DE"}
     ours = VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=["de_DE", "<mask>"], symbols=symbols)
     library = sentencepiece.SentencePieceProcessor(model_file=model)
-    assert wrong(lines + TYPED, ours.encode, lambda line: [i + 1 if i else 3 for i in library.encode(line)]) == []
+    same(compared, lines + TYPED, ours.encode, lambda line: [i + 1 if i else 3 for i in library.encode(line)])
     assert ours.lengths(lines).tolist() == [len(library.encode(line)) for line in lines]
     assert [ours.decode(ours.encode(line)) for line in lines[:50]] == [
         library.decode(library.encode(x)) for x in lines[:50]
@@ -81,7 +85,8 @@ def test_fairseq_order_is_sentencepieces_moved_by_one(lines: list[str], folder: 
     assert ours.id("<de>") == len(library) + 1 and ours.mask == ours.size - 1 == len(library) + 2
 
 
-def test_m2m100(lines: list[str], folder: Path, model: str) -> None:
+def test_m2m100(lines: list[str], folder: Path, model: str, compared: Compared) -> None:
+    compared.named("transformers", "tokenizer: M2M-100")
     segmenter = SentencePieces(model=model)
     numbers = {piece: number for number, piece in enumerate([*FIRST, *segmenter.pieces()[:-60]])}
     vocabulary = written(folder / "m2m.json", numbers)
@@ -92,7 +97,7 @@ def test_m2m100(lines: list[str], folder: Path, model: str) -> None:
     ]
     symbols = {name: name for name in FIRST} | {"<de>": "__de__", "<fr>": "__fr__"}
     ours = VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=codes, symbols=symbols)
-    assert wrong(lines, ours.encode, lambda line: plain(theirs, line)) == []
+    same(compared, lines, ours.encode, lambda line: plain(theirs, line))
     assert [ours.id("<de>"), *ours.encode(lines[0]), ours.eos] == theirs(lines[0]).input_ids
     assert [ours.id("<fr>"), *ours.encode(lines[0]), ours.eos] == theirs(text_target=lines[0]).input_ids
     assert not {*(i for line in TYPED for i in ours.encode(line))} & {0, 1, 2, ours.id("<de>")}
@@ -100,7 +105,8 @@ def test_m2m100(lines: list[str], folder: Path, model: str) -> None:
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_marian(lines: list[str], folder: Path, separate: bool) -> None:
+def test_marian(lines: list[str], folder: Path, separate: bool, compared: Compared) -> None:
+    compared.named("transformers", "tokenizer: MarianMT")
     source, target = (
         train(lines[n::2], folder / name, "unigram") for n, name in enumerate(("source.spm", "target.spm"))
     )
@@ -118,11 +124,9 @@ def test_marian(lines: list[str], folder: Path, separate: bool) -> None:
         VocabularyTokenizer(segmenter=SentencePieces(model=spm), vocabulary=file, symbols=symbols)
         for spm, file in zip((source, target), files, strict=True)
     ]
-    assert wrong(lines, lambda line: [*ours[0].encode(line), ours[0].eos], lambda line: theirs(line).input_ids) == []
-    assert (
-        wrong(lines, lambda line: [*ours[1].encode(line), ours[1].eos], lambda line: theirs(text_target=line).input_ids)
-        == []
-    )
+    source_ids, target_ids = ((lambda line, one=one: [*one.encode(line), one.eos]) for one in ours)
+    same(compared, lines, source_ids, lambda line: theirs(line).input_ids)
+    same(compared, lines, target_ids, lambda line: theirs(text_target=line).input_ids)
     if not separate:
         assert [ours[0].id("<fr>"), *ours[0].encode("ein Wort")] == theirs(">>fra<<ein Wort").input_ids[:-1]
         assert ours[0].id("<fr>") not in ours[0].encode(">>fra<< ein Wort")
@@ -136,12 +140,13 @@ def plain(theirs: object, line: str) -> list[int]:
 
 
 @pytest.mark.parametrize("make", [bert, roberta, xlm_roberta, mbart50, mbart, nllb])
-def test_tokenizer_json(lines: list[str], folder: Path, model: str, make) -> None:
+def test_tokenizer_json(lines: list[str], folder: Path, model: str, make, compared: Compared) -> None:
+    compared.named("transformers", f"tokenizer: {make.__name__} (tokenizer.json)")
     theirs, symbols = make(lines, model)
     theirs.save_pretrained(folder / make.__name__)
     ours = JsonTokenizer(file=str(folder / make.__name__ / "tokenizer.json"), symbols=symbols)
     assert ours.size == len(theirs)
-    assert wrong(lines, ours.encode, lambda line: plain(theirs, line)) == []
+    same(compared, lines, ours.encode, lambda line: plain(theirs, line))
     assert ours.lengths(lines).tolist() == [len(plain(theirs, line)) for line in lines]
     same_text(lines, ours, theirs)
     reserved = {ours.id(name) for name in symbols} - {ours.unk}
@@ -160,7 +165,8 @@ def test_tokenizer_json(lines: list[str], folder: Path, model: str, make) -> Non
 
 @pytest.mark.parametrize("version", ["0.2", "0.1"])
 @pytest.mark.parametrize("language", [None, "de"])
-def test_subword_nmt(lines: list[str], folder: Path, version: str, language: str | None) -> None:
+def test_subword_nmt(lines: list[str], folder: Path, version: str, language: str | None, compared: Compared) -> None:
+    compared.named("subword-nmt", "tokenizer: codes" + (" on words of sacremoses" if language else ""))
     apply_bpe, learn_bpe = (pytest.importorskip(f"subword_nmt.{name}") for name in ("apply_bpe", "learn_bpe"))
     moses = pytest.importorskip("sacremoses").MosesTokenizer("de")
 
@@ -175,7 +181,7 @@ def test_subword_nmt(lines: list[str], folder: Path, version: str, language: str
     theirs = apply_bpe.BPE(io.StringIO(text))
     ours = BytePairs(codes=str(path), words=MosesWords(language="de") if language else None)
     # fairseq divides what comes out at any kind of space
-    assert wrong(lines, ours.split, lambda line: theirs.process_line(words(line)).split()) == []
+    same(compared, lines, ours.split, lambda line: theirs.process_line(words(line)).split())
     merges = text.split("\n", 1)[1] if version == "0.2" else None
     if merges:  # fastBPE's file: the same merges with counts
         fast = folder / f"fast-{language}"

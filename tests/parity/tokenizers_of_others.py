@@ -11,7 +11,6 @@ import sentencepiece
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from shared.foreign.vocabulary import FIRST
-from tests.parity.lines import a_thousand_lines as a_thousand_lines
 
 transformers = pytest.importorskip("transformers")
 
