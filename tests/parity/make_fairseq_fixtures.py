@@ -34,6 +34,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.modules import TransformerEncoderLayer
 from omegaconf import OmegaConf
+from places import forget_places
 from safetensors.torch import save_file
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()
@@ -154,6 +155,7 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
         if getattr(held, "lang_dict", None):
             held.lang_dict = "data-bin/ML50_langs.txt"
     save(folder / "checkpoint.pt", model, args, cfg, form)
+    forget_places(folder / "checkpoint.pt")
     numbers = (masked if option(flags, "--task") == "masked_lm" else translated)(model, task)
     save_file(
         {name: value.detach().contiguous().clone() for name, value in numbers.items()}, folder / "expected.safetensors"
@@ -303,6 +305,7 @@ def train(folder: Path, corpus: Path, updates: int, seed: int) -> None:
             shutil.copy(data / f"dict.{side}.txt", folder)
         printed = run("generate", data, "--path", folder / "checkpoint.pt", "--beam", 5, "--nbest", 5, "--cpu",
                       "--batch-size", 1, "--num-workers", 0, "-s", "en", "-t", "de")  # fmt: skip
+    forget_places(folder / "checkpoint.pt")
     found = [{"source": line, "hypotheses": []} for line in texts["test", "en"][:200]]
     for number, score, tokens in re.findall(r"^H-(\d+)\t(\S+)\t(.*)$", printed, flags=re.MULTILINE):
         found[int(number)]["hypotheses"].append({"score": float(score), "pieces": tokens})

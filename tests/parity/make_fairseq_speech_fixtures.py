@@ -34,6 +34,7 @@ from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.wav2vec.wav2vec2_asr import Wav2Vec2CtcConfig, Wav2VecCtc, Wav2VecEncoder
 from omegaconf import OmegaConf, open_dict
+from places import forget_places
 from safetensors.torch import save_file
 
 SECONDS = (0.62, 1.1, 0.9, 0.31)
@@ -216,6 +217,7 @@ def make_waveform_case(folder: Path, flags: list[str], fine_tuned: bool, form: s
     model.eval()
     disturb(model, 0.15)
     save(folder / "checkpoint.pt", model, args, cfg, form)
+    forget_places(folder / "checkpoint.pt")
     numbers = {}
     for row, waveform in enumerate(waveforms(folder)):
         given = torch.nn.functional.layer_norm(waveform, waveform.shape) if normalised else waveform
@@ -291,6 +293,7 @@ def make_s2t_case(folder: Path, flags: list[str], config: dict, tags: list[str],
     generate(folder, used, tags)
     args.data = cfg.task.data = cfg.model.data = "data"
     save(folder / "checkpoint.pt", model, args, cfg, form)
+    forget_places(folder / "checkpoint.pt")
     shutil.rmtree(used)
 
 
