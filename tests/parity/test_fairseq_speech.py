@@ -157,6 +157,7 @@ def test_states_logits_and_gradients_of_s2t_transformers(name, tmp_path, compare
         return [part.replace("encoder.layers.", "encoder.transformer_layers.") for part in parts]
 
     check_gradients(model, theirs, numbers, compared)
+    assert compared.largest.keys() == {"states", "logits", "gradients"}
 
 
 @pytest.mark.parametrize("name", S2T)
@@ -181,3 +182,4 @@ def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path, compared)
                 compared.same("hypotheses", shown, [one["pieces"] for one in expected])  # it prints no tags
                 scores = [h.score / math.log(2) for h in hypotheses]
                 compared.close("scores", scores, [one["score"] for one in expected])
+    assert compared.equal["hypotheses"] == 2 * 5 * len(generated)

@@ -281,6 +281,7 @@ def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files, compa
     total.backward()
     sum(weighted(ours) for ours in logits).backward()
     check_gradients(model, theirs, _counterparts, compared)
+    assert compared.largest.keys() == {"states", "logits", "gradients"}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -307,6 +308,7 @@ def test_beam_search_finds_what_generate_finds(name, tmp_path, files, compared):
         compared.close("scores", ours[0].score, expected.sequences_scores[0])
         texts = tokenizer.batch_decode(expected.sequences[:1], skip_special_tokens=True)
         compared.same("texts", [ours[0].texts[system.output_name].strip()], texts)
+    assert compared.equal == {"hypotheses": len(files), "texts": len(files)}
 
 
 def test_what_does_not_fit_is_refused(tmp_path, files):

@@ -209,7 +209,7 @@ def test_a_worker_that_outlives_its_run_keeps_nobody_out(tmp_path):
         os.read(read, 4)
     try:
         with place.locked():
-            pass
+            assert os.waitpid(worker, os.WNOHANG) == (0, 0)  # it lives
     finally:
         os.kill(worker, signal.SIGKILL)
         os.waitpid(worker, 0)
