@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
+from shared.errors import DataError, UsageError
 from shared.languages import LANGUAGES
 
 #: ISO 639-3 codes, those of FLORES-200 and OPUS-MT, of languages that have another code here.
@@ -39,3 +42,34 @@ def language_of(symbol: str) -> str | None:
     if len(rest) == 4 and written in LANGUAGES and LANGUAGES[base].script != rest:
         return written
     return base if base in LANGUAGES else None
+
+
+def languages_of_side(
+    side: str, given: list[str] | None, *, tagged: Sequence[str], said: str | None, code: str | None, path: str | Path
+) -> list[str]:
+    """Return the languages that a model reads or writes.
+
+    Args:
+        side: "source" or "target".
+        given: what the user says that they are.
+        tagged: our codes of those that the model has symbols for; none if it has none for languages.
+        said: what the model calls the language of this side, if it does.
+        code: our code of that.
+        path: what was read.
+
+    Raises:
+        UsageError: for a language that the model has no symbol for.
+        DataError: if nobody says.
+
+    """
+    if given:
+        unknown = [code for code in given if tagged and code not in tagged]
+        if unknown:
+            raise UsageError(f"the model has no symbol for {', '.join(unknown)}, only for {', '.join(tagged)}")
+        return given
+    if tagged:
+        return list(tagged)
+    if code is None:
+        what = f"calls its {side} language {said!r}" if said else f"does not say its {side} language"
+        raise DataError(f"{path}: {what}: name it with --{side}-languages")
+    return [code]

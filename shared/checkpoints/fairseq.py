@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from shared.checkpoints.codes import languages_of_side
 from shared.checkpoints.fairseq_model import Settings, build_encoder, build_translator, load
 from shared.checkpoints.fairseq_names import upgraded
 from shared.checkpoints.fairseq_speech import import_speech_model, is_speech_model
 from shared.checkpoints.fairseq_text import (
     MASKED,
-    Layout,
     code_of,
     codes_of,
     find_dictionary,
@@ -27,7 +27,7 @@ from shared.checkpoints.fairseq_waveform import import_waveform_model, is_wavefo
 from shared.checkpoints.reading import read_checkpoint
 from shared.checkpoints.report import LoadReport
 from shared.corpus.fields import TextField
-from shared.errors import DataError, UsageError
+from shared.errors import DataError
 from shared.foreign.vocabulary import VocabularyTokenizer, read_vocabulary
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.translator import EncoderModel, Translator
@@ -111,9 +111,13 @@ def import_text_model(
         tokenizers.pop()
     report = load(model, tensors, str(path))
     source_field = _field("source", tokenizers[0], layout.source)
-    languages = [_languages("source", source_languages, layout, sides[0], settings)]
-    if layout.target:
-        languages.append(_languages("target", target_languages, layout, sides[1], settings))
+    languages = [
+        languages_of_side(
+            side, given, tagged=[*codes_of(layout)], said=name, code=code_of(name) if name else None, path=path
+        )
+        for side, given, name in (("source", source_languages, sides[0]), ("target", target_languages, sides[1]))
+        if side == "source" or layout.target
+    ]
     system = System(
         model=model,
         inputs={"source": source_field},
@@ -154,19 +158,3 @@ def _dictionary(given: Path | None, folder: Path, language: str | None) -> Path:
 
 def _field(side: str, tokenizer: VocabularyTokenizer, around: tuple[list[str], list[str]]) -> TextField:
     return TextField(column=f"{side}_text", tokenizer=tokenizer, prefix=around[0], suffix=around[1])
-
-
-def _languages(side: str, given: list[str] | None, layout: Layout, name: str | None, settings: Settings) -> list[str]:
-    tagged = [*codes_of(layout)]
-    if given:
-        unknown = [code for code in given if tagged and code not in tagged]
-        if unknown:
-            raise UsageError(f"the model has no symbol for {', '.join(unknown)}, only for {', '.join(tagged)}")
-        return given
-    if tagged:
-        return tagged
-    code = code_of(name) if name else None
-    if code is None:
-        said = f"calls its {side} language {name!r}" if name else f"does not say its {side} language"
-        raise DataError(f"{settings.path}: {said}: name it with --{side}-languages")
-    return [code]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -111,14 +112,13 @@ class EncoderDecoder:
         if not self.tied:
             projection = OutputProjection(width=target.width, vocabulary=target.vocabulary, bias=bias)
         pre_norm = self.family.pre_norm
+        layer = partial(layer_of, config, pre_norm=pre_norm, activation=None)
         return Translator(
             embeddings={"source": source},
-            encoder=Encoder(
-                layer=self._layer("encoder", None), layers=config.need("encoder_layers"), final_norm=pre_norm
-            ),
+            encoder=Encoder(layer=layer("encoder", None), layers=config.need("encoder_layers"), final_norm=pre_norm),
             target_embedding=target,
             decoder=Decoder(
-                layer=self._layer("decoder", [MEMORY]), layers=config.need("decoder_layers"), final_norm=pre_norm
+                layer=layer("decoder", [MEMORY]), layers=config.need("decoder_layers"), final_norm=pre_norm
             ),
             projection=projection,
         )
@@ -167,19 +167,20 @@ class EncoderDecoder:
             shared_with=shared_with,
         )
 
-    def _layer(self, side: str, memories: list[str] | None) -> Layer:
-        config = self.config
-        return Layer(
-            width=config.need("d_model"),
-            heads=config.need(f"{side}_attention_heads"),
-            feedforward=config.need(f"{side}_ffn_dim"),
-            memories=memories,
-            dropout=float(config.get("dropout", 0.0)),
-            attention_dropout=float(config.get("attention_dropout", 0.0)),
-            activation_dropout=float(config.get("activation_dropout", 0.0)),
-            activation=config.choose("activation_function", ACTIVATIONS),
-            pre_norm=self.family.pre_norm,
-        )
+
+def layer_of(config: Config, side: str, memories: list[str] | None, *, pre_norm: bool, activation: str | None) -> Layer:
+    """Return a layer of the encoder or decoder, as ``side`` says; ``activation`` holds where the settings have none."""
+    return Layer(
+        width=config.need("d_model"),
+        heads=config.need(f"{side}_attention_heads"),
+        feedforward=config.need(f"{side}_ffn_dim"),
+        memories=memories,
+        dropout=float(config.get("dropout", 0.0)),
+        attention_dropout=float(config.get("attention_dropout", 0.0)),
+        activation_dropout=float(config.get("activation_dropout", 0.0)),
+        activation=config.choose("activation_function", ACTIVATIONS, activation),
+        pre_norm=pre_norm,
+    )
 
 
 def counterparts_of(name: str) -> tuple[str, ...]:

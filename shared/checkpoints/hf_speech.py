@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from shared.checkpoints.fairseq_speech import language_tags, speech_system, subsampler_counterparts
-from shared.checkpoints.hf_model import ACTIVATIONS, OUTPUT, counterparts_of
+from shared.checkpoints.hf_model import OUTPUT, counterparts_of, layer_of
 from shared.checkpoints.hf_reading import CONFIG, Config, read_tensors
 from shared.checkpoints.report import LoadReport, load_renamed
 from shared.errors import DataError
@@ -24,7 +25,7 @@ from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.positions import SinusoidalPositions
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, Translator
 from shared.system import System
 
@@ -98,36 +99,23 @@ def build_speech_model(config: Config, folder: Path) -> Translator:
         scaled=scaled,
     )
     layer_drop = {side: float(config.get(f"{side}_layerdrop", 0.0)) for side in ("encoder", "decoder")}
+    layer = partial(layer_of, config, pre_norm=True, activation="relu")
     return Translator(
         embeddings={"speech": speech},
         encoder=Encoder(
-            layer=_layer(config, "encoder", None),
+            layer=layer("encoder", None),
             layers=config.need("encoder_layers"),
             layer_drop=layer_drop["encoder"],
         ),
         target_embedding=target,
         decoder=Decoder(
-            layer=_layer(config, "decoder", [MEMORY]),
+            layer=layer("decoder", [MEMORY]),
             layers=config.need("decoder_layers"),
             layer_drop=layer_drop["decoder"],
         ),
         projection=TiedProjection(embedding=target)
         if config.get("tie_word_embeddings", True)
         else OutputProjection(width=width, vocabulary=target.vocabulary),
-    )
-
-
-def _layer(config: Config, side: str, memories: list[str] | None) -> Layer:
-    return Layer(
-        width=config.need("d_model"),
-        heads=config.need(f"{side}_attention_heads"),
-        feedforward=config.need(f"{side}_ffn_dim"),
-        memories=memories,
-        dropout=float(config.get("dropout", 0.0)),
-        attention_dropout=float(config.get("attention_dropout", 0.0)),
-        activation_dropout=float(config.get("activation_dropout", 0.0)),
-        activation=config.choose("activation_function", ACTIVATIONS, "relu"),
-        pre_norm=True,
     )
 
 

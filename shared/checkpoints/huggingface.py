@@ -8,16 +8,15 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from shared.checkpoints.codes import language_of
+from shared.checkpoints.codes import language_of, languages_of_side
 from shared.checkpoints.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
 from shared.checkpoints.hf_reading import CONFIG, Config, read_tensors
 from shared.checkpoints.hf_speech import MODEL_TYPE as SPEECH_MODEL
 from shared.checkpoints.hf_speech import import_hf_speech
-from shared.checkpoints.hf_text import Texts, read_texts
+from shared.checkpoints.hf_text import read_texts
 from shared.checkpoints.hf_waveform import MODEL_TYPE as WAVEFORM_MODEL
 from shared.checkpoints.hf_waveform import import_hf_waveform
 from shared.checkpoints.report import LoadReport
-from shared.errors import DataError, UsageError
 from shared.system import System
 
 
@@ -75,7 +74,17 @@ def import_hf_text(
     given = {"source": source_languages, "target": target_languages}
     if texts.target is None:
         given["target"] = given["target"] or given["source"]
-    codes = {side: _languages(side, given[side], texts, source) for side in given}
+    codes = {
+        side: languages_of_side(
+            side,
+            given[side],
+            tagged=texts.languages[side],
+            said=said,
+            code=language_of(said) if said else None,
+            path=source,
+        )
+        for side, said in texts.said.items()
+    }
     system = System(
         model=model,
         inputs={"source": texts.source},
@@ -84,19 +93,3 @@ def import_hf_text(
         target_languages=codes["target"],
     )
     return system, report
-
-
-def _languages(side: str, given: list[str] | None, texts: Texts, folder: Path) -> list[str]:
-    tagged, said = texts.languages[side], texts.said[side]
-    if given:
-        unknown = [code for code in given if tagged and code not in tagged]
-        if unknown:
-            raise UsageError(f"the model has no symbol for {', '.join(unknown)}, only for {', '.join(tagged)}")
-        return given
-    if tagged:
-        return tagged
-    code = language_of(said) if said else None
-    if code is None:
-        what = f"calls its {side} language {said!r}" if said else f"does not say its {side} language"
-        raise DataError(f"{folder}: {what}: name it with --{side}-languages")
-    return [code]
