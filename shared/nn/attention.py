@@ -46,6 +46,7 @@ class Past:
 
     The buffers grow by ``STEP`` elements at a time, and reordering writes into a second pair of buffers that takes
     turns with the first: in a long search, allocating (and first touching) memory would cost more than the copy.
+    Elements stand one after the other, all heads of one together, so that only those that are there need be copied.
     A consequence: a past belongs to the newest state of a search only.
     """
 
@@ -53,23 +54,24 @@ class Past:
 
     def __init__(self) -> None:
         self.length = 0
-        self._stored: Tensor | None = None  # (2, R, H, capacity, d): keys and values
-        self._spare: Tensor | None = None
+        self._stored: Tensor | None = None  # (2, R, capacity, H, d): keys and values
+        self._spare: Tensor | None = None  # the same, of at least as many rows
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Add L elements, each (R, H, L, d); return all keys and values so far, (R, H, length, d)."""
         rows, heads, new, size = keys.shape
         end = self.length + new
-        if self._stored is None or end > self._stored.shape[3]:
+        if self._stored is None or end > self._stored.shape[2]:
             capacity = -(-end // self.STEP) * self.STEP
-            grown = keys.new_empty(2, rows, heads, capacity, size)
+            grown = keys.new_empty(2, rows, capacity, heads, size)
             if self._stored is not None:
-                grown[:, :, :, : self.length] = self._stored[:, :, :, : self.length]
+                grown[:, :, : self.length] = self._stored[:, :, : self.length]
             self._stored, self._spare = grown, None
-        self._stored[0, :, :, self.length : end] = keys
-        self._stored[1, :, :, self.length : end] = values
+        self._stored[0, :, self.length : end] = keys.transpose(1, 2)
+        self._stored[1, :, self.length : end] = values.transpose(1, 2)
         self.length = end
-        return self._stored[0, :, :, :end], self._stored[1, :, :, :end]
+        there = self._stored[:, :, :end].transpose(2, 3)
+        return there[0], there[1]
 
     def repeat(self, times: int) -> None:
         """Let each row become so many equal ones, side by side."""
@@ -80,12 +82,13 @@ class Past:
         """Keep rows (R',) int64, with repetition if asked."""
         if self._stored is None:
             return
-        shape = (2, len(index), *self._stored.shape[2:])
-        if self._spare is None or self._spare.shape != shape:
-            self._spare = self._stored.new_empty(shape)
-        for old, new in zip(self._stored, self._spare, strict=True):
+        rows = len(index)
+        if self._spare is None or self._spare.shape[1] < rows:
+            self._spare = self._stored.new_empty(2, rows, *self._stored.shape[2:])
+        spare = self._spare[:, :rows]
+        for old, new in zip(self._stored[:, :, : self.length], spare[:, :, : self.length], strict=True):
             torch.index_select(old, 0, index, out=new)
-        self._stored, self._spare = self._spare, self._stored
+        self._stored, self._spare = spare, self._stored
 
 
 class MultiHeadAttention(nn.Module):

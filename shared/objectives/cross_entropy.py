@@ -24,7 +24,7 @@ from shared.objectives.parts import Part
 from shared.padded import Padded
 
 IGNORED = -100  # the label of rows that count for nothing
-CHUNK = 2**26  # logits at a time: 256 MiB in fp32, and about twice that while they are worked on
+CHUNK = 2**26  # logits at a time: 256 MiB in fp32; with autocast or on a GPU, twice that while they are worked on
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,11 @@ class _ProjectedLoss(torch.autograd.Function):
             torch.zeros_like(x) if x is not None and needed else None
             for x, needed in zip((states, weight, bias), wanted, strict=True)
         ]
+        rows = -(-len(states) // -(-len(states) // rows)) if len(states) else rows  # equal parts: small ones are slow
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
         logits = states.new_empty(min(rows, len(states)), vocabulary, dtype=dtype)
-        scores = torch.empty_like(logits, dtype=precision)
+        in_place = device == "cpu" and dtype == precision
+        scores = logits if in_place else torch.empty_like(logits, dtype=precision)
         matrix = weight.to(dtype)
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
