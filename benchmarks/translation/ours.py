@@ -13,6 +13,7 @@ from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules
 from shared.system import System
+from shared.training.memory import keep_freed_memory
 
 
 class Counter:
@@ -53,6 +54,8 @@ class Counter:
 def main() -> None:
     """Serve."""
     task = arguments()
+    if task.device == "cpu":
+        keep_freed_memory()  # as `dragoman translate` does
     system = System.load(task.folder / "ours", task.device).to(getattr(torch, task.dtype))
     lengths = {"minimum_length": task.length, "maximum_length": task.length} if task.length else {}
     search = BeamSearch(beam=BEAM, rules=Rules(maximum_length_extra=task.length or LONGEST, **lengths))

@@ -1,4 +1,4 @@
-"""Memory of a training process on a CPU."""
+"""Memory of a process that computes on a CPU."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
 def keep_freed_memory() -> bool:
     """Let this process keep what it frees for its next allocation; return whether the C library knows how.
 
-    glibc gives each large block back to the system when it is freed. A step would then ask for gigabytes again that it
-    has just freed, and the system clears them page by page: five to ten per cent of a step's time.
+    glibc gives each large block back to the system when it is freed. A step, of training or of search, would then ask
+    for what it has just freed again, and the system clears that page by page: five to ten per cent of a step's time.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
