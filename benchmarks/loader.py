@@ -4,8 +4,10 @@
     python benchmarks/loader.py almanac/st [--batches 20] [--json FILE] [--key value ...]
 
 For each stream: rows a second that one worker (one process, one thread) reads and makes batches of, in all and by field
-(decoding a recording, resampling it for speed perturbation, tokenising a text), and that one training process uses. If
-"workers" is above the recipe's key of that name, training waits for data.
+(decoding a recording, resampling it for speed perturbation, tokenising a text); that one training process uses here;
+and that a large GPU would use at most: the floating point operations of a row's forward and backward pass, counted on
+the first batch, at ``--flops`` a second, by default those of 45 % of an H200's 989 TFLOP/s in bf16. Where "workers" is
+above the recipe's key of that name, training waits for data.
 """
 
 from __future__ import annotations
@@ -17,6 +19,8 @@ from itertools import islice
 from pathlib import Path
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 from shared.batch import Batch
 from shared.corpus.loader import Loader
@@ -65,11 +69,21 @@ def eaten(fit: Fit, batches: list[Batch], workspace: Workspace) -> float:
     return sum(len(batch) for batch in batches[1:]) / (time.perf_counter() - clock)
 
 
+def counted(fit: Fit, batch: Batch, workspace: Workspace) -> float:
+    """Return the floating point operations of a row's matrix products, forward and backward."""
+    objective = fit.objective.to(workspace.device)
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):  # the fused kernels are not counted
+        objective(batch.to(workspace.device)).total().backward()
+    objective.zero_grad(set_to_none=True)
+    return counter.get_total_flops() / len(batch)
+
+
 def main() -> None:
     """Measure, print a table, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipe")
     parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--flops", type=float, default=0.45 * 989e12, help="a second, of the GPU to feed")
     parser.add_argument("--json", type=Path)
     arguments, overrides = parser.parse_known_args()
     recipe = Recipe.load(arguments.recipe, overrides)
@@ -81,6 +95,7 @@ def main() -> None:
     fit = recipe.build(phase)
     for stream in fit.streams:
         batches, rates = delivered(stream, workspace.seed, arguments.batches)
+        work = counted(fit, batches[0], workspace)
         used = eaten(fit, batches, workspace)
         audio = [batch["speech"].lengths.sum().item() / 16000 for batch in batches if "speech" in batch]
         rows = sum(len(batch) for batch in batches)
@@ -92,12 +107,19 @@ def main() -> None:
             "used_rows_per_second": round(used, 1),
             "device": workspace.device,
             "workers": round(used / rates["all"], 3),
+            "flops_per_row": work,
+            "gpu_flops_per_second": arguments.flops,
+            "workers_for_gpu": round(arguments.flops / work / rates["all"], 1),
         }
         results.append(result)
         parts = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items() if name != "all")
         print(f"stream {stream.name!r}: {rows:,} rows of {result['seconds_of_audio_per_row']} s of audio")
         print(f"  one worker delivers {rates['all']:,.0f} rows/s ({parts} alone)")
         print(f"  training on {workspace.device} uses {used:,.1f} rows/s: {result['workers']} workers")
+        print(
+            f"  a GPU of {arguments.flops / 1e12:,.0f} TFLOP/s uses at most {arguments.flops / work:,.0f} rows/s "
+            f"of {work / 1e9:,.1f} GFLOP: {result['workers_for_gpu']} workers"
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

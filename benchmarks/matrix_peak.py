@@ -1,8 +1,9 @@
-"""An arm that measures the matrix peak: products of two square matrices, as large as makes sense.
+"""An arm that measures what limits all others: products of two large square matrices, and copies of a large tensor.
 
     python -m benchmarks.matrix_peak --dtype float32 --size 2048 [--device cuda]
 
-One repetition does as many products as take about a second.
+One repetition does as many products as take about a second, which are its work and its time, and then a few copies,
+of which it tells how many bytes a second were read and written.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import torch
 from benchmarks.worker import serve
 
 SECONDS = 1.0
+COPIED, COPIES = 2**28, 3  # bytes, of which as many are read as written
 
 
 def main() -> None:
@@ -30,12 +32,16 @@ def main() -> None:
         size, dtype = arguments.size, getattr(torch, arguments.dtype)
         a, b = (torch.randn(size, size, device=arguments.device, dtype=dtype) for _ in range(2))
         out = torch.empty_like(a)
+        source, copy = (torch.zeros(COPIED, dtype=torch.uint8, device=arguments.device) for _ in range(2))
+
+        def wait() -> None:
+            if a.is_cuda:
+                torch.cuda.synchronize()
 
         def products(number: int) -> None:
             for _ in range(number):
                 torch.mm(a, b, out=out)
-            if a.is_cuda:
-                torch.cuda.synchronize()
+            wait()
 
         products(1)
         clock = time.perf_counter()
@@ -43,8 +49,15 @@ def main() -> None:
         number = max(1, round(SECONDS / (time.perf_counter() - clock)))
 
         def repeat() -> dict[str, Any]:
+            cpu, clock = time.process_time(), time.perf_counter()
             products(number)
-            return {"work": 2 * size**3 * number}
+            seconds = {"seconds": time.perf_counter() - clock, "cpu_seconds": time.process_time() - cpu}
+            clock = time.perf_counter()
+            for _ in range(COPIES):
+                copy.copy_(source)
+            wait()
+            bandwidth = 2 * COPIES * COPIED / (time.perf_counter() - clock)
+            return {"work": 2 * size**3 * number, "bytes_per_second": bandwidth, **seconds}
 
         return {"versions": {"torch": torch.__version__}}, repeat
 

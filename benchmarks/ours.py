@@ -88,6 +88,15 @@ def counted(model: nn.Module, batches: list[Batch]) -> int:
     return counter.get_total_flops()
 
 
+def moved(model: nn.Module, updates: int) -> int:
+    """Return the bytes that updates have to move if no cache holds the model, activations aside.
+
+    Of each parameter, in fp32: its value is read by the forward and by the backward pass, its gradient is written, read
+    to be clipped, and read by Adam, which also reads and writes the value and both moments.
+    """
+    return updates * 4 * (2 + 1 + 1 + 1 + 6) * sum(p.numel() for p in model.parameters())
+
+
 def parts(model: nn.Module, names: Names) -> Iterator[tuple[str, Tensor]]:
     """Yield fairseq's parameters, which are parts of ours."""
     for name, values in model.named_parameters():
@@ -119,4 +128,5 @@ def worker(
     told, repeat = training.worker(
         lambda dropout, rate: Trainer(build(dropout), place, rate, names), batches, checked, work, place.device
     )
-    return told | {"flops": counted(build(0.0), batches)}, repeat
+    told |= {"flops": counted(build(0.0), batches), "bytes": moved(build(0.0), len(batches))}
+    return told | {"bytes_of": "parameters, gradients and moments"}, repeat

@@ -4,8 +4,9 @@ Each arm is a process of its own (benchmarks/worker.py), with its own Python, th
 each does one repetition, in an order that rotates, so that whatever else the machine does hits all of them alike. The
 first thing compared is what they compute: an arm whose checks are not those of the first stops the run.
 
-One or more arms may measure the matrix peak (benchmarks/matrix_peak.py): an arm that names one, and counts its floating
-point operations, is given the time that its matrix products would take at that peak, its floor.
+One or more arms may measure the matrix peak and the speed of memory (benchmarks/matrix_peak.py): an arm that names one,
+and counts its floating point operations and the bytes that it cannot but move, is given the time that its matrix
+products would take at that peak, and the bytes at that speed: its floors.
 """
 
 from __future__ import annotations
@@ -222,6 +223,11 @@ def machine() -> dict[str, Any]:
     return found
 
 
+def multiplies_bf16() -> bool:
+    """Tell whether this processor has units for bf16; without, it takes a hundred times as long."""
+    return bool({"avx512_bf16", "amx_bf16"} & set(machine().get("vectors", [])))
+
+
 def fairseq_python() -> str | None:
     """Return the interpreter of fairseq's environment (``make fairseq-env``, or FAIRSEQ_ENV), None if there is none."""
     path = Path(os.environ.get("FAIRSEQ_ENV", ROOT / ".fairseq-env")) / "bin" / "python"
@@ -272,6 +278,19 @@ def floor(arm: dict[str, Any], arms: dict[str, dict[str, Any]], kind: str = "sec
     return flops / per_second(arms[arm["peak"]], kind) if flops and arm["peak"] in arms else None
 
 
+def floors(name: str, arm: dict[str, Any], arms: dict[str, dict[str, Any]]) -> str:
+    """Return a line on the least that an arm has to do, and how long that takes; "" if nobody counted."""
+    least, moved = floor(arm, arms), arm["ready"].get("bytes")
+    if not least or not moved:
+        return ""
+    speed = median(repetition["bytes_per_second"] for repetition in arms[arm["peak"]]["repetitions"])
+    return (
+        f"floors of {name}: {arm['ready']['flops'] / 1e9:,.0f} GFLOP of products, {least:.3g} s at the peak; "
+        f"{moved / 1e9:.3g} GB of {arm['ready']['bytes_of']}, {moved / speed:.3g} s at the {speed / 1e9:.0f} GB/s of a "
+        "copy in the same rounds"
+    )
+
+
 def share_of_peak(arm: dict[str, Any], arms: dict[str, dict[str, Any]], kind: str) -> str:
     """Return the floor as a share of the time."""
     least = floor(arm, arms, kind)
@@ -303,6 +322,7 @@ def markdown(result: dict[str, Any]) -> str:
     lines += ratios(compared)
     for name in sorted(peaks & set(arms)):
         lines.append(f"- {name}: {per_second(arms[name]) / 1e9:,.0f} GFLOP/s in the same rounds")
+    lines += [f"- {line}" for name, arm in compared.items() if arm["ours"] and (line := floors(name, arm, arms))]
     said = {name: arm["ready"]["said"] for name, arm in compared.items() if "said" in arm["ready"]}
     lines += [f"- {name}: {text}" for name, text in said.items()]
     lines += [f"- {note}" for note in result["notes"]]

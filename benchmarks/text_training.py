@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from benchmarks.side_by_side import Arm, Benchmark, fairseq_python, machine
+from benchmarks.side_by_side import Arm, Benchmark, fairseq_python, multiplies_bf16
 
 PADDING, END, FIRST_WORD = 1, 2, 4  # fairseq's numbers
 CHECKED = 4  # rows of a batch that are enough to compare losses
@@ -105,7 +105,7 @@ def need_bf16(name: str) -> None:
         SystemExit: if it is one.
 
     """
-    if not {"avx512_bf16", "amx_bf16"} & set(machine().get("vectors", [])):
+    if not multiplies_bf16():
         raise SystemExit(f"{name} needs a processor that multiplies in bf16 (avx512_bf16 or amx_bf16)")
 
 

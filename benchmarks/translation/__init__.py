@@ -4,8 +4,8 @@ What is compared are the searches and what they drive: tokens in, tokens out (wa
 batches of inputs sorted by length. How models and inputs are made stands in ``models.py``; the first run makes them, in
 ``.benchmarks`` or the folder that DRAGOMAN_BENCHMARKS names (about 2 GB).
 
-DRAGOMAN_BENCHMARK_INPUTS=64 takes so many inputs only. DRAGOMAN_BENCHMARK_DEVICE=cuda lets every arm compute on a GPU,
-with ours in bfloat16 beside; memory is then that of the GPU.
+DRAGOMAN_BENCHMARK_INPUTS=64 takes so many inputs only. DRAGOMAN_BENCHMARK_DEVICE=cuda lets every arm compute on a GPU;
+memory is then that of the GPU. Ours stands there in bfloat16 too, as it does on a processor that multiplies in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.side_by_side import ROOT, Arm, Benchmark, fairseq_python
+from benchmarks.side_by_side import ROOT, Arm, Benchmark, fairseq_python, multiplies_bf16
 
 FOLDER = Path(os.environ.get("DRAGOMAN_BENCHMARKS", ROOT / ".benchmarks")) / "translation"
 INPUTS = int(os.environ.get("DRAGOMAN_BENCHMARK_INPUTS", "0"))  # 0: all of them
@@ -53,7 +53,7 @@ def compared(name: str, kind: str, title: str, notes: list[str], *more: object) 
         )
     arms = [arm("ours", "ours", kind, *more, ours=True)]
     absent = {}
-    if DEVICE == "cuda":
+    if DEVICE == "cuda" or multiplies_bf16():
         arms.append(arm("ours bf16", "ours", kind, *more, "--dtype", "bfloat16", ours=True))
     fairseq = fairseq_python()
     if fairseq:

@@ -22,22 +22,29 @@ class Counter:
     Attributes:
         encoded: elements that the encoder saw, without padding.
         steps: rows that the decoder saw, over all steps.
+        batches: calls of the encoder.
+        calls: calls of the decoder.
 
     """
 
     def __init__(self, model: Translator) -> None:
-        self.model, self.encoded, self.steps = model, 0, 0
+        self.model, self.encoded, self.steps, self.batches, self.calls = model, 0, 0, 0, 0
         model.encoder.register_forward_pre_hook(self._encode)
         model.decoder.register_forward_pre_hook(self._decode, with_kwargs=True)
 
     def _encode(self, module: torch.nn.Module, given: Any) -> None:
         self.encoded += int(given[0].lengths.sum())
+        self.batches += 1
 
     def _decode(self, module: torch.nn.Module, given: Any, named: Any) -> None:
         self.steps += len(given[0])
+        self.calls += 1
 
-    def flops(self) -> int:
-        """Return the floating point operations of the matrix products with weights."""
+    def least(self) -> dict[str, Any]:
+        """Return the floating point operations of the products with weights, and the bytes of weights read for them.
+
+        Each batch reads the encoder, and each step the decoder, which no cache holds.
+        """
         model = self.model
         vectors = sum(p.numel() for p in model.encoder.parameters() if p.dim() == 2)
         remembered = sum(
@@ -47,7 +54,11 @@ class Counter:
         )
         stepped = sum(p.numel() for p in model.decoder.parameters() if p.dim() == 2) - remembered
         stepped += model.projection.weight.numel()
-        return 2 * (self.encoded * (vectors + remembered) + self.steps * stepped)
+        return {
+            "flops": 2 * (self.encoded * (vectors + remembered) + self.steps * stepped),
+            "bytes": 4 * (self.batches * (vectors + remembered) + self.calls * stepped),
+            "bytes_of": "weights",
+        }
 
 
 @torch.inference_mode()
@@ -72,7 +83,7 @@ def main() -> None:
         return [hypotheses[0].tokens for hypotheses in found]
 
     def first(outputs: list[list[int]]) -> dict[str, Any]:
-        return {"flops": counter.flops()}
+        return counter.least()
 
     facts = {"gpu": torch.cuda.get_device_name()} if task.device == "cuda" else {}
     compared_with = first if task.dtype == "float32" else None

@@ -22,8 +22,9 @@ from shared.nn.dropout import dropout
 from shared.padded import Padded
 
 #: By the name that model folders hold; "gelu_tanh" is the tanh approximation (Hendrycks and Gimpel 2016, section 2).
+#: What enters is a linear map's output, which nobody needs afterwards: "relu" writes over it.
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "relu": nn.ReLU,
+    "relu": partial(nn.ReLU, inplace=True),
     "gelu": nn.GELU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
     "swish": nn.SiLU,
