@@ -31,6 +31,13 @@ are of medians over rounds in which all arms took turns, with 95 % intervals. Th
 products alone would take at the speed of one large product, measured in the same rounds; "of the peak" is its share of
 the time. Where the load is far above the number of cores, seconds say how often others had their turn, and CPU time is
 the better guide.
+
+What holds the rest, by `python -m benchmarks.step_profile` and torch's profiler on a search: in a step of text, what is
+not a product with weights is attention, the softmax over the vocabulary, and Adam; with 250,000 symbols, softmax,
+exponentials and sums over logits, and as for memory, the parameters with gradient and moments alone are two fifths of
+transformers' peak. In a step of speech it is attention and convolutions backward, ReLU, and products whose inner
+dimension is 256 and which do not reach the peak. In a search it is products of few rows, which read a matrix for
+little work, attention (a product of its own for every head of every beam) and the copying of caches as beams change.
 """
 
 
