@@ -1,7 +1,7 @@
 """What one loader worker delivers, against what the training step eats, on the data of any recipe that was prepared.
 
     dragoman run almanac/st --until tokenizer
-    python benchmarks/loader.py almanac/st [--batches 20] [--json FILE] [--key value ...]
+    python benchmarks/loader.py almanac/st [--batches 20] [--updates 3] [--json FILE] [--key value ...]
 
 For each stream: rows a second that one worker (one process, one thread) reads and makes batches of, in all and by field
 (decoding a recording, resampling it for speed perturbation, tokenising a text); that one training process uses here;
@@ -27,7 +27,7 @@ from shared.corpus.loader import Loader
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Stream
 from shared.recipe import Recipe
-from shared.running import OPTIONS_OF_A_RUN
+from shared.running import RUN_OPTIONS
 from shared.training.batch_size import training_phase
 from shared.training.fit import Fit
 from shared.training.history import Meter
@@ -36,13 +36,14 @@ from shared.workspace import Workspace
 
 
 def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[str, float]]:
-    """Return batches, and rows a second: in all, and by field alone."""
+    """Return batches, and rows a second: in all, once the first is there, and by field alone."""
     loader = Loader(streams=[stream], seed=seed)
     plan = loader.plan(0)
+    arriving = loader.epoch(0)
+    batches = [next(arriving)]
     clock = time.perf_counter()
-    batches = list(islice(loader.epoch(0), count))
-    rows = sum(len(batch) for batch in batches)
-    rates = {"all": rows / (time.perf_counter() - clock)}
+    batches += islice(arriving, count - 1)
+    rates = {"all": sum(len(batch) for batch in batches[1:]) / (time.perf_counter() - clock)}
     located = [stream.locate(row) for index in range(len(batches)) for row in plan[index].rows.tolist()]
     for name, field in stream.fields.items():
         table = [manifest[index] for manifest, index in located]
@@ -82,13 +83,14 @@ def main() -> None:
     """Measure, print a table, and write JSON."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("recipe")
-    parser.add_argument("--batches", type=int, default=20)
+    parser.add_argument("--batches", type=int, default=20, help="to load")
+    parser.add_argument("--updates", type=int, default=3, help="on the first of them")
     parser.add_argument("--flops", type=float, default=0.45 * 989e12, help="a second, of the GPU to feed")
     parser.add_argument("--json", type=Path)
     arguments, overrides = parser.parse_known_args()
     recipe = Recipe.load(arguments.recipe, overrides)
     phase = training_phase(recipe)
-    options = {key: recipe.options[key] for key in OPTIONS_OF_A_RUN}
+    options = {key: recipe.options[key] for key in RUN_OPTIONS}
     workspace = Workspace(Path(recipe.value("output_folder")), phase=phase, **options)
     torch.set_num_threads(1)
     results = []
@@ -96,7 +98,7 @@ def main() -> None:
     for stream in fit.streams:
         batches, rates = delivered(stream, workspace.seed, arguments.batches)
         work = counted(fit, batches[0], workspace)
-        used = eaten(fit, batches, workspace)
+        used = eaten(fit, batches[: arguments.updates + 1], workspace)
         audio = [batch["speech"].lengths.sum().item() / 16000 for batch in batches if "speech" in batch]
         rows = sum(len(batch) for batch in batches)
         result = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Iterator
@@ -236,3 +237,17 @@ def test_every_recipe_passes_its_check(path):
     filled.check()
     assert filled.placeholders == []
     assert recipe.header, f"{path} does not begin with comment lines that say what it is"
+
+
+PROGRAMS = sorted(path.relative_to(ROOT) for path in (ROOT / "benchmarks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=str)
+def test_benchmarks_name_what_there_is(path):
+    """Nothing else imports most of them, so nobody would notice."""
+    try:
+        importlib.import_module(".".join(path.with_suffix("").parts))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in (*ROOMS, "benchmarks"):
+            raise
+        pytest.skip(f"{error.name} is not installed")  # one of the others' toolkits
