@@ -85,7 +85,9 @@ def text_free() -> Benchmark:
 def speech() -> Benchmark:
     """Translate speech, beam 5, from waveforms: ours, fairseq, transformers."""
     title = "Speech, beam 5, batches of 16, from waveforms"
-    return compared("translation_speech", "speech", title, [NOTES["speech"], NOTES["free"], NOTES["padding"]], "--batch", 16)
+    return compared(
+        "translation_speech", "speech", title, [NOTES["speech"], NOTES["free"], NOTES["padding"]], "--batch", 16
+    )
 
 
 BENCHMARKS = {"translation_fixed": text_fixed, "translation_free": text_free, "translation_speech": speech}

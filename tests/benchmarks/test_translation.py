@@ -67,7 +67,9 @@ def test_operations_are_those_of_the_weights_that_each_row_meets(system: System)
     width, inner, vocabulary = 32, 16, 64
     encoder = 4 * width**2 + 2 * width * inner
     decoder = 6 * width**2 + 2 * width * inner + vocabulary * width
-    assert counter.flops() == 2 * (6 * (encoder + 2 * width**2) + 32 * decoder)
+    least = counter.least()
+    assert least["flops"] == 2 * (6 * (encoder + 2 * width**2) + 32 * decoder)
+    assert least["bytes"] == 4 * (1 * (encoder + 2 * width**2) + 4 * decoder)  # a batch, four steps
 
 
 def test_batches_hold_each_input_once_the_longest_first() -> None:
