@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from shared.checkpoints import hf_export
 from shared.checkpoints.ctranslate2 import CTranslate2System, export
 from shared.cli import app
 from shared.corpus.fields import SpeechField, TextField
@@ -129,6 +130,31 @@ def test_eight_bits_take_a_third_of_the_room(tmp_path):
     assert sizes[1] < sizes[0] / 2.5
     texts = CTranslate2System.open(tmp_path / "int8").translate(["one two", "eight seven"])
     assert [found[0].texts["translation"] for found in texts] == ["zwei eins", "sieben acht"]
+
+
+@pytest.mark.parametrize("quantization", ["float32", "int8"])
+def test_its_own_converter_makes_the_same_of_what_transformers_reads(tmp_path, quantization):
+    pytest.importorskip("transformers")
+    golden = System.load(GOLDEN)
+    parts = {name: part for name, part in golden.model.arguments.items() if name != "heads"}
+    system = System(**(golden.arguments | {"model": Translator(**parts)}))
+    system.save(tmp_path / "model")
+    export(tmp_path / "model", tmp_path / "ours", quantization=quantization)
+    hf_export.export(tmp_path / "model", tmp_path / "transformers")
+    converter = ctranslate2.converters.TransformersConverter(str(tmp_path / "transformers"))
+    converter.convert(str(tmp_path / "theirs"), quantization=quantization)
+    texts = sentences(100)
+    symbol, source = system.output.tokenizer.symbol, system.inputs["source"]
+    rows = [{"source_text": text, "source_language": "en"} for text in texts]
+    sources = [[symbol(i) for i in source(row, None).tolist()] for row in rows]
+    found = {}
+    for name, prefix in (("ours", [["<de>"]] * len(texts)), ("theirs", None)):  # the other one has it as its start
+        translator = ctranslate2.Translator(str(tmp_path / name), compute_type=quantization)
+        results = translator.translate_batch(sources, target_prefix=prefix, max_decoding_length=20, return_scores=True)
+        found[name] = [(result.hypotheses[0], result.scores[0]) for result in results]
+    ours, theirs = ([list(part) for part in zip(*found[name], strict=True)] for name in ("ours", "theirs"))
+    assert ours[0] == theirs[0] and len({*map(tuple, ours[0])}) > 30
+    assert ours[1] == pytest.approx(theirs[1], abs=1e-5)
 
 
 class OtherLayer(Layer):
