@@ -76,7 +76,7 @@ class Work:
         return sum(rows * seconds for rows, seconds in self.batches)
 
 
-def compared(name: str, title: str, works: list[Work], notes: list[str] | None = None) -> Benchmark:
+def compared(name: str, title: str, works: list[Work]) -> Benchmark:
     """Return a benchmark of ours, fairseq and speechbrain doing each work, with the peak of each precision."""
     fairseq = fairseq_python()
     arms: list[Arm] = []
@@ -94,7 +94,8 @@ def compared(name: str, title: str, works: list[Work], notes: list[str] | None =
         arms.append(arm("speechbrain", "speech_speechbrain", math.inf))
     arms += [peak(*kind) for kind in dict.fromkeys((work.precision, work.device) for work in works)]
     absent = {} if fairseq else {"fairseq": "it has no environment; make fairseq-env"}
-    return Benchmark(name, title, "seconds of audio", arms, notes=notes or [], absent=absent)
+    other = "speechbrain's model has two-dimensional convolutions and other positions; its losses are not compared"
+    return Benchmark(name, title, "seconds of audio", arms, notes=[other], absent=absent)
 
 
 def described(work: Work) -> str:
