@@ -5,12 +5,17 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Before torch or numpy are imported: the tests' small matrices are slower on many threads than on one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# No test asks for the time: other work on the machine must not fail it.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 HERE = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "", socket.gethostname()}
 

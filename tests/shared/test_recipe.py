@@ -117,7 +117,7 @@ def test_text_in_angle_brackets_survives(load):
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["C"]))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc_ :#-"), inner)))
 @pytest.mark.filterwarnings("ignore")
 def test_plain_values_come_through_unchanged(tmp_path, value):

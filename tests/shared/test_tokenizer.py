@@ -68,7 +68,7 @@ def test_round_trip_and_library(tokenizer: SentencePieceTokenizer, text: str) ->
     assert tokenizer.decode(ids) == unicodedata.normalize("NFKC", text)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=st.text(alphabet=st.characters(categories=["L", "Nd", "So"]), max_size=30))
 def test_any_letters_come_back(models: dict[str, str], text: str) -> None:
     tokenizer = SentencePieceTokenizer(model=models["bpe"], tags=[])

@@ -86,7 +86,7 @@ def cheapest(costs, longest, shortest):
     return min(found)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(costs=st.lists(st.integers(1, 9), min_size=7, max_size=11), shortest=st.integers(1, 2))
 def test_no_cuts_are_cheaper(costs, shortest):
     costs = np.array(costs, dtype=np.float64)
@@ -96,7 +96,7 @@ def test_no_cuts_are_cheaper(costs, shortest):
     assert sum(costs[cut] for cut in cuts) == cheapest(costs, 6, shortest)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     parts=st.lists(st.tuples(st.floats(0.01, 4), st.sampled_from([0, 1e-3, 0.1, 0.9])), min_size=1, max_size=8),
     maximum=st.floats(1, 7),

@@ -59,7 +59,7 @@ def batches(found: Pass) -> list[list[int]]:
     return [found.rows[a:b].tolist() for a, b in zip(found.bounds[:-1], found.bounds[1:], strict=True)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(0, 2)), min_size=1, max_size=60),
     st.integers(30, 90),
