@@ -26,8 +26,7 @@ from shared.batch import Batch
 from shared.corpus.loader import Loader
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Stream
-from shared.recipe import Recipe
-from shared.running import RUN_OPTIONS
+from shared.recipe import RUN_OPTIONS, Recipe
 from shared.training.batch_size import training_phase
 from shared.training.fit import Fit
 from shared.training.history import Meter

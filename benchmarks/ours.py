@@ -46,8 +46,7 @@ class Trainer:
     """
 
     def __init__(self, model: nn.Module, workspace: Workspace, rate: float, names: Names) -> None:
-        if workspace.device == "cpu":
-            keep_freed_memory()  # as Fit.run does
+        keep_freed_memory(workspace.device)  # as Fit.run does
         fill(parts(model, names))
         self.model = model
         self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])

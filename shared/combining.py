@@ -18,6 +18,7 @@ from shared.errors import UsageError
 from shared.generator import Generator, Scorer
 from shared.nn.combined import Ensemble, ShallowFusion
 from shared.system import System
+from shared.training.memory import keep_freed_memory
 
 
 def load_combined(
@@ -29,13 +30,14 @@ def load_combined(
     lm_weight: float = 0.0,
     ctc: bool = False,
 ) -> System:
-    """Load a model folder, and what is to work with it.
+    """Load a model folder, and what is to work with it; on a CPU, this process then keeps the memory that it frees.
 
     Raises:
         DataError: if a folder is not one.
         UsageError: if the systems do not fit together.
 
     """
+    keep_freed_memory(device)
     system = System.load(model, device)
     if ctc:
         system = through_ctc(system)

@@ -30,7 +30,6 @@ from shared.system import System, load_exactly
 from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
 from shared.training.distributed import join, on_main
-from shared.training.memory import keep_freed_memory
 from shared.workspace import Phase, Stopwatch, Workspace
 
 
@@ -259,8 +258,6 @@ class Evaluate(Phase):
         """Evaluate on every manifest."""
         join(workspace)
         on_main(lambda: _forget_earlier(workspace), workspace)
-        if workspace.device == "cpu":
-            keep_freed_memory()
         beside = self.beside
         system = load_combined(
             self.model,

@@ -41,7 +41,6 @@ from shared.search.bans import Ban
 from shared.system import AUDIO_SUFFIXES, System
 from shared.tokenizer import Tokenizer
 from shared.training.distributed import join, leave, together
-from shared.training.memory import keep_freed_memory
 from shared.workspace import Workspace
 
 CHUNK = 2048  # lines held in memory at a time
@@ -140,8 +139,6 @@ def load_models(model: Path, options: ModelOptions, device: torch.device | str, 
         if ctc:
             raise UsageError("--ctc needs the native engine")
         return CTranslate2System.open(model, device)
-    if torch.device(device).type == "cpu":
-        keep_freed_memory()
     return load_combined(
         model,
         device,

@@ -246,8 +246,9 @@ PROGRAMS = sorted(path.relative_to(ROOT) for path in (ROOT / "benchmarks").rglob
 def test_benchmarks_name_what_there_is(path):
     """Nothing else imports most of them, so nobody would notice."""
     try:
-        importlib.import_module(".".join(path.with_suffix("").parts))
+        module = importlib.import_module(".".join(path.with_suffix("").parts))
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in (*ROOMS, "benchmarks"):
             raise
         pytest.skip(f"{error.name} is not installed")  # one of the others' toolkits
+    assert module.__doc__, "`python -m benchmarks` tells what each is for"

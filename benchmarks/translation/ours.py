@@ -65,8 +65,7 @@ class Counter:
 def main() -> None:
     """Serve."""
     task = arguments()
-    if task.device == "cpu":
-        keep_freed_memory()  # as `dragoman translate` does
+    keep_freed_memory(task.device)  # as `dragoman translate` does
     system = System.load(task.folder / "ours", task.device).to(getattr(torch, task.dtype))
     lengths = {"minimum_length": task.length, "maximum_length": task.length} if task.length else {}
     search = BeamSearch(beam=BEAM, rules=Rules(maximum_length_extra=task.length or LONGEST, **lengths))

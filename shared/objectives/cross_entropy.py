@@ -9,6 +9,7 @@ its mass among all V symbols; ``eps`` here is ``eps * V / (V - 1)`` there.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -121,7 +122,8 @@ class _ProjectedLoss(torch.autograd.Function):
             torch.zeros_like(x) if x is not None and needed else None
             for x, needed in zip((states, weight, bias), wanted, strict=True)
         ]
-        rows = -(-len(states) // -(-len(states) // rows)) if len(states) else rows  # equal parts: small ones are slow
+        parts = max(1, math.ceil(len(states) / rows))
+        rows = max(1, math.ceil(len(states) / parts))  # parts of one size: small ones are slow
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
         logits = states.new_empty(min(rows, len(states)), vocabulary, dtype=dtype)
         in_place = device == "cpu" and dtype == precision

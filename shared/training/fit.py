@@ -136,8 +136,7 @@ class Fit(Phase):
         """
         join(workspace)
         device = torch.device(workspace.device)
-        if device.type == "cpu":
-            keep_freed_memory()
+        keep_freed_memory(device)
         objective = self.objective.to(device)
         if not list_checkpoints(workspace.folder / "checkpoints"):
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 #: fairseq's own default for a shared memory that nothing here uses, and folders of Python's tempfile.
-PLACES = re.compile(rb"/tmp/(?:plasma|tmp\w{8})")
+PLACES = re.compile(rb"/\w{3}/(?:plasma|tmp\w{8})")
 
 
 def forget_places(path: Path) -> None:
