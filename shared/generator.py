@@ -14,9 +14,6 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.padded import Padded
 
-#: Scores that a CPU normalises at a time, 4 MiB.
-AT_ONCE = 2**20
-
 
 @dataclass(frozen=True)
 class Encoding:
@@ -122,16 +119,9 @@ def next_scores(generator: Generator, tokens: Tensor, state: State) -> tuple[Ten
 
 
 def normalised(logits: Tensor) -> Tensor:
-    """Return log-probabilities (R, V) in single precision; logits that have that already are overwritten.
-
-    On a CPU a few rows at a time, which stay in its cache, and without asking for as much memory again.
-    """
+    """Return log-probabilities (R, V) in single precision; on a CPU, logits that have that already are overwritten."""
     scores = logits.float()
-    if scores.device.type != "cpu":
-        return torch.log_softmax(scores, dim=-1)
-    for rows in scores.split(max(1, AT_ONCE // scores.shape[-1])):
-        rows.copy_(torch.log_softmax(rows, dim=-1))
-    return scores
+    return torch.log_softmax(scores, dim=-1, out=scores if scores.device.type == "cpu" else None)
 
 
 @dataclass(frozen=True)

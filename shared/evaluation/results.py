@@ -21,7 +21,6 @@ import fcntl
 import json
 import math
 import os
-import platform
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from shared.errors import DataError
 from shared.evaluation.tables import render
 from shared.files import replaced_file
+from shared.processor import processor
 
 if TYPE_CHECKING:
     import torch
@@ -179,19 +179,9 @@ def hardware(device: torch.device | str | None = None) -> str:
         names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
     if kind != "cpu":
-        return f"{kind} of {_processor()}"
+        return f"{kind} of {processor()}"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return f"{cores} x {_processor()}"
-
-
-def _processor() -> str:
-    information = Path("/proc/cpuinfo")
-    if information.is_file():
-        for line in information.read_text(encoding="utf-8", errors="replace").splitlines():
-            name, _, value = line.partition(":")
-            if name.strip() == "model name" and value.strip():
-                return value.strip()
-    return platform.processor() or platform.machine()
+    return f"{cores} x {processor()}"
 
 
 def commit(file: Path | None = None) -> str:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from shared.described import Described
 from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.linear import Linear, linear
 from shared.nn.transformer import activation_module, layer_norm
 from shared.padded import Padded
 
@@ -36,7 +36,7 @@ class OutputProjection(Described, nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
-        return F.linear(states, self.weight, self.bias)
+        return linear(states, self.weight, self.bias)
 
 
 class TiedProjection(Described, nn.Module):
@@ -63,7 +63,7 @@ class TiedProjection(Described, nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
-        return F.linear(states, self.weight, self.bias)
+        return linear(states, self.weight, self.bias)
 
 
 class MaskedTokenHead(Described, nn.Module):
@@ -116,7 +116,7 @@ class CtcHead(Described, nn.Module):
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
         self.tap, self.vocabulary, self.blank, self.dropout = tap, vocabulary, blank, dropout
-        self.projection = nn.Linear(width, vocabulary)
+        self.projection = Linear(width, vocabulary)
         nn.init.xavier_uniform_(self.projection.weight)
         nn.init.zeros_(self.projection.bias)
 

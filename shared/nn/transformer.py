@@ -19,6 +19,7 @@ from torch.utils.checkpoint import checkpoint
 from shared.described import Described
 from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
 from shared.nn.dropout import dropout
+from shared.nn.linear import Linear
 from shared.padded import Padded
 
 #: By the name that model folders hold; "gelu_tanh" is the tanh approximation (Hendrycks and Gimpel 2016, section 2).
@@ -122,7 +123,7 @@ class Layer(Described, nn.Module):
         if widths:
             self.memory_attention_norm = layer_norm(width, norm_epsilon)
         # torch's own initialisation of linear maps, as in fairseq 0.12.
-        self.inner, self.outer = nn.Linear(width, feedforward), nn.Linear(feedforward, width)
+        self.inner, self.outer = Linear(width, feedforward), Linear(feedforward, width)
         self.activation = activation_module(activation)
         self.feedforward_norm = layer_norm(width, norm_epsilon)
 

@@ -20,6 +20,7 @@ from torch.autograd.function import once_differentiable
 from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
+from shared.nn.linear import linear
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
@@ -124,17 +125,18 @@ class _ProjectedLoss(torch.autograd.Function):
         ]
         parts = max(1, math.ceil(len(states) / rows))
         rows = max(1, math.ceil(len(states) / parts))  # parts of one size: small ones are slow
+        matrix = weight.to(dtype)
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
-        logits = states.new_empty(min(rows, len(states)), vocabulary, dtype=dtype)
+        logits = states.new_empty(rows, vocabulary, dtype=dtype) if parts > 1 else linear(states.to(dtype), matrix)
         in_place = device == "cpu" and dtype == precision
         scores = logits if in_place else torch.empty_like(logits, dtype=precision)
-        matrix = weight.to(dtype)
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
             x, ignored = states[part].to(dtype), labels[part] == IGNORED
             label = labels[part].masked_fill(ignored, 0)[:, None]
             some, score = logits[: len(x)], scores[: len(x)]
-            torch.mm(x, matrix.T, out=some)
+            if parts > 1:
+                torch.mm(x, matrix.T, out=some)
             if bias is not None:
                 some += bias
             torch.log_softmax(some, -1, dtype=precision, out=score)

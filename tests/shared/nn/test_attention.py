@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from shared.nn.attention import MemoryAttention, Past, SelfAttention
+from shared.nn.attention import FEW_QUERIES, MANY_HEADS, MemoryAttention, Past, SelfAttention, by_products
 from shared.padded import Padded
 
 
@@ -130,3 +130,38 @@ def test_what_is_refused() -> None:
         SelfAttention(width=8, heads=4, dropout=1.0)
     with pytest.raises(ValueError, match="causal"):
         self_attention()(torch.zeros(1, 1, 8, dtype=torch.float64), past=Past())
+
+
+@pytest.mark.parametrize("seen", ["all", "lengths", "each query's own"])
+def test_attention_by_products_equals_a_loop(seen: str) -> None:
+    torch.manual_seed(0)
+    queries, keys, values = (torch.randn(2, 3, length, 4, dtype=torch.float64) for length in (5, 7, 7))
+    masks = {
+        "all": None,
+        "lengths": torch.arange(7) < torch.tensor([7, 2])[:, None, None, None],
+        "each query's own": torch.ones(5, 7, dtype=torch.bool).tril(2),
+    }
+    mask = masks[seen]
+    every = torch.ones(2, 3, 5, 7, dtype=torch.bool)
+    visible = every if mask is None else mask.expand_as(every)
+    result = by_products(queries, keys, values, mask)
+    for b in range(2):
+        for h in range(3):
+            there = visible[b, h]
+            attended = by_hand(queries[b, h], keys[b, h], values[b, h], 1, lambda i, j, there=there: there[i, j])
+            torch.testing.assert_close(result[b, h], attended)
+
+
+def test_a_few_beams_of_many_sentences_attend_alike_with_and_without_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    heads, beams = 4, FEW_QUERIES
+    attention = MemoryAttention(width=16, heads=heads, memory_width=6).double().eval()
+    sentences = MANY_HEADS // heads
+    memory = Padded(torch.randn(sentences, 9, 6, dtype=torch.float64), torch.arange(sentences) % 9 + 1)
+    x = torch.randn(sentences * beams, 1, 16, dtype=torch.float64)
+    by_kernel = attention(x, attention.remember(memory))
+    called = []
+    monkeypatch.setattr("shared.nn.attention.by_products", lambda *given: called.append(1) or by_products(*given))
+    with torch.no_grad():
+        torch.testing.assert_close(attention(x, attention.remember(memory)), by_kernel)
+    assert called
