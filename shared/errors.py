@@ -1,5 +1,7 @@
 """The two kinds of error that a user can mend; the command turns them into one line and an exit code."""
 
+from __future__ import annotations
+
 
 class DataError(ValueError):
     """Something read from outside is wrong: a corpus, a manifest, audio, text, a checkpoint. Exit code 1.
@@ -14,3 +16,13 @@ class TooLongError(DataError):
 
 class UsageError(ValueError):
     """The command line or a recipe is wrong. Exit code 2."""
+
+
+def one_line(error: Exception) -> str:
+    """Return an error's message without its line breaks."""
+    return " ".join(str(error).split())
+
+
+def shortened(text: str, length: int = 60) -> str:
+    """Return the beginning of a text, for messages."""
+    return text if len(text) <= length else text[: length - 3] + "..."

@@ -67,6 +67,11 @@ def locked(path: Path) -> Iterator[None]:
         # who held it has deleted it: another file of that name is the lock now
 
 
+def is_empty(folder: Path) -> bool:
+    """Tell whether a folder holds nothing."""
+    return next(folder.iterdir(), None) is None
+
+
 def discard_folder(path: Path) -> None:
     """Delete a folder; a kill leaves it whole, or nothing of that name."""
     retired = _beside(path, "old")

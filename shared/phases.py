@@ -24,9 +24,10 @@ from shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from shared.evaluation.results import commit, forget, hardware, record
 from shared.evaluation.scores import Score
 from shared.files import replaced_file
+from shared.module_state import load_exactly
 from shared.progress import progress
 from shared.search.search import AnySearch
-from shared.system import System, load_exactly
+from shared.system import System
 from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
 from shared.training.distributed import join, on_main

@@ -10,11 +10,12 @@ import torch
 from shared.corpus.fields import Field, SpeechField
 from shared.described import build, change, describe
 from shared.errors import UsageError
+from shared.module_state import load_exactly
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.translator import EncoderModel, Translator
 from shared.nn.waveform import WaveformEmbedding, WaveformEncoder
-from shared.system import System, load_exactly
+from shared.system import System
 
 
 def load(*, folder: str, changes: dict[str, Any] | None = None) -> System:

@@ -12,8 +12,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,10 @@ from shared.corpus.loader import collate, evaluation_batches
 from shared.corpus.pauses import file_segments
 from shared.corpus.stream import translation_budget
 from shared.described import Described, build, describe
-from shared.errors import DataError, UsageError
-from shared.files import replaced_folder
+from shared.errors import DataError, UsageError, one_line, shortened
+from shared.files import is_empty, replaced_folder
 from shared.generator import Generator, Hypothesis
+from shared.module_state import contiguous, evaluating, load_exactly
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search
@@ -351,75 +351,7 @@ def tokenizer_of_rows(system: System, name: str) -> Tokenizer | None:
     return None
 
 
-@contextmanager
-def evaluating(module: nn.Module) -> Iterator[None]:
-    """Put a module into eval mode for a while; afterwards each of its parts is in the mode that it was in.
-
-    ``module.train(was_training)`` would also wake up the parts that were frozen in eval mode.
-    """
-    modes = [(part, part.training) for part in module.modules()]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, mode in modes:
-            part.training = mode
-
-
-def one_line(error: Exception) -> str:
-    """Return an error's message without its line breaks."""
-    return " ".join(str(error).split())
-
-
-def shortened(text: str, length: int = 60) -> str:
-    """Return the beginning of a text, for messages."""
-    return text if len(text) <= length else text[: length - 3] + "..."
-
-
 def check_place(folder: Path) -> None:
     """Raise a DataError if a model cannot be written to a place without the loss of something else."""
     if folder.exists() and not (folder / CONFIG).is_file() and not (folder.is_dir() and is_empty(folder)):
         raise DataError(f"{folder}: holds something else than a model, which would be lost: give another place")
-
-
-def is_empty(folder: Path) -> bool:
-    """Tell whether a folder holds nothing."""
-    return next(folder.iterdir(), None) is None
-
-
-def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Copy tensors that share memory (tied embeddings) apart, which is what the file format asks for."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in state.items():
-        tensor = tensor.detach().cpu().contiguous()
-        memory = tensor.untyped_storage().data_ptr()  # of views of one tensor, too
-        result[name] = tensor.clone() if memory in seen else tensor
-        seen.add(memory)
-    return result
-
-
-def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) -> None:
-    """Load a state dict that must match in every name and shape.
-
-    Raises:
-        DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
-
-    """
-    own = module.state_dict()
-    problems = [f"missing {name}" for name in own if name not in tensors]
-    problems += [f"unexpected {name}" for name in tensors if name not in own]
-    problems += [
-        f"{name} is {tuple(tensors[name].shape)} instead of {tuple(own[name].shape)}"
-        for name in own
-        if name in tensors and tensors[name].shape != own[name].shape
-    ]
-    problems += [
-        f"{name} holds {tensors[name].dtype} instead of {own[name].dtype}"
-        for name in own
-        if name in tensors and tensors[name].is_floating_point() != own[name].is_floating_point()
-    ]
-    if problems:
-        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
-        raise DataError(f"{source}: does not fit the model: {'; '.join(problems[:5])}{more}")
-    module.load_state_dict(tensors)

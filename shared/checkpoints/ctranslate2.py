@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from shared.batch import Batch
 from shared.errors import DataError, UsageError
-from shared.files import replaced_folder
+from shared.files import is_empty, replaced_folder
 from shared.generator import Hypothesis
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
@@ -34,7 +34,7 @@ from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.search import AnySearch
-from shared.system import System, is_empty
+from shared.system import System
 
 WEIGHTS, OURS = "model.bin", "dragoman"
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from shared.checkpoints.card import CARD, write_card
 from shared.checkpoints.hf_reading import read_json
 from shared.described import assets_of
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, one_line
 from shared.files import replaced_folder
-from shared.system import CONFIG, WEIGHTS, System, check_place, one_line
+from shared.system import CONFIG, WEIGHTS, System, check_place
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -20,9 +20,10 @@ from shared.evaluation.off_target import judge
 from shared.evaluation.outputs import Outputs
 from shared.evaluation.scores import Score, TextScorer
 from shared.generator import Hypothesis
+from shared.module_state import evaluating
 from shared.progress import progress_bar
 from shared.search.search import AnySearch
-from shared.system import System, evaluating
+from shared.system import System
 from shared.training.distributed import gather, on_main
 from shared.workspace import Workspace
 

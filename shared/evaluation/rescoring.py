@@ -21,9 +21,10 @@ from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.scores import Score
 from shared.files import replaced_file
 from shared.generator import Scorer
+from shared.module_state import evaluating
 from shared.progress import progress_bar
 from shared.search.forced import forced_scores
-from shared.system import System, evaluating
+from shared.system import System
 from shared.workspace import Workspace
 
 

@@ -21,7 +21,7 @@ from torch import nn
 
 from shared.errors import DataError, UsageError
 from shared.files import discard_folder, replaced_folder
-from shared.system import contiguous, load_exactly
+from shared.module_state import contiguous, load_exactly
 from shared.training.tuning import merged
 
 

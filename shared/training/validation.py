@@ -14,9 +14,9 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import TestSet, check_metrics, translate_share
+from shared.module_state import evaluating
 from shared.objectives.objective import Objective
 from shared.search.search import AnySearch
-from shared.system import evaluating
 from shared.workspace import Workspace
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}

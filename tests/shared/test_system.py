@@ -17,6 +17,7 @@ from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
 from shared.errors import DataError, UsageError
 from shared.generator import Hypothesis
+from shared.module_state import contiguous
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import TiedProjection
@@ -27,7 +28,7 @@ from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.search import BeamSearch, Rules
-from shared.system import System, contiguous
+from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
 WORDS = ["abc", "bca cab", "cab bca abc", "aabb", "ccab aabb", "abcabc"]

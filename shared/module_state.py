@@ -1,0 +1,64 @@
+"""What a module holds, and how it is looked at: parameters by name, and whether it is in training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from shared.errors import DataError
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Put a module into eval mode for a while; afterwards each of its parts is in the mode that it was in.
+
+    ``module.train(was_training)`` would also wake up the parts that were frozen in eval mode.
+    """
+    modes = [(part, part.training) for part in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copy tensors that share memory (tied embeddings) apart, which is what the file format asks for."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in state.items():
+        tensor = tensor.detach().cpu().contiguous()
+        memory = tensor.untyped_storage().data_ptr()  # of views of one tensor, too
+        result[name] = tensor.clone() if memory in seen else tensor
+        seen.add(memory)
+    return result
+
+
+def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) -> None:
+    """Load a state dict that must match in every name and shape.
+
+    Raises:
+        DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
+
+    """
+    own = module.state_dict()
+    problems = [f"missing {name}" for name in own if name not in tensors]
+    problems += [f"unexpected {name}" for name in tensors if name not in own]
+    problems += [
+        f"{name} is {tuple(tensors[name].shape)} instead of {tuple(own[name].shape)}"
+        for name in own
+        if name in tensors and tensors[name].shape != own[name].shape
+    ]
+    problems += [
+        f"{name} holds {tensors[name].dtype} instead of {own[name].dtype}"
+        for name in own
+        if name in tensors and tensors[name].is_floating_point() != own[name].is_floating_point()
+    ]
+    if problems:
+        more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
+        raise DataError(f"{source}: does not fit the model: {'; '.join(problems[:5])}{more}")
+    module.load_state_dict(tensors)
