@@ -37,7 +37,8 @@ not a product with weights is attention, the softmax over the vocabulary, and Ad
 exponentials and sums over logits, and as for memory, the parameters with gradient and moments alone are two fifths of
 transformers' peak. In a step of speech it is attention and convolutions backward, ReLU, and products whose inner
 dimension is 256 and which do not reach the peak. In a search it is products of few rows, which read a matrix for
-little work, attention (a product of its own for every head of every beam) and the copying of caches as beams change.
+little work, attention (every head of every beam sees keys of its own) and the copying of caches as beams change.
+Which product is taken where, and why: `python -m benchmarks.products`.
 """
 
 

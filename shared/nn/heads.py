@@ -81,7 +81,7 @@ class MaskedTokenHead(Described, nn.Module):
         self, *, width: int, projection: nn.Module, activation: str = "gelu", norm_epsilon: float = 1e-5
     ) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, width)
+        self.dense = Linear(width, width)
         nn.init.xavier_uniform_(self.dense.weight)
         nn.init.zeros_(self.dense.bias)
         self.activation = activation_module(activation)

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
 from shared.nn.dropout import dropout
+from shared.nn.linear import Linear
 from shared.nn.spans import SpanMasking
 from shared.nn.transformer import Encoder, layer_norm
 from shared.padded import Padded
@@ -266,7 +267,7 @@ class WaveformEmbedding(Described, nn.Module):
         self.convolutions, self.positions = convolutions, positions
         self.normalisation, self.masking = normalisation, masking
         self.frame_norm = layer_norm(convolutions.channels, norm_epsilon)
-        self.projection = nn.Linear(convolutions.channels, self.width) if projected else nn.Identity()
+        self.projection = Linear(convolutions.channels, self.width) if projected else nn.Identity()
         self.norm = layer_norm(self.width, norm_epsilon) if norm else nn.Identity()
         self.dropout, self.frame_dropout = dropout, frame_dropout
 
