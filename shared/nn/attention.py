@@ -121,10 +121,11 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d); ``mask`` broadcasts to (B, H, L, S)."""
         dropout = self.dropout if self.training else 0.0
-        sentences, heads, length, _ = queries.shape
-        few = 1 < length <= FEW_QUERIES and sentences * heads >= MANY_HEADS
-        if few and not causal and not torch.is_grad_enabled() and queries.device.type == "cpu":
-            return by_products(queries, keys, values, mask)
+        searching = not (causal or torch.is_grad_enabled() or torch.compiler.is_compiling())
+        if searching and queries.device.type == "cpu":  # only now shapes, which what is compiled must not depend on
+            sentences, heads, length, _ = queries.shape
+            if 1 < length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
+                return by_products(queries, keys, values, mask)
         return F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
         )
