@@ -25,6 +25,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from shared.processor import processor
+
 ROOT = Path(__file__).parent.parent
 SAMPLES = 2000  # of the bootstrap
 #: Times, and how the table calls them. That of the CPU says more where others use the machine, and less where threads
@@ -209,12 +211,11 @@ def compare(first: Arm, expected: dict[str, Any], arm: Arm, found: dict[str, Any
 
 def machine() -> dict[str, Any]:
     """Say what this machine is."""
-    found: dict[str, Any] = {"system": platform.system(), "cores": cores(), "processor": platform.machine()}
+    found: dict[str, Any] = {"system": platform.system(), "cores": cores(), "processor": processor()}
     information = Path("/proc/cpuinfo")
     if information.is_file():
         lines = dict(line.split(":", 1) for line in information.read_text().splitlines() if ":" in line)
         lines = {name.strip(): value.strip() for name, value in lines.items()}
-        found["processor"] = lines.get("model name", found["processor"])
         flags = set(lines.get("flags", "").split())
         found["vectors"] = [name for name in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if name in flags]
     memory = Path("/proc/meminfo")

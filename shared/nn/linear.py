@@ -3,7 +3,7 @@
 torch hands products in float32 on a CPU to MKL, which knows Intel's processors best. On AMD's, oneDNN, which comes with
 torch as well, is quicker where the result is wider than what is summed over, as in feed-forward nets and above all
 before a vocabulary: 1.1 to 2 times (``python -m benchmarks.products``). The operator that calls it is the one that
-torch.compile uses; it knows no gradients, so training keeps to MKL.
+torch.compile uses; it knows no gradients, so that in training only the loss asks for it, which makes its own.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     quicker = (
         x.device.type == "cpu"
         and not torch.is_grad_enabled()
+        and not torch.compiler.is_compiling()  # the compiler chooses by itself
         and x.dtype == weight.dtype == torch.float32
         and outputs > inputs
         and outputs * inputs >= LARGE

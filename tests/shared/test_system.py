@@ -17,7 +17,6 @@ from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
 from shared.errors import DataError, UsageError
 from shared.generator import Hypothesis
-from shared.module_state import contiguous
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import TiedProjection
@@ -338,13 +337,6 @@ def test_tied_parameters_are_written_and_come_back_tied(tokenizer, tmp_path):
     assert again.one.weight is again.two.weight
     assert torch.equal(again.one.weight, system.model.one.weight)
     assert again.part.tolist() == [2.0, 3.0] and again.whole.tolist() == list(range(6))
-
-
-def test_copies_share_no_memory():
-    whole = torch.arange(6.0)
-    state = contiguous({"a": whole, "b": whole[2:], "c": whole.view(2, 3).T, "d": whole})
-    assert len({tensor.untyped_storage().data_ptr() for tensor in state.values()}) == 4
-    assert state["b"].tolist() == [2, 3, 4, 5] and state["c"].tolist() == [[0, 3], [1, 4], [2, 5]]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

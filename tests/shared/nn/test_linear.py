@@ -101,3 +101,10 @@ def test_autocast_is_left_alone(quicker):
         result, _ = apply(x, weight, bias)
         torch.testing.assert_close(result, F.linear(x, weight, bias))
     assert result.dtype == torch.bfloat16
+
+
+def test_what_is_compiled_is_left_to_the_compiler(quicker):
+    x, weight, bias = arguments((2,), 256, 1024)
+    with torch.no_grad():
+        result = torch.compile(linear, backend="eager", fullgraph=True)(x, weight, bias)
+    torch.testing.assert_close(result, F.linear(x, weight, bias))
