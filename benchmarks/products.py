@@ -1,9 +1,10 @@
-"""The products that a search is made of: ours beside torch's own functions, by turns.
+"""The products that searches and training steps are made of: ours beside torch's own functions, by turns.
 
     python -m benchmarks.products [--threads 2] [--rounds 31]
 
-First linear maps (shared/nn/linear.py, which asks oneDNN, against F.linear, which asks MKL), then attention of a few
-queries (shared/nn/attention.py, batched products against the fused kernel). Matrices take turns, so that none is in a
+First linear maps (shared/nn/linear.py, which asks oneDNN, against F.linear, which asks MKL), in searches and then with
+all their gradients, then attention of a few queries (shared/nn/attention.py, batched products against the fused
+kernel). Matrices take turns, so that none is in a
 cache only because it was used last. Prints medians, and how many times faster ours is.
 """
 
@@ -21,11 +22,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from shared.nn.attention import by_products
-from shared.nn.linear import linear, prefers_onednn
+from shared.nn.linear import linear, onednn
 from shared.processor import processor
 from shared.training.memory import keep_freed_memory
 
-ROWS = (1, 5, 20, 80, 320, 2000)
+ROWS, LEARNT_ROWS = (1, 5, 20, 80, 320, 2000), (80, 700, 2000)
 #: In and out of linear maps: of models of width 256 and 512, up to a vocabulary.
 MAPS = (
     (256, 256),
@@ -55,11 +56,20 @@ def seconds(first: Callable[[], Tensor], second: Callable[[], Tensor], rounds: i
     return median(times[0]), median(times[1])
 
 
-def compare_map(rows: int, inputs: int, outputs: int, rounds: int) -> tuple[float, float]:
-    """Time a linear map: ours, torch's."""
-    x, bias = torch.randn(rows, inputs), torch.randn(outputs)
-    matrices = cycle([torch.randn(outputs, inputs) for _ in range(max(1, TOGETHER // (4 * inputs * outputs)))])
-    return seconds(lambda: linear(x, next(matrices), bias), lambda: F.linear(x, next(matrices), bias), rounds)
+def compare_map(rows: int, inputs: int, outputs: int, rounds: int, learn: bool = False) -> tuple[float, float]:
+    """Time a linear map, with its gradients if asked for: ours, torch's."""
+    x, bias = torch.randn(rows, inputs, requires_grad=learn), torch.randn(outputs, requires_grad=learn)
+    number = max(1, TOGETHER // (4 * inputs * outputs))
+    matrices = cycle([torch.randn(outputs, inputs, requires_grad=learn) for _ in range(number)])
+    of_result = torch.randn(rows, outputs)
+
+    def step(apply: Callable[..., Tensor]) -> Tensor:
+        given = (x, next(matrices), bias)
+        result = apply(*given)
+        return torch.autograd.grad(result, given, of_result)[0] if learn else result
+
+    with torch.set_grad_enabled(learn):
+        return seconds(lambda: step(linear), lambda: step(F.linear), rounds)
 
 
 def compare_attention(sentences: int, heads: int, memory: int, queries: int, rounds: int) -> tuple[float, float]:
@@ -72,21 +82,22 @@ def compare_attention(sentences: int, heads: int, memory: int, queries: int, rou
     )
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=31)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     keep_freed_memory()
-    print(f"{processor()}, {arguments.threads} threads, torch {torch.__version__}; oneDNN: {prefers_onednn()}\n")
-    print("| linear map | rows | ours, ms | F.linear, ms | times faster |\n| --- | ---: | ---: | ---: | ---: |")
-    for inputs, outputs in MAPS:
-        for rows in ROWS:
-            ours, theirs = compare_map(rows, inputs, outputs, arguments.rounds)
-            print(f"| {inputs} -> {outputs} | {rows} | {1e3 * ours:.3g} | {1e3 * theirs:.3g} | {theirs / ours:.2f} |")
+    print(f"{processor()}, {arguments.threads} threads, torch {torch.__version__}; oneDNN: {onednn().value}")
+    for title, learn, numbers in (("linear map", False, ROWS), ("with gradients", True, LEARNT_ROWS)):
+        print(f"\n| {title} | rows | ours, ms | F.linear, ms | times faster |\n| --- | ---: | ---: | ---: | ---: |")
+        for inputs, outputs in MAPS:
+            for rows in numbers:
+                ours, theirs = (1e3 * took for took in compare_map(rows, inputs, outputs, arguments.rounds, learn))
+                print(f"| {inputs} -> {outputs} | {rows} | {ours:.3g} | {theirs:.3g} | {theirs / ours:.2f} |")
     print("\n| sentences x heads | memory | queries | ours, ms | kernel, ms | times faster |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for sentences, heads, memory in MEMORIES:

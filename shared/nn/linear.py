@@ -1,14 +1,17 @@
 """Linear maps, by the quickest product that torch has for them.
 
-torch hands products in float32 on a CPU to MKL, which knows Intel's processors best. On AMD's, oneDNN, which comes with
-torch as well, is quicker where the result is wider than what is summed over, as in feed-forward nets and above all
-before a vocabulary: 1.1 to 2 times (``python -m benchmarks.products``). The operator that calls it is the one that
-torch.compile uses; it knows no gradients, so that in training only the loss asks for it, which makes its own.
+torch hands products in float32 on a CPU to MKL, which makes full use of Intel's processors only: on AMD's it knows AVX2
+at best. oneDNN, which comes with torch as well, knows what they can do. Where they have AVX-512 it is twice as fast at
+all but small products, and trains with them too; where they have AVX2 it gains where the result is wider than what is
+summed over, above all before a vocabulary, and is asked in searches and by the loss (``python -m benchmarks.products``
+measures both). The operator that calls it is the one that torch.compile uses; its gradients are made here.
 """
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,32 +19,106 @@ from torch.nn import functional as F
 
 from shared.processor import processor
 
-#: The fewest elements of a matrix for which that holds.
+#: From how many multiplications on oneDNN pays with AVX-512: it needs some microseconds to find the kernel of a shape.
+WORTH = 2**20
+#: The fewest elements of a matrix for which it pays with AVX2.
 LARGE = 2**18
+#: Elements of what :func:`write_product` computes at a time, so that a cache holds them.
+BLOCK = 2**21
+
+
+class OneDNN(Enum):
+    """For which products oneDNN is asked."""
+
+    NONE = "none"
+    WIDE = "results wider than what is summed over, without gradients"
+    MOST = "all but small ones"
 
 
 @cache
-def prefers_onednn() -> bool:
-    """Tell whether this processor is one on which oneDNN is the quicker one."""
-    return "AMD" in processor() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+def onednn() -> OneDNN:
+    """Tell for which products oneDNN is the quicker one on this processor."""
+    if "AMD" not in processor() or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return OneDNN.NONE
+    return OneDNN.MOST if torch.backends.cpu.get_cpu_capability() == "AVX512" else OneDNN.WIDE
+
+
+def _asks_onednn(x: Tensor, weight: Tensor) -> bool:
+    # Compilers choose by themselves, and autocast by precision.
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu"):
+        return False
+    if not x.dtype == weight.dtype == torch.float32 or x.dim() < 2:
+        return False
+    if not (_in_lines(x, gaps=True) and _in_lines(weight, gaps=False)):
+        return False
+    outputs, inputs = weight.shape
+    if onednn() is OneDNN.MOST:
+        return x.numel() * outputs >= WORTH
+    if onednn() is OneDNN.WIDE:
+        return outputs > inputs and outputs * inputs >= LARGE and not torch.is_grad_enabled()
+    return False
+
+
+def _in_lines(matrices: Tensor, *, gaps: bool) -> bool:
+    # Whether rows, or columns, stand one after the other: oneDNN has but loops for anything else, and takes a thousand
+    # times as long. Gaps between lines are allowed in what is multiplied, not in a weight.
+    (rows, columns), (down, along) = matrices.shape[-2:], matrices.stride()[-2:]
+    if along == 1:
+        return down == columns or (gaps and down > columns)
+    return down == 1 and (along == rows or (gaps and along > rows))
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x weight^T + bias``, (..., out), as ``F.linear`` does, of x (..., in) and weight (out, in)."""
-    outputs, inputs = weight.shape
-    quicker = (
-        x.device.type == "cpu"
-        and not torch.is_grad_enabled()
-        and not torch.compiler.is_compiling()  # the compiler chooses by itself
-        and x.dtype == weight.dtype == torch.float32
-        and outputs > inputs
-        and outputs * inputs >= LARGE
-        and not torch.is_autocast_enabled("cpu")
-        and prefers_onednn()
-    )
-    if quicker:
-        return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return F.linear(x, weight, bias)
+    if not _asks_onednn(x, weight):
+        return F.linear(x, weight, bias)
+    return _ByOneDNN.apply(x, weight, bias) if torch.is_grad_enabled() else _by_onednn(x, weight, bias)
+
+
+def write_product(out: Tensor, a: Tensor, b: Tensor, *, add: bool = False) -> None:
+    """Write the product of a (n, k) and b (k, m) into ``out`` (n, m), or add it to what is there; without gradients.
+
+    oneDNN is given no place to write to: it computes a few rows or columns at a time, which are copied while a cache
+    holds them.
+    """
+    if not _asks_onednn(a, b.T):
+        torch.addmm(out, a, b, out=out) if add else torch.mm(a, b, out=out)
+        return
+    rows, columns = out.shape
+    longer = 0 if rows > columns else 1
+    size = max(1, BLOCK // min(rows, columns))
+    parts = zip(out.split(size, longer), (b if longer else a).split(size, longer), strict=True)
+    for some, part in parts:
+        block = linear(a, part.T) if longer else linear(part, b.T)
+        some.add_(block) if add else some.copy_(block)
+
+
+def _by_onednn(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+
+
+class _ByOneDNN(torch.autograd.Function):
+    """oneDNN's linear map with the gradients of one, which are linear maps again and so have gradients themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return (..., out)."""
+        ctx.save_for_backward(x, weight)
+        result = _by_onednn(x.flatten(0, -2), weight, bias)
+        # Not a view for autograd, like the result of torch's own: what follows may write over it.
+        return torch.ops.aten._unsafe_view(result, [*x.shape[:-1], len(weight)])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of x, weight and bias, None where nobody wants one."""
+        x, weight = ctx.saved_tensors
+        gradient = gradients[0].flatten(0, -2)
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            linear(gradient, weight.T).view_as(x) if of_x else None,
+            linear(gradient.T, x.flatten(0, -2).T) if of_weight else None,
+            gradient.sum(0) if of_bias else None,
+        )
 
 
 class Linear(nn.Linear):

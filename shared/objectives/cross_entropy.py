@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
-from shared.nn.linear import linear
+from shared.nn.linear import linear, write_product
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
@@ -136,7 +136,7 @@ class _ProjectedLoss(torch.autograd.Function):
             label = labels[part].masked_fill(ignored, 0)[:, None]
             some, score = logits[: len(x)], scores[: len(x)]
             if parts > 1:
-                torch.mm(x, matrix.T, out=some)
+                write_product(some, x, matrix.T)
             if bias is not None:
                 some += bias
             torch.log_softmax(some, -1, dtype=precision, out=score)
@@ -181,10 +181,10 @@ def _add_gradients(
     """
     of_states, of_matrix, of_bias = gradients
     if of_states is not None:
-        of_states[part] = (gradient @ matrix) * real
+        torch.mul(linear(gradient, matrix.T), real, out=of_states[part])
     if of_matrix is not None:
         if of_matrix.dtype == x.dtype:
-            torch.addmm(of_matrix, gradient.T, x * real, out=of_matrix)
+            write_product(of_matrix, gradient.T, x * real, add=True)
         else:
             of_matrix += gradient.T @ (x * real)
     if of_bias is not None:

@@ -1,4 +1,4 @@
-"""Linear maps: oneDNN's product against MKL's in double precision, and when it is asked for."""
+"""Linear maps: oneDNN's products against MKL's in double precision, and when they are asked for."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from shared.nn import linear as module
-from shared.nn.linear import LARGE, Linear, linear
+from shared.nn.linear import BLOCK, LARGE, WORTH, Linear, OneDNN, linear, write_product
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch comes without oneDNN"
@@ -30,9 +30,9 @@ def apply(*given: Tensor | None) -> tuple[Tensor, bool]:
     return result, called.onednn
 
 
-@pytest.fixture(params=[True, False])
-def quicker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
-    monkeypatch.setattr(module, "prefers_onednn", lambda: request.param)
+@pytest.fixture(params=OneDNN)
+def quicker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OneDNN:
+    monkeypatch.setattr(module, "onednn", lambda: request.param)
     return request.param
 
 
@@ -44,16 +44,22 @@ def arguments(shape: tuple[int, ...], inputs: int, outputs: int) -> tuple[Tensor
     return x, weight, bias
 
 
+NEVER, WIDE, MOST = {OneDNN.NONE: False}, {OneDNN.WIDE: True}, {OneDNN.MOST: True}
+
+
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize(
     ("shape", "inputs", "outputs", "asked"),
     [
-        ((3,), 256, 1024, True),
-        ((2, 3), 400, 800, True),
-        ((0,), 256, 1024, True),
-        ((2, 3), 1024, 256, False),
-        ((1, 2, 2), 512, 512, False),
-        ((3,), 256, LARGE // 256 - 1, False),
+        ((4,), 256, 1024, WIDE | MOST),
+        ((3,), 256, 1024, WIDE),
+        ((2, 3), 400, 800, WIDE | MOST),
+        ((0,), 256, 1024, WIDE),
+        ((2, 3), 1024, 256, MOST),
+        ((1, 2, 2), 512, 512, MOST),
+        ((16,), 256, WORTH // 256 // 16, MOST),
+        ((16,), 256, WORTH // 256 // 16 - 1, NEVER),
+        ((3,), 256, LARGE // 256 - 1, NEVER),
     ],
 )
 def test_equals_another_library_in_double_precision(shape, inputs, outputs, asked, biased, quicker):
@@ -61,29 +67,103 @@ def test_equals_another_library_in_double_precision(shape, inputs, outputs, aske
     bias = bias if biased else None
     with torch.no_grad():
         result, onednn = apply(x, weight, bias)
-    assert onednn == (asked and quicker)
+    assert onednn == asked.get(quicker, False)
     exact = F.linear(x.double(), weight.double(), None if bias is None else bias.double())
     torch.testing.assert_close(result.double(), exact, atol=1e-3, rtol=1e-5)
 
 
-def test_reads_views_in_their_order(quicker):
-    x, weight, bias = arguments((3, 2), 512, 1024)
+def views() -> dict[str, tuple[Tensor, Tensor, bool]]:
+    """Return x, weight, and whether oneDNN has a fast kernel for them."""
+    draw = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(64, 512, generator=draw), torch.randn(1024, 512, generator=draw)
+    return {
+        "sentences first": (x.view(8, 8, 512).transpose(0, 1), weight, True),
+        "columns": (x.T.contiguous().T, weight.T.contiguous().T, True),
+        "a part of wider rows": (torch.cat([x, x], 1)[:, :512], weight, True),
+        "a part of longer columns": (torch.cat([x.T, x.T], 1)[:, :64].T, weight, True),
+        "every other element": (torch.stack([x, x], -1)[..., 0], weight, False),
+        "one element": (x[:1, :1].expand(64, 512), weight, False),
+        "a row": (x[:1].expand(64, 512), weight, False),
+        "a column": (x[:, :1].expand(64, 512), weight, False),
+        "a part of a matrix": (x, torch.cat([weight, weight], 1)[:, :512], False),
+        "a part of a turned matrix": (x, torch.cat([weight.T, weight.T], 1)[:, :1024].T, False),
+        "every other element of a matrix": (x, torch.stack([weight, weight], -1)[..., 0], False),
+        "a matrix of one row": (x, weight[:1].expand(1024, 512), False),
+    }
+
+
+@pytest.mark.parametrize("view", views())
+def test_reads_views_in_their_order(view, quicker):
+    x, weight, fast = views()[view]
     with torch.no_grad():
-        result, onednn = apply(x.transpose(0, 1)[..., ::2], weight[:, ::2], bias)
-    assert onednn == quicker
-    torch.testing.assert_close(result, F.linear(x.transpose(0, 1)[..., ::2], weight[:, ::2], bias))
+        result, onednn = apply(x, weight, None)
+    assert onednn == (fast and quicker is not OneDNN.NONE)
+    torch.testing.assert_close(result.double(), F.linear(x.double(), weight.double()), atol=1e-3, rtol=1e-5)
 
 
-def test_learns(quicker):
-    layer = Linear(256, 1024)
-    x = torch.randn(2, 256, requires_grad=True)
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("shape", [(9,), (3, 5), (1, 4, 2)])
+def test_learns(shape, biased, quicker):
+    given = arguments(shape, 512, 1024)[: 2 + biased]
+    ours = [tensor.clone().requires_grad_() for tensor in given]
+    exact = [tensor.double().requires_grad_() for tensor in given]
     with Called() as called:
-        layer(x).square().sum().backward()
-    assert not called.onednn
-    values = 2 * (x @ layer.weight.T + layer.bias)
-    torch.testing.assert_close(layer.weight.grad, values.T @ x)
-    torch.testing.assert_close(layer.bias.grad, values.sum(0))
-    torch.testing.assert_close(x.grad, values @ layer.weight)
+        result = linear(*ours)
+        result.square().sum().backward()
+    assert called.onednn == (quicker is OneDNN.MOST)
+    F.linear(*exact).square().sum().backward()
+    for found, expected in zip(ours, exact, strict=True):
+        torch.testing.assert_close(found.grad.double(), expected.grad, atol=1e-2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("frozen", [{0}, {1}, {2}, {0, 1}, {1, 2}])
+def test_what_is_frozen_gets_no_gradient(frozen, quicker):
+    given = [tensor.requires_grad_(number not in frozen) for number, tensor in enumerate(arguments((4,), 512, 1024))]
+    x, weight, bias = given
+    factors = torch.randn(4, 1024)
+    (linear(*given) * factors).sum().backward()
+    expected = (factors @ weight, factors.T @ x, factors.sum(0))
+    for number, (tensor, gradient) in enumerate(zip(given, expected, strict=True)):
+        if number in frozen:
+            assert tensor.grad is None
+        else:
+            torch.testing.assert_close(tensor.grad, gradient, atol=1e-3, rtol=1e-4)
+
+
+def test_gradients_have_gradients(quicker):
+    x, weight, bias = (tensor.requires_grad_() for tensor in arguments((4,), 512, 1024))
+    first = []
+    for map_ in (linear, F.linear):
+        (gradient,) = torch.autograd.grad(map_(x, weight, bias).square().sum(), x, create_graph=True)
+        first.append(torch.autograd.grad(gradient.square().sum(), (x, weight)))
+    for found, expected in zip(*first, strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=0.1 * expected.std().item())
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2)])
+def test_what_comes_out_may_be_written_over(shape, quicker):
+    layer, x = Linear(512, 1024), torch.randn(*shape, 512, requires_grad=True)
+    layer(x).relu_().sum().backward()
+    positive = (F.linear(x, layer.weight, layer.bias) > 0).float()
+    torch.testing.assert_close(layer.bias.grad, positive.flatten(0, -2).sum(0))
+    torch.testing.assert_close(x.grad, positive @ layer.weight, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("add", [True, False])
+@pytest.mark.parametrize(
+    ("rows", "between", "columns"),
+    [(8, 64, BLOCK // 4 + 7), (BLOCK // 4 + 7, 64, 8), (70, 300, 300), (0, 4, 8)],
+)
+def test_products_are_written_in_place(rows, between, columns, add, quicker):
+    draw = torch.Generator().manual_seed(0)
+    a, b = torch.randn(between, rows, generator=draw).T, torch.randn(columns, between, generator=draw).T
+    out = torch.randn(rows, columns, generator=draw)
+    expected = a.double() @ b.double() + (out.double() if add else 0)
+    whole = out.data_ptr()
+    with Called() as called, torch.no_grad():
+        write_product(out, a, b, add=add)
+    assert out.data_ptr() == whole and called.onednn in ({rows > 0} if quicker is OneDNN.MOST else {True, False})
+    torch.testing.assert_close(out.double(), expected, atol=1e-3, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
