@@ -17,6 +17,7 @@ from shared.described import describe
 from shared.errors import UsageError
 from shared.generator import Generator, Scorer
 from shared.nn.combined import Ensemble, ShallowFusion
+from shared.nn.linear import store_for_search
 from shared.system import System
 from shared.training.memory import keep_freed_memory
 
@@ -30,7 +31,9 @@ def load_combined(
     lm_weight: float = 0.0,
     ctc: bool = False,
 ) -> System:
-    """Load a model folder, and what is to work with it; on a CPU, this process then keeps the memory that it frees.
+    """Load a model folder, and what is to work with it, for searches.
+
+    On a CPU, this process then keeps the memory that it frees, and matrices stand as searches read them best.
 
     Raises:
         DataError: if a folder is not one.
@@ -45,6 +48,7 @@ def load_combined(
         system = ensembled([system, *(System.load(folder, device) for folder in ensemble)])
     if language_model is not None:
         system = with_language_model(system, System.load(language_model, device), lm_weight)
+    store_for_search(system)
     return system
 
 

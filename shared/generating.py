@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 
+from shared.combining import load_combined
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest, Row
 from shared.corpus.stream import Budget, field_lengths
@@ -31,7 +32,6 @@ from shared.progress import progress
 from shared.search.search import AnySearch
 from shared.system import System
 from shared.training.distributed import barrier, join, on_main
-from shared.training.memory import keep_freed_memory
 from shared.workspace import Phase, Workspace
 
 #: What is known of an output, beside the columns of the row that it was made for. ``score`` is the search's.
@@ -174,8 +174,7 @@ class Generate(Phase):
         todo = on_main(lambda: self._begin(workspace, mark, manifests, shards), workspace)
         mine = todo[workspace.rank :: workspace.world]
         if mine:
-            keep_freed_memory(workspace.device)
-            system = System.load(self.model, workspace.device)
+            system = load_combined(self.model, workspace.device)
             rows = sum(len(shards[number].rows) for number in mine)
             with progress(workspace.phase, enabled=workspace.show_progress) as show:
                 done = 0

@@ -5,7 +5,8 @@ batches of inputs sorted by length. How models and inputs are made stands in ``m
 ``.benchmarks`` or the folder that DRAGOMAN_BENCHMARKS names (about 2 GB).
 
 DRAGOMAN_BENCHMARK_INPUTS=64 takes so many inputs only. DRAGOMAN_BENCHMARK_DEVICE=cuda lets every arm compute on a GPU;
-memory is then that of the GPU. Ours stands there in bfloat16 too, as it does on a processor that multiplies in it.
+memory is then that of the GPU. Ours and transformers stand there in bfloat16 too, as they do on a processor that
+multiplies in it: ours by autocast, as `dragoman translate --precision bf16`, transformers as a converted model.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ FOLDER = Path(os.environ.get("DRAGOMAN_BENCHMARKS", ROOT / ".benchmarks")) / "tr
 INPUTS = int(os.environ.get("DRAGOMAN_BENCHMARK_INPUTS", "0"))  # 0: all of them
 DEVICE = os.environ.get("DRAGOMAN_BENCHMARK_DEVICE", "cpu")
 FIXED = 12
+DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 NOTES = {
     "text": "6+6 layers, 512/2048, 32,000 symbols, random weights: one checkpoint in fairseq's form, read by `dragoman "
     "import` and written for the others by `dragoman export`; 24 source tokens in the median",
@@ -35,11 +37,19 @@ NOTES = {
 }
 
 
-def arm(name: str, module: str, kind: str, *more: object, python: str = sys.executable, ours: bool = False) -> Arm:
+def arm(
+    name: str,
+    module: str,
+    kind: str,
+    *more: object,
+    python: str = sys.executable,
+    ours: bool = False,
+    precision: str = "fp32",
+) -> Arm:
     """Return an arm."""
     command = ["-m", f"benchmarks.translation.{module}", kind, "--folder", str(FOLDER), "--inputs", str(INPUTS)]
-    command += ["--device", DEVICE, *map(str, more)]
-    return Arm(name=name, command=command, python=python, ours=ours, peak="peak fp32")
+    command += ["--device", DEVICE, "--dtype", DTYPES[precision], *map(str, more)]
+    return Arm(name=name, command=command, python=python, ours=ours, peak=f"peak {precision}")
 
 
 def compared(name: str, kind: str, title: str, notes: list[str], *more: object) -> Benchmark:
@@ -53,21 +63,25 @@ def compared(name: str, kind: str, title: str, notes: list[str], *more: object) 
         subprocess.run(
             [sys.executable, "-m", "benchmarks.translation.models", "--out", str(FOLDER)], check=True, cwd=ROOT
         )
-    arms = [arm("ours", "ours", kind, *more, ours=True)]
+    precisions = ["fp32", "bf16"] if DEVICE == "cuda" or multiplies_bf16() else ["fp32"]
+    named = [(precision, "" if precision == "fp32" else f" {precision}") for precision in precisions]
+    arms = [arm(f"ours{name}", "ours", kind, *more, ours=True, precision=precision) for precision, name in named]
     absent = {}
-    if DEVICE == "cuda" or multiplies_bf16():
-        arms.append(arm("ours bf16", "ours", kind, *more, "--dtype", "bfloat16", ours=True))
     fairseq = fairseq_python()
     if fairseq:
         arms.append(arm("fairseq", "with_fairseq", kind, *more, python=fairseq))
     else:
         absent["fairseq"] = "no environment: make fairseq-env, or FAIRSEQ_ENV"
-    arms.append(arm("transformers", "with_transformers", kind, *more))
+    arms += [
+        arm(f"transformers{name}", "with_transformers", kind, *more, precision=precision) for precision, name in named
+    ]
     if kind == "text":
         for type_ in ("float32", "int8"):
             arms.append(arm(f"CTranslate2 {type_}", "with_ctranslate2", kind, *more, "--variant", type_))
-    peak = ["-m", "benchmarks.matrix_peak", "--dtype", "float32", "--device", DEVICE]
-    return Benchmark(name, title, "sentences", [*arms, Arm("peak fp32", peak)], notes, absent)
+    for precision in precisions:
+        peak = ["-m", "benchmarks.matrix_peak", "--dtype", DTYPES[precision], "--device", DEVICE]
+        arms.append(Arm(f"peak {precision}", peak))
+    return Benchmark(name, title, "sentences", arms, notes, absent)
 
 
 def text_fixed() -> Benchmark:

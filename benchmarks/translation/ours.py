@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.translation.work import BEAM, LONGEST, arguments, work
 from shared.batch import Batch
+from shared.combining import load_combined
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules
-from shared.system import System
-from shared.training.memory import keep_freed_memory
+from shared.workspace import Workspace
 
 
 class Counter:
@@ -65,8 +66,8 @@ class Counter:
 def main() -> None:
     """Serve."""
     task = arguments()
-    keep_freed_memory(task.device)  # as `dragoman translate` does
-    system = System.load(task.folder / "ours", task.device).to(getattr(torch, task.dtype))
+    place = Workspace(Path(), device=task.device, precision="bf16" if task.dtype == "bfloat16" else "fp32")
+    system = load_combined(task.folder / "ours", task.device)  # and autocast: as `dragoman translate` does
     lengths = {"minimum_length": task.length, "maximum_length": task.length} if task.length else {}
     search = BeamSearch(beam=BEAM, rules=Rules(maximum_length_extra=task.length or LONGEST, **lengths))
     tokenizer = system.output.tokenizer
@@ -78,7 +79,8 @@ def main() -> None:
         batch = Batch({name: Padded.from_sequences(rows, padding=tokenizer.pad if name == "source" else 0.0)})
         prefix = system.prefix(["de"] * len(batch))
         batch = batch.to(task.device)
-        found = search.search(system.model, batch, prefix=prefix, end=tokenizer.eos, padding=tokenizer.pad)
+        with place.autocast():
+            found = search.search(system.model, batch, prefix=prefix, end=tokenizer.eos, padding=tokenizer.pad)
         return [hypotheses[0].tokens for hypotheses in found]
 
     def first(outputs: list[list[int]]) -> dict[str, Any]:

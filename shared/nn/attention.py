@@ -10,6 +10,7 @@ stores the (L, S) weights where it has a fused kernel. Initialisation is fairseq
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,8 @@ Prompts = tuple[Tensor, Tensor]
 
 #: How many queries of a head a CPU attends by products of matrices, and for how many heads of a batch that pays.
 FEW_QUERIES, MANY_HEADS = 8, 128
+#: How many keys torch's kernel for CPUs learns from in float32 at least as fast as in bfloat16.
+SHORT = 256
 
 
 @dataclass(frozen=True)
@@ -120,15 +123,23 @@ class MultiHeadAttention(nn.Module):
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
         """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d); ``mask`` broadcasts to (B, H, L, S)."""
-        dropout = self.dropout if self.training else 0.0
-        searching = not (causal or torch.is_grad_enabled() or torch.compiler.is_compiling())
-        if searching and queries.device.type == "cpu":  # only now shapes, which what is compiled must not depend on
-            sentences, heads, length, _ = queries.shape
-            if 1 < length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
-                return by_products(queries, keys, values, mask)
-        return F.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=mask, dropout_p=dropout, is_causal=causal
+        kernel = partial(
+            F.scaled_dot_product_attention,
+            attn_mask=mask,
+            dropout_p=self.dropout if self.training else 0.0,
+            is_causal=causal,
         )
+        # Only below shapes, which what is compiled must not depend on.
+        if queries.device.type != "cpu" or torch.compiler.is_compiling():
+            return kernel(queries, keys, values)
+        sentences, heads, length, _ = queries.shape
+        if torch.is_grad_enabled():
+            if queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
+                with torch.autocast("cpu", enabled=False):
+                    return kernel(queries.float(), keys.float(), values.float()).to(queries.dtype)
+        elif not causal and 1 < length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
+            return by_products(queries, keys, values, mask)
+        return kernel(queries, keys, values)
 
 
 def by_products(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -5,6 +5,8 @@ Legend: B batch, T frames, F features, C channels, D model width.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -54,7 +56,8 @@ class Conv1dSubsampler(Described, nn.Module):
         """Subsample features (B, T, F) to (B, T', D); padded places hold nothing of meaning."""
         x = features
         for convolution in self.convolutions:
-            values = (x.values * x.mask[..., None]).transpose(1, 2)
+            # Features are in single precision even where the model is not.
+            values = (x.values * x.mask[..., None]).transpose(1, 2).to(cast(nn.Conv1d, convolution).weight.dtype)
             lengths = torch.div(x.lengths - 1, self.STRIDE, rounding_mode="floor") + 1
             x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), lengths)
         return x

@@ -72,7 +72,8 @@ class ChannelNorm(FrameNorm):
 
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Normalise x (B, C, S), of whatever lengths, in float32."""
-        values = F.layer_norm(x.transpose(1, 2).float(), self.weight.shape, self.weight, self.bias, self.EPSILON)
+        scale = self.weight.float(), self.bias.float()
+        values = F.layer_norm(x.transpose(1, 2).float(), self.weight.shape, *scale, self.EPSILON)
         return values.transpose(1, 2).to(x.dtype)
 
 
@@ -183,6 +184,7 @@ class WaveformConvolutions(Described, nn.Module):
         """
         values = waveforms.values.masked_fill(waveforms.mask.logical_not(), 0)
         values = F.pad(values, (0, max(0, self.window - values.shape[1])))[:, None]
+        values = values.to(next(self.parameters()).dtype)  # waveforms are in single precision in any model
         lengths = waveforms.lengths.clamp(min=self.window)
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.gradient_scale > 0):
             for layer in self.layers:

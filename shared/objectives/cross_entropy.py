@@ -27,6 +27,7 @@ from shared.padded import Padded
 
 IGNORED = -100  # the label of rows that count for nothing
 CHUNK = 2**26  # logits at a time: 256 MiB in fp32; with autocast or on a GPU, twice that while they are worked on
+BLOCK, FEWEST = 2**21, 32  # logits that a CPU works on while a cache holds them; and the fewest rows, for its threads
 
 
 @dataclass(frozen=True)
@@ -129,28 +130,35 @@ class _ProjectedLoss(torch.autograd.Function):
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
         logits = states.new_empty(rows, vocabulary, dtype=dtype) if parts > 1 else linear(states.to(dtype), matrix)
         in_place = device == "cpu" and dtype == precision
-        scores = logits if in_place else torch.empty_like(logits, dtype=precision)
+        few = min(rows, max(FEWEST, BLOCK // vocabulary)) if device == "cpu" else rows
+        scores = None if in_place else torch.empty_like(logits[:few], dtype=precision)
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
             x, ignored = states[part].to(dtype), labels[part] == IGNORED
             label = labels[part].masked_fill(ignored, 0)[:, None]
-            some, score = logits[: len(x)], scores[: len(x)]
+            some = logits[: len(x)]
             if parts > 1:
                 write_product(some, x, matrix.T)
             if bias is not None:
                 some += bias
-            torch.log_softmax(some, -1, dtype=precision, out=score)
-            at_label = score.gather(1, label)[:, 0]
-            lost = -(1 - smoothing - rest) * at_label
-            if smoothing:
-                lost -= rest * score.sum(-1)
-            loss += lost.masked_fill(ignored, 0).sum()
-            nll -= at_label.masked_fill(ignored, 0).sum()
-            correct += ((at_label == score.amax(-1)) & ~ignored).sum()
+            for block in (slice(first, first + few) for first in range(0, len(x), few)):
+                given = some[block]
+                score = given if scores is None else scores[: len(given)]
+                torch.log_softmax(given, -1, dtype=precision, out=score)
+                at_label = score.gather(1, label[block])[:, 0]
+                lost = -(1 - smoothing - rest) * at_label
+                if smoothing:
+                    lost -= rest * score.sum(-1)
+                loss += lost.masked_fill(ignored[block], 0).sum()
+                nll -= at_label.masked_fill(ignored[block], 0).sum()
+                correct += ((at_label == score.amax(-1)) & ~ignored[block]).sum()
+                if any(wanted):
+                    torch.sub(score.exp_(), rest, out=given)
+                    given.scatter_add_(
+                        1, label[block], given.new_full((), smoothing + rest - 1).expand_as(label[block])
+                    )
             if any(wanted):
-                gradient = torch.sub(score.exp_(), rest, out=some)
-                gradient.scatter_add_(1, label, gradient.new_full((), smoothing + rest - 1).expand_as(label))
-                _add_gradients(gradients, gradient, part, x, matrix, ~ignored[:, None])
+                _add_gradients(gradients, some, part, x, matrix, ~ignored[:, None])
         ctx.gradients = gradients
         ctx.mark_non_differentiable(nll, correct)
         return loss, nll, correct

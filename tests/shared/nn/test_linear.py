@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from shared.nn import linear as module
-from shared.nn.linear import BLOCK, LARGE, WORTH, Linear, OneDNN, linear, write_product
+from shared.nn.linear import BLOCK, LARGE, WORTH, Linear, OneDNN, linear, store_for_search, write_product
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch comes without oneDNN"
@@ -188,3 +188,18 @@ def test_what_is_compiled_is_left_to_the_compiler(quicker):
     with torch.no_grad():
         result = torch.compile(linear, backend="eager", fullgraph=True)(x, weight, bias)
     torch.testing.assert_close(result, F.linear(x, weight, bias))
+
+
+def test_matrices_stored_for_search_hold_the_same(quicker):
+    embedding = nn.Embedding(7, 512)
+    model = nn.ModuleDict({"maps": nn.Sequential(Linear(512, 1024), Linear(1024, 8).double()), "embedding": embedding})
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    x = torch.randn(4, 512)
+    expected = F.linear(x, model["maps"][0].weight, model["maps"][0].bias)
+    for _ in range(2):
+        store_for_search(model)
+        assert model["maps"][0].weight.T.is_contiguous() == (quicker is OneDNN.MOST)
+        assert model["maps"][1].weight.is_contiguous() and embedding.weight.is_contiguous()
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    with torch.no_grad():
+        torch.testing.assert_close(model["maps"][0](x), expected)
