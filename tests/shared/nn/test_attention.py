@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from shared.nn.attention import FEW_QUERIES, MANY_HEADS, MemoryAttention, Past, SelfAttention, by_products
+from shared.nn.attention import FEW_QUERIES, MANY_HEADS, SHORT, MemoryAttention, Past, SelfAttention, by_products
 from shared.padded import Padded
 
 
@@ -165,3 +165,45 @@ def test_a_few_beams_of_many_sentences_attend_alike_with_and_without_gradient(mo
     with torch.no_grad():
         torch.testing.assert_close(attention(x, attention.remember(memory)), by_kernel)
     assert called
+
+
+@pytest.mark.parametrize("cast", [True, False], ids=["autocast", "converted"])
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    ("length", "learning", "kind"),
+    [
+        (5, True, torch.float32),
+        (SHORT + 1, True, torch.bfloat16),
+        (5, False, torch.bfloat16),
+    ],
+)
+def test_short_attention_in_bfloat16_is_learnt_in_single_precision(
+    monkeypatch: pytest.MonkeyPatch, length: int, learning: bool, kind: torch.dtype, causal: bool, cast: bool
+) -> None:
+    kernel, kinds = torch.nn.functional.scaled_dot_product_attention, []
+
+    def noted(queries: Tensor, *others: Tensor, **options: object) -> Tensor:
+        result = kernel(queries, *others, **options)
+        kinds.append(result.dtype)
+        return result
+
+    monkeypatch.setattr("shared.nn.attention.F.scaled_dot_product_attention", noted)
+    torch.manual_seed(0)
+    exact = SelfAttention(width=8, heads=2)
+    ours = SelfAttention(width=8, heads=2)
+    ours.load_state_dict(exact.state_dict())
+    x, mask = torch.randn(2, length, 8), torch.ones(2, length, dtype=torch.bool)
+    mask[1, 3:] = False
+    given = x if cast else x.bfloat16()
+    ours = ours if cast else ours.bfloat16()
+    with torch.set_grad_enabled(learning), torch.autocast("cpu", torch.bfloat16, enabled=cast):
+        result = ours(given, mask=mask, causal=causal)
+    assert kinds == [kind] and result.dtype == torch.bfloat16
+    expected = exact(x, mask=mask, causal=causal)
+    torch.testing.assert_close(result.float(), expected, atol=0.02, rtol=0.05)
+    if learning:
+        weight = torch.randn(2, length, 8)
+        (result.float() * weight).sum().backward()
+        (expected * weight).sum().backward()
+        for found, right in zip(ours.parameters(), exact.parameters(), strict=True):
+            assert (found.grad.float() - right.grad).norm() < 0.03 * right.grad.norm()

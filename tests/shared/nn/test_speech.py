@@ -137,6 +137,18 @@ def test_speech_rows_do_not_depend_on_their_batch() -> None:
         torch.testing.assert_close(embedding(Padded.from_sequences([row])).values[0], ours, atol=1e-4, rtol=1e-4)
 
 
+def test_a_model_in_bfloat16_reads_features_in_single_precision() -> None:
+    embedding = front_end().eval()
+    speech = Padded.from_sequences([torch.randn(12000) * 0.1, torch.randn(5000) * 0.1])
+    with torch.no_grad():
+        expected = embedding(speech)
+        features = embedding.features(speech)
+        result = embedding.to(torch.bfloat16)(speech)
+        assert torch.equal(embedding.features(speech).values, features.values)
+    assert result.values.dtype == torch.bfloat16
+    torch.testing.assert_close(result.values.float()[0], expected.values[0], atol=0.1, rtol=0.05)
+
+
 def test_speech_embedding_is_scaled_features_plus_positions_and_trains_the_subsampler() -> None:
     embedding = front_end().eval()
     speech = Padded.from_sequences([torch.randn(9000) * 0.1])

@@ -142,6 +142,19 @@ def test_rows_shorter_than_a_frame_are_filled_up_with_silence(large: bool) -> No
     assert ours.lengths(batch.lengths).tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("large", [False, True], ids=["base", "large"])
+def test_a_model_in_bfloat16_reads_waveforms_in_single_precision(large: bool) -> None:
+    torch.manual_seed(0)
+    model = encoder(large).eval()
+    speech = Padded.from_sequences(waveforms(900, 700))
+    with torch.no_grad():
+        expected = model(speech)
+        result = model.to(torch.bfloat16)(speech)
+    assert result.values.dtype == torch.bfloat16 and torch.equal(result.lengths, expected.lengths)
+    for ours, exact in zip(result.rows(), expected.rows(), strict=True):
+        torch.testing.assert_close(ours.float(), exact, atol=0.1, rtol=0.1)
+
+
 def test_what_is_not_a_number_stays_in_its_row() -> None:
     ours, _ = ours_from(torchaudios(False), False)
     ours.embedding.normalisation = WaveformNorm()
