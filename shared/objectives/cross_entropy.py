@@ -116,9 +116,7 @@ class _ProjectedLoss(torch.autograd.Function):
         cast = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
         dtype = torch.get_autocast_dtype(device) if cast else weight.dtype
         precision = torch.promote_types(dtype, torch.float32)
-        rest = smoothing / max(1, vocabulary - 1)
-        loss, nll = (states.new_zeros((), dtype=precision) for _ in range(2))
-        correct = labels.new_zeros(())
+        sums = (*(states.new_zeros((), dtype=precision) for _ in range(2)), labels.new_zeros(()))
         wanted = [needed and learning for needed in ctx.needs_input_grad[:3]]
         gradients = [
             torch.zeros_like(x) if x is not None and needed else None
@@ -129,36 +127,24 @@ class _ProjectedLoss(torch.autograd.Function):
         matrix = weight.to(dtype)
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
         logits = states.new_empty(rows, vocabulary, dtype=dtype) if parts > 1 else linear(states.to(dtype), matrix)
+        block = min(rows, max(FEWEST, BLOCK // vocabulary)) if device == "cpu" else rows
         in_place = device == "cpu" and dtype == precision
-        few = min(rows, max(FEWEST, BLOCK // vocabulary)) if device == "cpu" else rows
-        scores = None if in_place else torch.empty_like(logits[:few], dtype=precision)
+        scores = None if in_place else torch.empty_like(logits[:block], dtype=precision)
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
-            x, ignored = states[part].to(dtype), labels[part] == IGNORED
-            label = labels[part].masked_fill(ignored, 0)[:, None]
+            x, of_part = states[part].to(dtype), labels[part]
             some = logits[: len(x)]
             if parts > 1:
                 write_product(some, x, matrix.T)
             if bias is not None:
                 some += bias
-            for block in (slice(first, first + few) for first in range(0, len(x), few)):
-                given = some[block]
-                score = given if scores is None else scores[: len(given)]
-                torch.log_softmax(given, -1, dtype=precision, out=score)
-                at_label = score.gather(1, label[block])[:, 0]
-                lost = -(1 - smoothing - rest) * at_label
-                if smoothing:
-                    lost -= rest * score.sum(-1)
-                loss += lost.masked_fill(ignored[block], 0).sum()
-                nll -= at_label.masked_fill(ignored[block], 0).sum()
-                correct += ((at_label == score.amax(-1)) & ~ignored[block]).sum()
-                if any(wanted):
-                    torch.sub(score.exp_(), rest, out=given)
-                    given.scatter_add_(
-                        1, label[block], given.new_full((), smoothing + rest - 1).expand_as(label[block])
-                    )
+            for few, of_few in zip(some.split(block), of_part.split(block), strict=True):
+                found = _lose(few, few if scores is None else scores[: len(few)], of_few, smoothing, any(wanted))
+                for total, value in zip(sums, found, strict=True):
+                    total += value
             if any(wanted):
-                _add_gradients(gradients, some, part, x, matrix, ~ignored[:, None])
+                _add_gradients(gradients, some, part, x, matrix, (of_part != IGNORED)[:, None])
+        loss, nll, correct = sums
         ctx.gradients = gradients
         ctx.mark_non_differentiable(nll, correct)
         return loss, nll, correct
@@ -171,6 +157,29 @@ class _ProjectedLoss(torch.autograd.Function):
             raise RuntimeError("label_smoothed_cross_entropy keeps its gradients for one backward pass")
         gradients, ctx.gradients = ctx.gradients, None
         return (*(None if x is None else x.mul_(scale) for x in gradients), None, None, None, None)
+
+
+def _lose(
+    logits: Tensor, scores: Tensor, labels: Tensor, smoothing: float, learning: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the sums of some rows, and leave in ``logits`` (n, V) their gradients, if anything is to learn.
+
+    ``scores`` (n, V) is where they are normalised: in at least single precision, or the logits themselves.
+    """
+    ignored = labels == IGNORED
+    label = labels.masked_fill(ignored, 0)[:, None]
+    rest = smoothing / max(1, logits.shape[1] - 1)
+    torch.log_softmax(logits, -1, dtype=scores.dtype, out=scores)
+    at_label = scores.gather(1, label)[:, 0]
+    lost = -(1 - smoothing - rest) * at_label
+    if smoothing:
+        lost -= rest * scores.sum(-1)
+    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -at_label))
+    correct = ((at_label == scores.amax(-1)) & ~ignored).sum()
+    if learning:
+        torch.sub(scores.exp_(), rest, out=logits)
+        logits.scatter_add_(1, label, logits.new_full((), smoothing + rest - 1).expand_as(label))
+    return loss, nll, correct
 
 
 def _add_gradients(
