@@ -35,12 +35,12 @@ the better guide.
 The peak is that of the quicker library: on AMD's processors with AVX-512 oneDNN's, which is twice MKL's. Ours asks it
 there (`shared/nn/linear.py`; which product is taken where: `python -m benchmarks.products`).
 
-What holds the rest, by `python -m benchmarks.step_profile` and torch's profiler on a search: in a step of text, what is
-not a product with weights is attention, whose kernel asks MKL, the copies that gradients of matrices are made from, the
-softmax over the vocabulary, and Adam; as for memory with 250,000 symbols, the parameters with gradient and moments alone
-are two fifths of transformers' peak. In a step of speech it is attention, convolutions backward, ReLU, and products whose
-inner dimension is 256. In a search it is products of few rows, which read a matrix for little work, attention (every
-head of every beam sees keys of its own) and the copying of caches as beams change.
+What holds the rest, by `python -m benchmarks.step_profile` and torch's profiler on a search: in a step of text, what
+is not a product with weights is attention, whose kernel asks MKL, the copies that gradients of matrices are made
+from, the softmax over the vocabulary, and Adam; as for memory with 250,000 symbols, the parameters with gradient and
+moments alone are two fifths of transformers' peak. In a step of speech it is attention, convolutions backward, ReLU,
+and products whose inner dimension is 256. In a search it is products of few rows, which read a matrix for little
+work, attention (every head of every beam sees keys of its own) and the copying of caches as beams change.
 """
 
 
