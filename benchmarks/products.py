@@ -4,8 +4,8 @@
 
 First linear maps (shared/nn/linear.py, which asks oneDNN, against F.linear, which asks MKL), in searches and then with
 all their gradients, then attention of a few queries (shared/nn/attention.py, batched products against the fused
-kernel). Matrices take turns, so that none is in a
-cache only because it was used last. Prints medians, and how many times faster ours is.
+kernel). Matrices take turns, so that none is in a cache only because it was used last. Prints medians, and how many
+times faster ours is.
 """
 
 from __future__ import annotations

@@ -134,11 +134,10 @@ def store_for_search(module: nn.Module) -> None:
 
     oneDNN copies a matrix that stands row by row into an order of its own for each product, which takes longer than the
     product if this has 16 to 100 rows, as those of a search do. Values and shapes stay as they are. A matrix that is an
-    embedding's too is left alone: its rows are looked up. For training it would be wrong: gradients stand row by row.
+    embedding's too is left alone: its rows are looked up. Not for training, whose gradients stand row by row.
     """
+    if onednn() is not OneDNN.MOST:
+        return
     for part in module.modules():
-        if not isinstance(part, Linear) or onednn() is not OneDNN.MOST:
-            continue
-        weight = part.weight
-        if weight.device.type == "cpu" and weight.dtype == torch.float32:
-            weight.data = weight.data.T.contiguous().T
+        if isinstance(part, Linear) and part.weight.device.type == "cpu" and part.weight.dtype == torch.float32:
+            part.weight.data = part.weight.data.T.contiguous().T

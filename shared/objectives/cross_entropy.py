@@ -26,7 +26,7 @@ from shared.objectives.parts import Part
 from shared.padded import Padded
 
 IGNORED = -100  # the label of rows that count for nothing
-CHUNK = 2**26  # logits at a time: 256 MiB in fp32; with autocast or on a GPU, twice that while they are worked on
+CHUNK = 2**26  # logits at a time: 256 MiB in fp32; on a GPU, twice that while they are worked on
 BLOCK, FEWEST = 2**21, 32  # logits that a CPU works on while a cache holds them; and the fewest rows, for its threads
 
 
