@@ -29,4 +29,5 @@ print(usual, faults())
 def test_what_is_freed_is_used_again():
     printed = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True).stdout
     usual, kept = map(int, printed.split())
-    assert kept < 100 < usual
+    # Not none: a busy system moves pages, and counts that as well.
+    assert usual > 10_000 and kept < usual / 10
