@@ -31,6 +31,7 @@ from benchmarks.side_by_side import machine, table
 from shared.batch import Batch
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection
+from shared.nn.linear import store_for_search
 from shared.nn.positions import SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
@@ -208,6 +209,7 @@ def main() -> None:
             point = replace(Point(), **{axis: value})
             if axis == "vocabulary" or value == values[0]:
                 model = translator(point.vocabulary).to(given.device)
+                store_for_search(model)  # as the commands do
             result = measured(model, point, given.device, given.repeats)
             found[axis].append({"value": value} | result)
             print(f"{axis} {value}: {result['seconds']:.3f} s, {result['bytes'] / 1e6:.0f} MB", flush=True)

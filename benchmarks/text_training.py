@@ -76,9 +76,16 @@ def target_tokens(pairs: list[list[tuple[list[int], list[int]]]]) -> int:
 CLOSE, LOOSE = 1e-3, 2e-2
 
 
-def compared(name: str, title: str, works: list[Work], notes: list[str] | None = None) -> Benchmark:
-    """Return a benchmark of ours, transformers and fairseq doing each work, with the peak of each precision."""
-    fairseq = fairseq_python()
+def compared(
+    name: str, title: str, works: list[Work], notes: list[str] | None = None, absent: dict[str, str] | None = None
+) -> Benchmark:
+    """Return a benchmark of ours, transformers and fairseq doing each work, with the peak of each precision.
+
+    ``absent`` says why fairseq is to be left out, if it is.
+    """
+    fairseq = None if absent else fairseq_python()
+    if not fairseq and not absent:
+        absent = {"fairseq": "it has no environment; make fairseq-env"}
     arms: list[Arm] = []
     for work in works:
         common: dict[str, Any] = {
@@ -94,8 +101,7 @@ def compared(name: str, title: str, works: list[Work], notes: list[str] | None =
         if fairseq and not work.compile:  # what fairseq is made of cannot be compiled
             arms.append(arm("fairseq", "text_fairseq", python=fairseq))
     arms += [peak(*kind) for kind in dict.fromkeys((work.precision, work.device) for work in works)]
-    absent = {} if fairseq else {"fairseq": "it has no environment; make fairseq-env"}
-    return Benchmark(name, title, "target tokens", arms, notes=notes or [], absent=absent)
+    return Benchmark(name, title, "target tokens", arms, notes=notes or [], absent=absent or {})
 
 
 def need_bf16(name: str) -> None:
@@ -151,4 +157,11 @@ def text_250k() -> Benchmark:
     return compared("text_250k", f"Training step, text, fp32: {described(work)}", [work])
 
 
-BENCHMARKS = {build.__name__: build for build in (text_base, text_small, text_bf16, text_250k)}
+def text_250k_large() -> Benchmark:
+    """Train the same with batches of about 2,048 target tokens, for memory: logits grow with them."""
+    work = Work(vocabulary=250_000, tokens=2048)
+    absent = {"fairseq": "three models of this size need more than the memory of a small machine"}
+    return compared("text_250k_large", f"Training step, text, fp32: {described(work)}", [work], absent=absent)
+
+
+BENCHMARKS = {build.__name__: build for build in (text_base, text_small, text_bf16, text_250k, text_250k_large)}

@@ -26,6 +26,7 @@ def load_combined(
     model: Path,
     device: str | torch.device = "cpu",
     *,
+    autocast_dtype: torch.dtype | None = None,
     ensemble: Sequence[Path] = (),
     language_model: Path | None = None,
     lm_weight: float = 0.0,
@@ -33,7 +34,8 @@ def load_combined(
 ) -> System:
     """Load a model folder, and what is to work with it, for searches.
 
-    On a CPU, this process then keeps the memory that it frees, and matrices stand as searches read them best.
+    On a CPU, this process then keeps the memory that it frees. Matrices are stored as searches read them best: for
+    searches under autocast, in its dtype, of which the system then is if it is saved.
 
     Raises:
         DataError: if a folder is not one.
@@ -48,7 +50,7 @@ def load_combined(
         system = ensembled([system, *(System.load(folder, device) for folder in ensemble)])
     if language_model is not None:
         system = with_language_model(system, System.load(language_model, device), lm_weight)
-    store_for_search(system)
+    store_for_search(system, autocast_dtype)
     return system
 
 

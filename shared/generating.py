@@ -174,7 +174,7 @@ class Generate(Phase):
         todo = on_main(lambda: self._begin(workspace, mark, manifests, shards), workspace)
         mine = todo[workspace.rank :: workspace.world]
         if mine:
-            system = load_combined(self.model, workspace.device)
+            system = load_combined(self.model, workspace.device, autocast_dtype=workspace.autocast_dtype)
             rows = sum(len(shards[number].rows) for number in mine)
             with progress(workspace.phase, enabled=workspace.show_progress) as show:
                 done = 0

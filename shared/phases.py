@@ -263,6 +263,7 @@ class Evaluate(Phase):
         system = load_combined(
             self.model,
             workspace.device,
+            autocast_dtype=workspace.autocast_dtype,
             ensemble=[Path(folder) for folder in beside["ensemble"]],
             language_model=Path(beside["language_model"]) if beside["language_model"] else None,
             lm_weight=beside["lm_weight"] or 0.0,

@@ -9,8 +9,6 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-import torch
-
 from shared.combining import load_combined
 from shared.comparing import render_comparisons
 from shared.corpus.manifest import Manifest
@@ -126,8 +124,8 @@ def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
     return ids
 
 
-def load_models(model: Path, options: ModelOptions, device: torch.device | str, *, ctc: bool = False) -> System:
-    """Load a model folder and those that the options put beside it, for the engine that they name.
+def load_models(model: Path, options: ModelOptions, workspace: Workspace, *, ctc: bool = False) -> System:
+    """Load a model folder and those that the options put beside it, for the engine that they name and searches there.
 
     Raises:
         UsageError: if the engine cannot read a CTC head, or has no place for the model.
@@ -138,10 +136,11 @@ def load_models(model: Path, options: ModelOptions, device: torch.device | str, 
 
         if ctc:
             raise UsageError("--ctc needs the native engine")
-        return CTranslate2System.open(model, device)
+        return CTranslate2System.open(model, workspace.device)
     return load_combined(
         model,
-        device,
+        workspace.device,
+        autocast_dtype=workspace.autocast_dtype,
         ensemble=options.ensemble or [],
         language_model=options.lm,
         lm_weight=options.lm_weight,
@@ -177,7 +176,7 @@ def translate_inputs(
     """Translate files or standard input and print the result."""
     search_for(search, n_best=n_best, samples=samples)
     workspace = Workspace(output=Path(), device=models.device, precision=models.precision)
-    system = load_models(model, models, workspace.device, ctc=search.ctc)
+    system = load_models(model, models, workspace, ctc=search.ctc)
     search = fitting(search, system)
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
     speech, several = "speech" in system.inputs, max(n_best, samples) > 1
@@ -255,7 +254,7 @@ def evaluate_manifests(
     search_for(search)
     budget = translation_budget(models.batch_size)
     workspace = _workspace(out or Path(), models, "evaluate")
-    system = load_models(model, models, workspace.device, ctc=search.ctc)
+    system = load_models(model, models, workspace, ctc=search.ctc)
     search = fitting(search, system)
     chosen = search_for(search, tokenizer=system.output.tokenizer)
     phase = Evaluate(
@@ -298,7 +297,7 @@ def rescore_manifest(
     workspace = _workspace(Path(), models, "rescore")
     opened = Manifest.open(manifest)
     texts = None if outputs is None else list(lines([outputs]))
-    system = load_models(model, models, workspace.device)
+    system = load_models(model, models, workspace)
     found = rescore(system, opened, texts=texts, budget=translation_budget(models.batch_size), workspace=workspace)
     if out is not None:
         write_rescored(found, out)

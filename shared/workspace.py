@@ -14,10 +14,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from shared.errors import DataError, UsageError
 from shared.files import replaced_file
+
+if TYPE_CHECKING:
+    import torch
 
 PRECISIONS = ("auto", "fp32", "bf16")
 
@@ -114,13 +117,20 @@ class Workspace:
         """Whether to draw progress bars."""
         return self.main and not self.noprogressbar and sys.stderr.isatty()
 
+    @property
+    def autocast_dtype(self) -> torch.dtype | None:
+        """What :meth:`autocast` multiplies in; None where it does nothing."""
+        import torch
+
+        return None if self.precision == "fp32" else torch.bfloat16
+
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context in which forward passes run."""
         if self.precision == "fp32":
             return nullcontext()
         import torch
 
-        return torch.autocast(self.device.split(":")[0], dtype=torch.bfloat16)
+        return torch.autocast(self.device.split(":")[0], dtype=self.autocast_dtype)
 
     def seed_for(self, *names: object) -> int:
         """Derive a 63-bit seed from the run's seed and any names."""

@@ -67,7 +67,8 @@ def main() -> None:
     """Serve."""
     task = arguments()
     place = Workspace(Path(), device=task.device, precision="bf16" if task.dtype == "bfloat16" else "fp32")
-    system = load_combined(task.folder / "ours", task.device)  # and autocast: as `dragoman translate` does
+    # As `dragoman translate` does it.
+    system = load_combined(task.folder / "ours", task.device, autocast_dtype=place.autocast_dtype)
     lengths = {"minimum_length": task.length, "maximum_length": task.length} if task.length else {}
     search = BeamSearch(beam=BEAM, rules=Rules(maximum_length_extra=task.length or LONGEST, **lengths))
     tokenizer = system.output.tokenizer

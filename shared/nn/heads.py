@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from shared.described import Described
 from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.linear import Linear, linear
+from shared.nn.linear import Linear, linear, stored_for_search
 from shared.nn.transformer import activation_module, layer_norm
 from shared.padded import Padded
 
@@ -38,6 +38,10 @@ class OutputProjection(Described, nn.Module):
         """Project states (..., D) to logits (..., V)."""
         return linear(states, self.weight, self.bias)
 
+    def store_for_search(self, dtype: torch.dtype | None) -> None:
+        """See shared/nn/linear.py."""
+        self.weight.data = stored_for_search(self.weight.data, dtype)
+
 
 class TiedProjection(Described, nn.Module):
     """States to logits by the matrix of an embedding (Press and Wolf 2017).
@@ -55,6 +59,7 @@ class TiedProjection(Described, nn.Module):
         self.bias = nn.Parameter(torch.zeros(embedding.vocabulary)) if bias else None
         # Inside a tuple, so that it does not become a submodule and its parameters do not get a second name.
         self._embedding = (embedding,)
+        self.register_buffer("_stored", None, persistent=False)
 
     @property
     def weight(self) -> Tensor:
@@ -63,7 +68,11 @@ class TiedProjection(Described, nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
-        return linear(states, self.weight, self.bias)
+        return linear(states, self.weight if self._stored is None else self._stored, self.bias)
+
+    def store_for_search(self, dtype: torch.dtype | None) -> None:
+        """Keep a copy in ``dtype``: rows of the embedding are looked up in its own."""
+        self._stored = None if dtype is None else stored_for_search(self.weight.detach(), dtype)
 
 
 class MaskedTokenHead(Described, nn.Module):

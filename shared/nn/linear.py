@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -128,16 +128,42 @@ class Linear(nn.Linear):
         """Map x (..., in) to (..., out)."""
         return linear(x, self.weight, self.bias)
 
+    def store_for_search(self, dtype: torch.dtype | None) -> None:
+        """See :func:`store_for_search`."""
+        self.weight.data = stored_for_search(self.weight.data, dtype)
 
-def store_for_search(module: nn.Module) -> None:
-    """Store the matrices of a module's linear maps by columns where products of few rows are then quicker.
 
-    oneDNN copies a matrix that stands row by row into an order of its own for each product, which takes longer than the
-    product if this has 16 to 100 rows, as those of a search do. Values and shapes stay as they are. A matrix that is an
-    embedding's too is left alone: its rows are looked up. Not for training, whose gradients stand row by row.
+@runtime_checkable
+class Stored(Protocol):
+    """A module that can store a matrix as a search reads it best."""
+
+    def store_for_search(self, dtype: torch.dtype | None) -> None:
+        """See :func:`store_for_search`."""
+
+
+def store_for_search(module: nn.Module, dtype: torch.dtype | None = None) -> None:
+    """Store the matrices that a module multiplies by as the products of a search read them best; not for training.
+
+    Args:
+        module: whose linear maps and output projections are meant. Shapes stay as they are; what is looked up, as in
+            an embedding, stays as it is.
+        dtype: that of the autocast under which the search will run, None without: see :func:`stored_for_search`.
+
     """
-    if onednn() is not OneDNN.MOST:
-        return
     for part in module.modules():
-        if isinstance(part, Linear) and part.weight.device.type == "cpu" and part.weight.dtype == torch.float32:
-            part.weight.data = part.weight.data.T.contiguous().T
+        if isinstance(part, Stored):
+            part.store_for_search(dtype)
+
+
+def stored_for_search(weight: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Return a matrix in float32 as the products of a search read it best, one in another type as it is.
+
+    Autocast casts a matrix at every step of a search: it is cast here, once, to the same values. In float32, oneDNN
+    copies a matrix that stands row by row into an order of its own for each product, which takes longer than the
+    product if this has 16 to 100 rows, as those of a search do: where it makes most products, columns do better.
+    """
+    if weight.dtype != torch.float32:
+        return weight
+    if dtype is not None:
+        return weight.to(dtype)
+    return weight.T.contiguous().T if weight.device.type == "cpu" and onednn() is OneDNN.MOST else weight

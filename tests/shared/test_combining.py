@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from typer.testing import CliRunner
 
 from shared.cli import app
@@ -15,11 +16,14 @@ from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.ctc_system import CtcSystem
 from shared.errors import DataError, UsageError
+from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
+from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.linear import Linear
 from shared.nn.transformer import Decoder, Layer
 from shared.nn.translator import LanguageModel
 from shared.options import ModelOptions, SearchOptions
+from shared.padded import Padded
 from shared.search import BeamSearch, CtcGreedySearch, CtcPrefixSearch, GreedySearch
 from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer
@@ -56,8 +60,43 @@ def folders(tmp_path_factory):
     return root
 
 
+class Casts(TorchDispatchMode):
+    """Shapes of the tensors that are cast."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten._to_copy.default:
+            self.shapes.add(tuple(args[0].shape))
+        return function(*args, **kwargs or {})
+
+
 def texts(found):
     return [one[0].texts for one in found]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_matrices_are_cast_once_for_autocast_and_to_the_same_values(tied, folders, tmp_path):
+    system = System.load(folders / "lm")
+    if not tied:
+        width, vocabulary = system.model.decoder.width, system.output.tokenizer.size
+        projection = OutputProjection(width=width, vocabulary=vocabulary)
+        model = LanguageModel(**system.model.arguments | {"projection": projection})
+        system = System(**system.arguments | {"model": model}).eval()
+    system.save(tmp_path / "model")
+    stored = load_combined(tmp_path / "model", autocast_dtype=torch.bfloat16)
+    matrices = {tuple(part.weight.shape) for part in system.model.modules() if isinstance(part, Linear)}
+    matrices.add(tuple(system.model.projection.weight.shape))
+    tokens = torch.randint(4, system.output.tokenizer.size, (3, 5), generator=torch.Generator().manual_seed(0))
+    found = []
+    for model in (system.model, stored.model):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16), Casts() as casts:
+            found.append(model.log_probabilities(Padded(tokens, torch.tensor([5, 2, 4])), Encoding({}, {})))
+        assert casts.shapes & matrices == (matrices if model is system.model else set())
+    assert torch.equal(*found)
+    assert torch.equal(stored.model.target_embedding.weight, system.model.target_embedding.weight)
 
 
 def test_an_ensemble_translates_and_is_one_folder(folders, tmp_path):
