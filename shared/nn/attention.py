@@ -22,7 +22,8 @@ from shared.padded import Padded
 #: Keys and values that are not made from the input: two tensors (B, P, D) or (1, P, D), already projected.
 Prompts = tuple[Tensor, Tensor]
 
-#: How many queries of a head a CPU attends by products of matrices, and for how many heads of a batch that pays.
+#: How many queries of a head a CPU attends by products of matrices (but not by one alone in float32), and for how many
+#: heads of a batch that pays.
 FEW_QUERIES, MANY_HEADS = 8, 128
 #: How many keys torch's kernel for CPUs learns from in float32 at least as fast as in bfloat16.
 SHORT = 256
@@ -137,8 +138,9 @@ class MultiHeadAttention(nn.Module):
             if queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
                 with torch.autocast("cpu", enabled=False):
                     return kernel(queries.float(), keys.float(), values.float()).to(queries.dtype)
-        elif not causal and 1 < length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
-            return by_products(queries, keys, values, mask)
+        elif not causal and length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
+            if length > 1 or queries.dtype == torch.bfloat16:
+                return by_products(queries, keys, values, mask)
         return kernel(queries, keys, values)
 
 

@@ -40,7 +40,7 @@ class OutputProjection(Described, nn.Module):
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
         """See shared/nn/linear.py."""
-        self.weight.data = stored_for_search(self.weight.data, dtype)
+        self.weight = nn.Parameter(stored_for_search(self.weight.detach(), dtype), requires_grad=False)
 
 
 class TiedProjection(Described, nn.Module):

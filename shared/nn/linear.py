@@ -70,6 +70,8 @@ def _in_lines(matrices: Tensor, *, gaps: bool) -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x weight^T + bias``, (..., out), as ``F.linear`` does, of x (..., in) and weight (out, in)."""
+    if weight.is_mkldnn:
+        return _by_onednn(x.to(weight.dtype), weight, None if bias is None else bias.to(weight.dtype))
     if not _asks_onednn(x, weight):
         return F.linear(x, weight, bias)
     return _ByOneDNN.apply(x, weight, bias) if torch.is_grad_enabled() else _by_onednn(x, weight, bias)
@@ -130,7 +132,7 @@ class Linear(nn.Linear):
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
         """See :func:`store_for_search`."""
-        self.weight.data = stored_for_search(self.weight.data, dtype)
+        self.weight = nn.Parameter(stored_for_search(self.weight.detach(), dtype), requires_grad=False)
 
 
 @runtime_checkable
@@ -158,12 +160,23 @@ def store_for_search(module: nn.Module, dtype: torch.dtype | None = None) -> Non
 def stored_for_search(weight: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Return a matrix in float32 as the products of a search read it best, one in another type as it is.
 
-    Autocast casts a matrix at every step of a search: it is cast here, once, to the same values. In float32, oneDNN
-    copies a matrix that stands row by row into an order of its own for each product, which takes longer than the
-    product if this has 16 to 100 rows, as those of a search do: where it makes most products, columns do better.
+    Autocast casts a matrix at every step of a search: it is cast here, once, to the same values. Before a product,
+    oneDNN copies a matrix that stands row by row into an order of its own, which takes longer than the product if this
+    has 16 to 100 rows, as those of a search do. In bfloat16, for which all processors that multiply in it ask oneDNN,
+    the matrix is stored in that order, which only :func:`linear` reads; in float32 columns do, where it is asked.
     """
     if weight.dtype != torch.float32:
         return weight
     if dtype is not None:
-        return weight.to(dtype)
+        weight = weight.to(dtype)
+        return torch.ops.mkldnn._reorder_linear_weight(weight, None) if _packs(weight) else weight
     return weight.T.contiguous().T if weight.device.type == "cpu" and onednn() is OneDNN.MOST else weight
+
+
+def _packs(weight: Tensor) -> bool:
+    return (
+        weight.device.type == "cpu"
+        and weight.dtype == torch.bfloat16
+        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
+        and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    )

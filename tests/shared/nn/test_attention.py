@@ -152,6 +152,24 @@ def test_attention_by_products_equals_a_loop(seen: str) -> None:
             torch.testing.assert_close(result[b, h], attended)
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_one_query_of_many_rows_attends_by_products_in_bfloat16(
+    monkeypatch: pytest.MonkeyPatch, kind: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    attention, rows = self_attention().to(kind), MANY_HEADS
+    x, before = (torch.randn(rows, length, 8).to(kind) for length in (1, 4))
+    past, called = Past(), []
+    monkeypatch.setattr("shared.nn.attention.by_products", lambda *given: called.append(1) or by_products(*given))
+    with torch.no_grad():
+        attention(before, causal=True, past=past)
+        result = attention(x, causal=True, past=past)
+        expected = attention(torch.cat([before, x], dim=1), causal=True)[:, -1:]
+    assert len(called) == (kind == torch.bfloat16)
+    close = {"atol": 0.02, "rtol": 0.02} if kind == torch.bfloat16 else {}
+    torch.testing.assert_close(result, expected, **close)
+
+
 def test_a_few_beams_of_many_sentences_attend_alike_with_and_without_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
     heads, beams = 4, FEW_QUERIES

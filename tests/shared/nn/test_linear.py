@@ -7,6 +7,7 @@ from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from shared.nn import linear as module
+from shared.nn.heads import OutputProjection
 from shared.nn.linear import BLOCK, LARGE, WORTH, Linear, OneDNN, linear, store_for_search, write_product
 
 pytestmark = pytest.mark.skipif(
@@ -203,3 +204,19 @@ def test_matrices_stored_for_search_hold_the_same(quicker):
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
     with torch.no_grad():
         torch.testing.assert_close(model["maps"][0](x), expected)
+
+
+@pytest.mark.parametrize("shape", [(512,), (0, 512), (1, 512), (3, 5, 512)])
+@pytest.mark.parametrize("kind", ["linear", "projection"])
+def test_matrices_stored_for_autocast_multiply_alike(kind, shape):
+    torch.manual_seed(0)
+    module = Linear(512, 1024) if kind == "linear" else OutputProjection(width=512, vocabulary=1024, bias=True)
+    with torch.no_grad():
+        module.bias.normal_()
+    x = torch.randn(shape)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        expected = F.linear(x, module.weight, module.bias)
+        for _ in range(2):
+            store_for_search(module, torch.bfloat16)
+            assert module.weight.dtype == torch.bfloat16 and module.weight.shape == (1024, 512)
+            torch.testing.assert_close(module(x), expected)
