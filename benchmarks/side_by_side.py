@@ -136,6 +136,7 @@ def environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": number,
         "GOMP_SPINCOUNT": "10000",
         "KMP_BLOCKTIME": "1",  # milliseconds
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",  # several models share a GPU
         "THP_MEM_ALLOC_ENABLE": "1",  # large pages for torch, as `dragoman` asks for them
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
@@ -315,7 +316,8 @@ def markdown(result: dict[str, Any]) -> str:
         half = f"{times[len(times) // 4]:.3g} to {times[-1 - len(times) // 4]:.3g}"
         row = [name, f"{median(times):.3g} ({half})", f"{median(seconds_of(arm, 'cpu_seconds')):.3g}"]
         row += [f"{per_second(arm):,.0f}" if per_second(arm) >= 100 else f"{per_second(arm):.1f}"]
-        row += [f"{max(seconds_of(arm, 'peak_memory')) / 1e9:.2f}"]
+        memory = max(seconds_of(arm, "peak_memory"))
+        row += ["" if math.isnan(memory) else f"{memory / 1e9:.2f}"]
         if with_floor:
             row += [share_of_peak(arm, arms, kind) for kind in KINDS]
         rows.append(row)

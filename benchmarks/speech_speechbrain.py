@@ -60,7 +60,8 @@ class SpeechBrainTrainer:
             self.model.parameters(), lr=rate, betas=BETAS, eps=EPSILON, weight_decay=0.0, fused=True
         )
         if work.compile:
-            self.model.compile(dynamic=True)
+            for part in self.model:
+                part.compile(dynamic=True)
 
     def loss_of(self, batch: tuple[Tensor, Tensor, Tensor]) -> Tensor:
         """Return the loss per token."""

@@ -11,12 +11,15 @@ multiplies in it: ours by autocast, as `dragoman translate --precision bf16`, tr
 
 from __future__ import annotations
 
+import ctypes
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.side_by_side import ROOT, Arm, Benchmark, fairseq_python, multiplies_bf16
+from benchmarks.text_training import peak
 
 FOLDER = Path(os.environ.get("DRAGOMAN_BENCHMARKS", ROOT / ".benchmarks")) / "translation"
 INPUTS = int(os.environ.get("DRAGOMAN_BENCHMARK_INPUTS", "0"))  # 0: all of them
@@ -75,13 +78,23 @@ def compared(name: str, kind: str, title: str, notes: list[str], *more: object) 
     arms += [
         arm(f"transformers{name}", "with_transformers", kind, *more, precision=precision) for precision, name in named
     ]
-    if kind == "text":
+    if kind == "text" and DEVICE == "cuda" and not library("libcublas.so.12"):
+        absent["CTranslate2"] = "its wheels need CUDA 12 (libcublas.so.12) on a GPU"
+    elif kind == "text":
         for type_ in ("float32", "int8"):
             arms.append(arm(f"CTranslate2 {type_}", "with_ctranslate2", kind, *more, "--variant", type_))
     for precision in precisions:
-        peak = ["-m", "benchmarks.matrix_peak", "--dtype", DTYPES[precision], "--device", DEVICE]
-        arms.append(Arm(f"peak {precision}", peak))
+        arms.append(replace(peak(precision, DEVICE), name=f"peak {precision}"))
     return Benchmark(name, title, "sentences", arms, notes, absent)
+
+
+def library(name: str) -> bool:
+    """Tell whether the system finds a library."""
+    try:
+        ctypes.CDLL(name)
+    except OSError:
+        return False
+    return True
 
 
 def text_fixed() -> Benchmark:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -150,9 +151,11 @@ def work(
     serve(setup)
 
 
-def memory_of_gpu(device: str) -> dict[str, int]:
-    """Return the most memory of the GPU that torch had, if that is what computes."""
-    return {"peak_memory": torch.cuda.max_memory_allocated()} if device == "cuda" and torch is not None else {}
+def memory_of_gpu(device: str) -> dict[str, float]:
+    """Return the most memory of the GPU that torch had, if that is what computes; not a number of what else does."""
+    if device != "cuda":
+        return {}
+    return {"peak_memory": math.nan if torch is None else torch.cuda.max_memory_allocated()}
 
 
 def plain(tokens: Sequence[int], length: int) -> list[int]:

@@ -28,6 +28,10 @@ FEW_QUERIES, MANY_HEADS = 8, 128
 #: How many keys torch's kernel for CPUs learns from in float32 at least as fast as in bfloat16.
 SHORT = 256
 
+# On Hopper and Blackwell torch asks cuDNN first, which makes a plan for each new shape, in tenths of a second, and keeps
+# it for ever. Batches of training, and the steps of a search, are new shapes; torch's other kernels take any.
+torch.backends.cuda.enable_cudnn_sdp(False)
+
 
 @dataclass(frozen=True)
 class KeysValues:

@@ -152,6 +152,11 @@ def test_attention_by_products_equals_a_loop(seen: str) -> None:
             torch.testing.assert_close(result[b, h], attended)
 
 
+def test_kernels_that_plan_for_each_shape_are_not_asked() -> None:
+    assert not torch.backends.cuda.cudnn_sdp_enabled()
+    assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
+
+
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_one_query_of_many_rows_attends_by_products_in_bfloat16(
     monkeypatch: pytest.MonkeyPatch, kind: torch.dtype
