@@ -1,11 +1,11 @@
 """The products that searches and training steps are made of: ours beside torch's own functions, by turns.
 
-    python -m benchmarks.products [--threads 2] [--rounds 31]
+    python -m benchmarks.products [--bf16] [--threads 2] [--rounds 31]
 
 First linear maps (shared/nn/linear.py, which asks oneDNN, against F.linear, which asks MKL), in searches and then with
 all their gradients, then attention of a few queries (shared/nn/attention.py, batched products against the fused
 kernel). Matrices take turns, so that none is in a cache only because it was used last. Prints medians, and how many
-times faster ours is.
+times faster ours is. With ``--bf16``, those of a search under autocast: ours has its matrices as a loaded model has.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import argparse
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import cycle
 from statistics import median
 
@@ -22,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from shared.nn.attention import by_products
-from shared.nn.linear import linear, onednn
+from shared.nn.linear import linear, onednn, stored_for_search
 from shared.processor import processor
 from shared.training.memory import keep_freed_memory
 
@@ -41,6 +42,8 @@ MAPS = (
 )
 #: Sentences, heads, and the length of a memory; queries of each head.
 MEMORIES, QUERIES = ((64, 8, 24), (64, 8, 60), (16, 4, 125), (16, 4, 361), (4, 4, 125)), (2, 5, 8, 16)
+#: Rows that have a past each, heads, and its length; one query of each head.
+PASTS = ((320, 8, 6), (320, 8, 24), (80, 4, 24), (20, 8, 24))
 HEAD = 64
 TOGETHER = 2**25  # bytes of the matrices that take turns: a cache holds no more
 
@@ -72,11 +75,25 @@ def compare_map(rows: int, inputs: int, outputs: int, rounds: int, learn: bool =
         return seconds(lambda: step(linear), lambda: step(F.linear), rounds)
 
 
-def compare_attention(sentences: int, heads: int, memory: int, queries: int, rounds: int) -> tuple[float, float]:
+def compare_stored_map(rows: int, inputs: int, outputs: int, rounds: int) -> tuple[float, float]:
+    """Time a linear map under autocast to bfloat16, of a matrix that was stored for it and of one in float32."""
+    x, bias = torch.randn(rows, inputs), torch.randn(outputs)
+    number = max(1, TOGETHER // (4 * inputs * outputs))
+    matrices = [torch.randn(outputs, inputs) for _ in range(number)]
+    plain, stored = cycle(matrices), cycle([stored_for_search(matrix, torch.bfloat16) for matrix in matrices])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return seconds(lambda: linear(x, next(stored), bias), lambda: F.linear(x, next(plain), bias), rounds)
+
+
+def compare_attention(
+    sentences: int, heads: int, memory: int, queries: int, rounds: int, dtype: torch.dtype
+) -> tuple[float, float]:
     """Time attention to memories that are up to a fifth shorter than the longest: ours, torch's."""
-    mask = torch.arange(memory) < torch.randint(memory * 4 // 5, memory + 1, (sentences, 1, 1, 1))
-    q = torch.randn(sentences, queries, heads, HEAD).transpose(1, 2)
-    k, v = (torch.randn(sentences, heads, memory, HEAD) for _ in range(2))
+    mask: Tensor | None = torch.arange(memory) < torch.randint(memory * 4 // 5, memory + 1, (sentences, 1, 1, 1))
+    q = torch.randn(sentences, queries, heads, HEAD, dtype=dtype).transpose(1, 2)
+    k, v = (torch.randn(sentences, heads, memory, HEAD, dtype=dtype) for _ in range(2))
+    if queries == 1:  # of a past, which stands element by element and is seen whole
+        mask, (k, v) = None, torch.randn(2, sentences, memory, heads, HEAD, dtype=dtype).transpose(2, 3)
     return seconds(
         lambda: by_products(q, k, v, mask), lambda: F.scaled_dot_product_attention(q, k, v, attn_mask=mask), rounds
     )
@@ -86,25 +103,32 @@ def compare_attention(sentences: int, heads: int, memory: int, queries: int, rou
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--bf16", action="store_true")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=31)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     keep_freed_memory()
     print(f"{processor()}, {arguments.threads} threads, torch {torch.__version__}; oneDNN: {onednn().value}")
-    for title, learn, numbers in (("linear map", False, ROWS), ("with gradients", True, LEARNT_ROWS)):
+    kinds: tuple[tuple[str, Callable[..., tuple[float, float]], tuple[int, ...]], ...] = (
+        ("linear map", compare_map, ROWS),
+        ("with gradients", partial(compare_map, learn=True), LEARNT_ROWS),
+    )
+    for title, compare, numbers in (("linear map", compare_stored_map, ROWS),) if arguments.bf16 else kinds:
         print(f"\n| {title} | rows | ours, ms | F.linear, ms | times faster |\n| --- | ---: | ---: | ---: | ---: |")
         for inputs, outputs in MAPS:
             for rows in numbers:
-                ours, theirs = (1e3 * took for took in compare_map(rows, inputs, outputs, arguments.rounds, learn))
+                ours, theirs = (1e3 * took for took in compare(rows, inputs, outputs, arguments.rounds))
                 print(f"| {inputs} -> {outputs} | {rows} | {ours:.3g} | {theirs:.3g} | {theirs / ours:.2f} |")
     print("\n| sentences x heads | memory | queries | ours, ms | kernel, ms | times faster |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for sentences, heads, memory in MEMORIES:
-        for queries in QUERIES:
-            ours, theirs = compare_attention(sentences, heads, memory, queries, arguments.rounds)
-            cells = f"{sentences} x {heads} | {memory} | {queries} | {1e3 * ours:.3g} | {1e3 * theirs:.3g}"
-            print(f"| {cells} | {theirs / ours:.2f} |")
+    shapes = [(*memory, queries) for memory in MEMORIES for queries in QUERIES]
+    shapes += [(*past, 1) for past in PASTS] if arguments.bf16 else []
+    for shape in shapes:
+        took = compare_attention(*shape, arguments.rounds, torch.bfloat16 if arguments.bf16 else torch.float32)
+        ours, theirs = (1e3 * time for time in took)
+        sentences, heads, memory, queries = shape
+        print(f"| {sentences} x {heads} | {memory} | {queries} | {ours:.3g} | {theirs:.3g} | {theirs / ours:.2f} |")
 
 
 if __name__ == "__main__":

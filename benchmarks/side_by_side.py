@@ -317,7 +317,7 @@ def markdown(result: dict[str, Any]) -> str:
         row = [name, f"{median(times):.3g} ({half})", f"{median(seconds_of(arm, 'cpu_seconds')):.3g}"]
         row += [f"{per_second(arm):,.0f}" if per_second(arm) >= 100 else f"{per_second(arm):.1f}"]
         memory = max(seconds_of(arm, "peak_memory"))
-        row += ["" if math.isnan(memory) else f"{memory / 1e9:.2f}"]
+        row += [f"{memory / 1e9:.2f}" if memory else ""]
         if with_floor:
             row += [share_of_peak(arm, arms, kind) for kind in KINDS]
         rows.append(row)

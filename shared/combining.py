@@ -34,8 +34,9 @@ def load_combined(
 ) -> System:
     """Load a model folder, and what is to work with it, for searches.
 
-    On a CPU, this process then keeps the memory that it frees. Matrices are stored as searches read them best: for
-    searches under autocast, in its dtype, of which the system then is if it is saved.
+    On a CPU, this process then keeps the memory that it frees. Matrices are stored as searches read them best: given
+    ``autocast_dtype``, for searches under this autocast and nothing else, so that the system can be neither saved,
+    moved nor copied.
 
     Raises:
         DataError: if a folder is not one.
@@ -51,6 +52,7 @@ def load_combined(
     if language_model is not None:
         system = with_language_model(system, System.load(language_model, device), lm_weight)
     store_for_search(system, autocast_dtype)
+    system.autocast_dtype = autocast_dtype
     return system
 
 

@@ -31,7 +31,7 @@ def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     seen: set[int] = set()
     result = {}
     for name, tensor in state.items():
-        tensor = (tensor.to_dense() if tensor.is_mkldnn else tensor).detach().cpu().contiguous()
+        tensor = tensor.detach().cpu().contiguous()
         memory = tensor.untyped_storage().data_ptr()  # of views of one tensor, too
         result[name] = tensor.clone() if memory in seen else tensor
         seen.add(memory)

@@ -89,6 +89,8 @@ class System(Described, nn.Module):
         self.target_languages = list(target_languages)
         #: Where parameters came from that were not initialised by chance, a line each; kept in the folder.
         self.origin: list[str] = []
+        #: Set once matrices are stored for searches under autocast (shared/combining.py).
+        self.autocast_dtype: torch.dtype | None = None
 
     @property
     def device(self) -> torch.device:
@@ -249,9 +251,14 @@ class System(Described, nn.Module):
         Raises:
             DataError: if the place holds something else than a model folder, which is left alone, or it cannot be
                 written, or a tokenizer file of the system is gone.
+            UsageError: if the system is stored for searches under autocast, with rounded matrices.
 
         """
         folder = Path(folder)
+        if self.autocast_dtype is not None:
+            raise UsageError(
+                f"{folder}: a system that was loaded for autocast is for searches; load it without to save it"
+            )
         check_place(folder)
         try:
             with replaced_folder(folder) as temporary:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -151,11 +150,11 @@ def work(
     serve(setup)
 
 
-def memory_of_gpu(device: str) -> dict[str, float]:
-    """Return the most memory of the GPU that torch had, if that is what computes; not a number of what else does."""
+def memory_of_gpu(device: str) -> dict[str, int]:
+    """Return the most memory of the GPU that torch had, if that is what computes; 0 of what else does: unknown."""
     if device != "cuda":
         return {}
-    return {"peak_memory": math.nan if torch is None else torch.cuda.max_memory_allocated()}
+    return {"peak_memory": 0 if torch is None else torch.cuda.max_memory_allocated()}
 
 
 def plain(tokens: Sequence[int], length: int) -> list[int]:

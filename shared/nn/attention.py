@@ -28,8 +28,8 @@ FEW_QUERIES, MANY_HEADS = 8, 128
 #: How many keys torch's kernel for CPUs learns from in float32 at least as fast as in bfloat16.
 SHORT = 256
 
-# On Hopper and Blackwell torch asks cuDNN first, which makes a plan for each new shape, in tenths of a second, and keeps
-# it for ever. Batches of training, and the steps of a search, are new shapes; torch's other kernels take any.
+# On Hopper and Blackwell torch asks cuDNN first, which makes a plan for each new shape, in tenths of a second, and
+# keeps it for ever. Batches of training, and the steps of a search, are new shapes; torch's other kernels take any.
 torch.backends.cuda.enable_cudnn_sdp(False)
 
 
@@ -40,7 +40,8 @@ class KeysValues:
     Attributes:
         keys: (B, H, S, d).
         values: (B, H, S, d).
-        mask: (B, 1, 1, S) bool, True where a key may be attended; every row has one.
+        mask: (B, 1, 1, S) bool, True where a key may be attended; every row has one. Or what is added to scores, 0 or
+            -inf in the type of the keys, which kernels make of it at each call.
 
     """
 
@@ -48,9 +49,18 @@ class KeysValues:
     values: Tensor
     mask: Tensor
 
+    def for_many_calls(self) -> KeysValues:
+        """Return the same, with each head's keys and values in one piece and the mask as what is added to scores."""
+        return KeysValues(self.keys.contiguous(), self.values.contiguous(), added(self.mask, self.keys.dtype))
+
     def select(self, rows: Tensor) -> KeysValues:
         """Take sentences (B',) int64."""
         return KeysValues(*(tensor.index_select(0, rows) for tensor in (self.keys, self.values, self.mask)))
+
+
+def added(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return 0 where a mask is True and -inf elsewhere."""
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(~mask, float("-inf"))
 
 
 class Past:
@@ -127,7 +137,10 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d); ``mask`` broadcasts to (B, H, L, S)."""
+        """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d).
+
+        ``mask`` broadcasts to (B, H, L, S): bool, or what is added to scores.
+        """
         kernel = partial(
             F.scaled_dot_product_attention,
             attn_mask=mask,
@@ -140,8 +153,10 @@ class MultiHeadAttention(nn.Module):
         sentences, heads, length, _ = queries.shape
         if torch.is_grad_enabled():
             if queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
+                added_mask = mask.float() if mask is not None and mask.dtype == queries.dtype else mask
                 with torch.autocast("cpu", enabled=False):
-                    return kernel(queries.float(), keys.float(), values.float()).to(queries.dtype)
+                    attended = kernel(queries.float(), keys.float(), values.float(), attn_mask=added_mask)
+                return attended.to(queries.dtype)
         elif not causal and length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
             if length > 1 or queries.dtype == torch.bfloat16:
                 return by_products(queries, keys, values, mask)
@@ -155,10 +170,11 @@ def by_products(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | No
     which takes half the time for the few beams of many sentences (``python -m benchmarks.products``).
     """
     sentences, heads, length, size = queries.shape
-    bias = queries.new_zeros(1, 1, 1, 1)
-    if mask is not None:
-        bias = bias.masked_fill(~mask, float("-inf"))
-    bias = bias.expand(sentences, heads, -1, keys.shape[2]).flatten(0, 1)
+    if mask is None:
+        mask = queries.new_zeros(1, 1, 1, 1)
+    elif mask.dtype == torch.bool:
+        mask = added(mask, queries.dtype)
+    bias = mask.expand(sentences, heads, -1, keys.shape[2]).flatten(0, 1)
     queries, keys, values = queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1)
     weights = torch.baddbmm(bias, queries, keys.transpose(1, 2), alpha=size**-0.5).softmax(-1)
     return torch.bmm(weights, values).unflatten(0, (sentences, heads))

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from shared.described import Described
 from shared.nn.dropout import dropout
+from shared.nn.lookup import lookup
 from shared.padded import Padded
 
 
@@ -129,7 +130,7 @@ class TextEmbedding(Described, nn.Module):
 
     def embed(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
         """Embed tokens (B, L) without lengths; with ``types`` (B, L), if the type vector is a TypeVectors."""
-        x = F.embedding(tokens, self.weight, padding_idx=self.padding)
+        x = lookup(tokens, self.weight, self.padding)
         if self.scale != 1.0:
             x = x * self.scale
         if self.positions is not None:

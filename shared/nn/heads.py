@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from shared.described import Described
 from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.linear import Linear, linear, stored_for_search
+from shared.nn.linear import Linear, linear, stored_for_search, stored_parameter
 from shared.nn.transformer import activation_module, layer_norm
 from shared.padded import Padded
 
@@ -40,7 +40,7 @@ class OutputProjection(Described, nn.Module):
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
         """See shared/nn/linear.py."""
-        self.weight = nn.Parameter(stored_for_search(self.weight.detach(), dtype), requires_grad=False)
+        self.weight = stored_parameter(self.weight, dtype)
 
 
 class TiedProjection(Described, nn.Module):

@@ -132,7 +132,7 @@ class Linear(nn.Linear):
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
         """See :func:`store_for_search`."""
-        self.weight = nn.Parameter(stored_for_search(self.weight.detach(), dtype), requires_grad=False)
+        self.weight = stored_parameter(self.weight, dtype)
 
 
 @runtime_checkable
@@ -171,6 +171,12 @@ def stored_for_search(weight: Tensor, dtype: torch.dtype | None) -> Tensor:
         weight = weight.to(dtype)
         return torch.ops.mkldnn._reorder_linear_weight(weight, None) if _packs(weight) else weight
     return weight.T.contiguous().T if weight.device.type == "cpu" and onednn() is OneDNN.MOST else weight
+
+
+def stored_parameter(weight: Tensor, dtype: torch.dtype | None) -> nn.Parameter:
+    """Return what :func:`stored_for_search` does as a parameter; in a type of its own it learns nothing any more."""
+    learns = weight.requires_grad and dtype is None
+    return nn.Parameter(stored_for_search(weight.detach(), dtype), requires_grad=learns)
 
 
 def _packs(weight: Tensor) -> bool:

@@ -348,7 +348,7 @@ class Decoder(Stack):
         checked, caches = self.check(memories), [LayerCache() for _ in self.layers]
         for layer, cache in zip(self.layers, caches, strict=True):
             for name, memory in cast(Layer, layer).remember(checked).items():
-                cache.memories[name] = KeysValues(memory.keys.contiguous(), memory.values.contiguous(), memory.mask)
+                cache.memories[name] = memory.for_many_calls()
         return caches
 
     def forward(

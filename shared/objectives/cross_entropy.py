@@ -21,6 +21,7 @@ from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.linear import linear, write_product
+from shared.nn.lookup import announce_gradient
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
@@ -145,7 +146,7 @@ class _ProjectedLoss(torch.autograd.Function):
             if any(wanted):
                 _add_gradients(gradients, some, part, x, matrix, (of_part != IGNORED)[:, None])
         loss, nll, correct = sums
-        ctx.gradients = gradients
+        ctx.gradients, ctx.weight = gradients, weight
         ctx.mark_non_differentiable(nll, correct)
         return loss, nll, correct
 
@@ -156,6 +157,8 @@ class _ProjectedLoss(torch.autograd.Function):
         if ctx.gradients is None:
             raise RuntimeError("label_smoothed_cross_entropy keeps its gradients for one backward pass")
         gradients, ctx.gradients = ctx.gradients, None
+        if gradients[1] is not None:
+            announce_gradient(ctx.weight)
         return (*(None if x is None else x.mul_(scale) for x in gradients), None, None, None, None)
 
 

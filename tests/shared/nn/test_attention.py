@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from shared.nn.attention import FEW_QUERIES, MANY_HEADS, SHORT, MemoryAttention, Past, SelfAttention, by_products
+from shared.nn.attention import (
+    FEW_QUERIES,
+    MANY_HEADS,
+    SHORT,
+    MemoryAttention,
+    Past,
+    SelfAttention,
+    added,
+    by_products,
+)
 from shared.padded import Padded
 
 
@@ -145,11 +154,29 @@ def test_attention_by_products_equals_a_loop(seen: str) -> None:
     every = torch.ones(2, 3, 5, 7, dtype=torch.bool)
     visible = every if mask is None else mask.expand_as(every)
     result = by_products(queries, keys, values, mask)
+    if mask is not None:
+        assert torch.equal(by_products(queries, keys, values, added(mask, queries.dtype)), result)
     for b in range(2):
         for h in range(3):
             there = visible[b, h]
             attended = by_hand(queries[b, h], keys[b, h], values[b, h], 1, lambda i, j, there=there: there[i, j])
             torch.testing.assert_close(result[b, h], attended)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_a_memory_for_many_calls_holds_what_is_added_to_scores(kind: torch.dtype) -> None:
+    attention = MemoryAttention(width=8, heads=2, memory_width=6).to(kind).eval()
+    memory = Padded(torch.randn(2, 5, 6).to(kind), torch.tensor([5, 2]))
+    remembered = attention.remember(memory)
+    kept = remembered.for_many_calls()
+    hidden = float("-inf")
+    assert kept.mask.dtype == kind and kept.mask.flatten(1).tolist() == [[0] * 5, [0, 0, hidden, hidden, hidden]]
+    assert kept.keys.is_contiguous() and torch.equal(kept.keys, remembered.keys)
+    x = torch.randn(6, 1, 8).to(kind)  # 3 beams
+    close = {"atol": 0.02, "rtol": 0.02} if kind == torch.bfloat16 else {}
+    for learning in (False, True):
+        with torch.set_grad_enabled(learning):
+            torch.testing.assert_close(attention(x, kept), attention(x, remembered), **close)
 
 
 def test_kernels_that_plan_for_each_shape_are_not_asked() -> None:

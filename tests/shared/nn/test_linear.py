@@ -219,4 +219,5 @@ def test_matrices_stored_for_autocast_multiply_alike(kind, shape):
         for _ in range(2):
             store_for_search(module, torch.bfloat16)
             assert module.weight.dtype == torch.bfloat16 and module.weight.shape == (1024, 512)
+            assert module.weight.is_mkldnn == torch.ops.mkldnn._is_mkldnn_bf16_supported()
             torch.testing.assert_close(module(x), expected)
