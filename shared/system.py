@@ -63,6 +63,9 @@ class System(Described, nn.Module):
 
     """
 
+    #: Set once matrices are stored for searches under autocast (shared/combining.py).
+    autocast_dtype: torch.dtype | None = None
+
     def __init__(
         self,
         *,
@@ -89,8 +92,6 @@ class System(Described, nn.Module):
         self.target_languages = list(target_languages)
         #: Where parameters came from that were not initialised by chance, a line each; kept in the folder.
         self.origin: list[str] = []
-        #: Set once matrices are stored for searches under autocast (shared/combining.py).
-        self.autocast_dtype: torch.dtype | None = None
 
     @property
     def device(self) -> torch.device:

@@ -49,10 +49,10 @@ def test_it_learns_to_write_words_backwards(world, workspace):
         search=GreedySearch(rules=Rules(maximum_length_extra=8)),
         metrics=["bleu", "chrf"],
         metric="chrf",
-        every=200,
+        every=300,
     )
     place = workspace()
-    fit = world.fit(updates=400, validation=validation, checkpoints=Checkpoints(keep_last=1, keep_best=2, every=200))
+    fit = world.fit(updates=600, validation=validation, checkpoints=Checkpoints(keep_last=1, keep_best=2, every=300))
     fit.run(place)
     rows = History(place.folder).rows()
     first, last = [row for row in rows if "validation" in row]

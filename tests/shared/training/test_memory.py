@@ -18,10 +18,10 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 faults()
-usual = faults()
+usual = min(faults() for _ in range(5))
 assert keep_freed_memory()
 faults()
-print(usual, faults())
+print(usual, min(faults() for _ in range(5)))
 """
 
 
@@ -29,5 +29,4 @@ print(usual, faults())
 def test_what_is_freed_is_used_again():
     printed = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True).stdout
     usual, kept = map(int, printed.split())
-    # Not none: a busy system moves pages, and counts that as well.
-    assert usual > 10_000 and kept < usual / 10
+    assert kept < usual / 10
