@@ -35,6 +35,10 @@ the better guide.
 The peak is that of the quicker library: on AMD's processors with AVX-512 oneDNN's, which is twice MKL's. Ours asks it
 there (`shared/nn/linear.py`; which product is taken where: `python -m benchmarks.products`).
 
+The machine was not equally fast for all tables: each has its date and the peak in its own rounds. text_250k is older
+than `shared/nn/lookup.py`, with which the same command found 4.38 GB for ours; text_250k_large is not. Translation in
+bf16 is older than matrices that are stored for it (`python -m benchmarks.products --bf16`).
+
 What holds the rest, by `python -m benchmarks.step_profile` and torch's profiler on a search: in a step of text, what
 is not a product with weights is attention, whose kernel asks MKL, the copies that gradients of matrices are made
 from, the softmax over the vocabulary, and Adam; as for memory with 250,000 symbols, the parameters with gradient and
