@@ -38,8 +38,10 @@ class _Rows:
         table.register_hook(self.add)  # called with the sum of what all parts of the pass contribute
 
     def begin(self) -> None:
-        """Wait for rows of this backward pass only."""
-        self.backward_pass, self.rows = torch._C._current_graph_task_id(), []
+        """Wait for rows of this backward pass only; keep those that wait already, if it has several losses."""
+        current = torch._C._current_graph_task_id()
+        if self.backward_pass != current:
+            self.backward_pass, self.rows = current, []
 
     def add(self, gradient: Tensor) -> None:
         """Add what waits."""

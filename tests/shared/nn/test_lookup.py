@@ -66,6 +66,26 @@ def test_gradients_are_those_of_torchs_embedding(tied, updates):
         assert called.large == (0 if tied else 2), update
 
 
+def test_two_losses_of_one_backward_pass_both_count():
+    embedding = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, scaled=False, dropout=0.0).double()
+    projection, expected = TiedProjection(embedding=embedding), nn.Parameter(embedding.weight.detach().clone())
+    batches = (tokens(3, 5), tokens(2, 4).flip(1))
+    with Called() as called:
+        losses = [
+            label_smoothed_cross_entropy(embedding.embed(said).flatten(0, 1), projection, said.flatten(), smoothing=0.0)
+            for said in batches  # each loss's lookup is gone through before the other loss
+        ]
+        sum(loss.loss for loss in losses).backward()
+    sum(
+        F.cross_entropy(
+            F.embedding(said, expected, PADDING).flatten(0, 1) @ expected.T, said.flatten(), reduction="sum"
+        )
+        for said in batches
+    ).backward()
+    torch.testing.assert_close(embedding.weight.grad, expected.grad)
+    assert called.large == 0
+
+
 def test_a_projection_that_is_not_part_of_a_backward_pass_announces_nothing():
     embedding = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, dropout=0.0).double()
     projection, said = TiedProjection(embedding=embedding), tokens(3, 5)
