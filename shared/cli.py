@@ -33,7 +33,9 @@ OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 @app.command(context_settings=OPEN)
 def prepare(
     context: typer.Context,
-    corpus: Annotated[str, typer.Argument(help="mustc, covost2, moses, tsv, almanac, or one that a package registers")],
+    corpus: Annotated[
+        str, typer.Argument(help="mustc, covost2, moses, monolingual, tsv, almanac, or one of a package")
+    ],
     root: Annotated[Path, typer.Option(help="folder of the corpus")],
     out: Annotated[Path | None, typer.Option(help="folder for the manifests (almanac needs none)")] = None,
     workers: Annotated[int, typer.Option(min=0, help="processes; 0: one per core")] = 0,

@@ -33,7 +33,7 @@ def corpora(name: str, *, root: Path, arguments: list[str]) -> Iterator[Any]:
     if not hasattr(kind, "rows"):
         raise UsageError(f"{name} is made, not read: give the name of the layout that it was written in")
     options = reader_options(kind, arguments)
-    several = [key for key, value in options.items() if key.endswith("_language") and isinstance(value, list)]
+    several = [key for key, value in options.items() if key.endswith("language") and isinstance(value, list)]
     for choice in product(*(options[key] for key in several)):
         yield kind(root=str(root), **options | dict(zip(several, choice, strict=True)))
 
@@ -105,7 +105,7 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
             options[key] = dict(_pair(item, key) for item in text.split(","))
         elif "Sequence[Sequence" in annotation:
             options[key] = [item.split("-") for item in text.split(",")]
-        elif "list[" in annotation or "Sequence[" in annotation or (key.endswith("_language") and "," in text):
+        elif "list[" in annotation or "Sequence[" in annotation or (key.endswith("language") and "," in text):
             options[key] = text.split(",")
         elif annotation.startswith("int"):
             options[key] = _whole(text, key)

@@ -20,13 +20,12 @@ from collections.abc import Iterator
 from itertools import count, takewhile
 from pathlib import Path
 
+from mt.corpora.splits import chosen_splits
 from shared import languages
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reading import SourceRow
 from shared.described import Described
 from shared.errors import DataError
-
-_ORDER = ("train", "dev", "valid", "test")
 
 
 class Moses(Described):
@@ -64,16 +63,7 @@ class Moses(Described):
         pairs = self._find(Path(root).absolute())
         if not pairs:
             raise DataError(f"{root}: no files ending in .{source_language} and .{target_language} with the same name")
-        chosen = splits or sorted(pairs, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name))
-        self._splits: dict[str, list[str]] = {}
-        for choice in chosen:
-            name, joined, stems = choice.partition("=")
-            self._splits[name] = stems.split("+") if joined else [name]
-            for stem in self._splits[name]:
-                if stem not in pairs:
-                    raise DataError(
-                        f"{root}: no files {stem!r} for split {name!r}; there are {', '.join(sorted(pairs))}"
-                    )
+        self._splits = chosen_splits(splits, pairs, root=root)
         self._pairs = pairs
 
     def _find(self, root: Path) -> dict[str, tuple[Path, Path]]:

@@ -15,12 +15,17 @@ from typing import Any
 
 from shared.almanac.sentences import GRAMMARS
 from shared.almanac.studio import Studio
-from shared.almanac.writers import CovostWriter, MosesWriter, MustCWriter, Settings, Writer
+from shared.almanac.writers import CovostWriter, MonolingualWriter, MosesWriter, MustCWriter, Settings, Writer
 from shared.errors import DataError, UsageError
 
 VERSION = 1  # raise it when the same settings give other bytes
 SIZES = {"train": 2000, "dev": 200, "tst-COMMON": 300, "tst-HE": 300, "text": 10_000}
-LAYOUTS: dict[str, type[Writer]] = {"mustc": MustCWriter, "covost2": CovostWriter, "moses": MosesWriter}
+LAYOUTS: dict[str, type[Writer]] = {
+    "mustc": MustCWriter,
+    "covost2": CovostWriter,
+    "moses": MosesWriter,
+    "monolingual": MonolingualWriter,
+}
 
 
 class Almanac:

@@ -227,3 +227,25 @@ class MosesWriter:
             for language in self.settings.languages:
                 texts = [sentence(saying, language) for saying in sayings]
                 write_lines(self.settings.root / "text" / f"{split}.{language}", texts)
+
+
+class MonolingualWriter:
+    """ROOT/monolingual/{train,dev}.<language>: texts of each language that do not translate those of another.
+
+    `text` is the size of train; dev is as large as dev, and drawn like it.
+    """
+
+    def __init__(self, *, settings: Settings) -> None:
+        self.settings = settings
+
+    def recordings(self) -> Iterator[Recording]:
+        """None: it is text."""
+        return iter(())
+
+    def finish(self) -> None:
+        """Write every split in every language."""
+        for split, size in (("train", self.settings.sizes["text"]), ("dev", self.settings.sizes["dev"])):
+            for language in self.settings.languages:
+                sayings = draw(split, size, randomness(self.settings.seed, "monolingual", language, split))
+                texts = [sentence(saying, language) for saying in sayings]
+                write_lines(self.settings.root / "monolingual" / f"{split}.{language}", texts)

@@ -142,11 +142,20 @@ class TextField(Described):
             DataError: if the row has no text, or no language where a symbol needs it.
 
         """
+        prefix, pieces, suffix = self.parts(row)
+        return torch.tensor(prefix + pieces + suffix, dtype=torch.int64)
+
+    def parts(self, row: Row) -> tuple[list[int], list[int], list[int]]:
+        """Return the ids of the symbols before the text, of its pieces, and of the symbols behind it.
+
+        Raises:
+            DataError: if the row has no text, or no language where a symbol needs it.
+
+        """
         names = {"language": row.get(self.language_column)}
         names |= {name: row.get(name) for name in ("source_language", "target_language")}
         pieces = self.tokenizer.encode(self.text(row))
-        ids = self._symbols(self._prefix, names) + pieces + self._symbols(self._suffix, names)
-        return torch.tensor(ids, dtype=torch.int64)
+        return self._symbols(self._prefix, names), pieces, self._symbols(self._suffix, names)
 
     def text(self, row: Row) -> str:
         """Return the row's text as it is tokenised.

@@ -1,4 +1,4 @@
-"""Manifests by name, by pattern, or by direction; and the readers of several directions of a corpus."""
+"""Manifests by name, by pattern, by direction or by language; and the readers of several of them."""
 
 from __future__ import annotations
 
@@ -47,3 +47,19 @@ def pair_manifests(*, folder: str, sources: list[str], targets: list[str], split
     """Return the paths of the manifests of each direction and split, ``<folder>/<source>-<target>/<split>.arrow``."""
     pairs = directions(sources, targets)
     return [str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in pairs for split in splits]
+
+
+def text_readers(*, reader: Callable[..., Any], languages: list[str]) -> list[Any]:
+    """Make a reader of monolingual text for each language.
+
+    Args:
+        reader: takes ``language``.
+        languages: codes.
+
+    """
+    return [reader(language=code) for code in languages]
+
+
+def text_manifests(*, folder: str, languages: list[str], splits: list[str]) -> list[str]:
+    """Return the paths of the manifests of each language and split, ``<folder>/<language>/<split>.arrow``."""
+    return [str(Path(folder) / code / f"{split}.arrow") for code in languages for split in splits]

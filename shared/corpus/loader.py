@@ -131,13 +131,13 @@ class Loader:
     def evaluation(
         rows: Rows, fields: dict[str, Field], budget: Budget, workers: int = 0, *, rank: int = 0, world: int = 1
     ) -> Iterator[tuple[Batch, np.ndarray]]:
-        """Yield all rows once, without noise, the longest first; nothing is left out.
+        """Yield all rows once, the longest first; nothing is left out.
 
         Of several processes, each has every ``world``-th batch; the batches are the same however many there are.
 
         Args:
             rows: a manifest or a list of rows.
-            fields: by name in the batch; noise is switched off.
+            fields: by name in the batch; what is random in them is the same for a row each time.
             budget: the size of a batch; a row that is larger has a batch of its own.
             workers: processes that read and tokenise; 0 does it in this one.
             rank: number of this process among those that share the batches.
@@ -150,9 +150,8 @@ class Loader:
             DataError: naming the row, if it lacks a field or cannot be read.
 
         """
-        quiet = {name: field.evaluating() for name, field in fields.items()}
-        numbers = evaluation_batches(rows, quiet, budget)[rank::world]
-        batches = _data_loader(_Selections(rows, quiet), _Feed(numbers), workers, keep=False, pin_memory=False)
+        numbers = evaluation_batches(rows, fields, budget)[rank::world]
+        batches = _data_loader(_Selections(rows, fields), _Feed(numbers), workers, keep=False, pin_memory=False)
         yield from zip(_checked(batches), numbers, strict=True)
 
 
@@ -262,7 +261,7 @@ class _Steps(Dataset):
 
 
 class _Selections(Dataset):
-    """Makes the batch of some rows, without noise."""
+    """Makes the batch of some rows."""
 
     def __init__(self, rows: Rows, fields: dict[str, Field]) -> None:
         self._rows, self._fields = rows, fields

@@ -8,6 +8,7 @@ from itertools import zip_longest
 
 import torch
 
+from shared.corpus.fields import Field
 from shared.corpus.find import find_manifests
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
@@ -57,6 +58,8 @@ class Validation:
 
     Args:
         manifests: the held-out data, as paths or patterns; scores of several are averaged.
+        fields: what the loss is computed on; by default the fields of the first stream, without their noise. Where the
+            noise is the task, they are given with it: a row then has the same noise in every validation.
         budget: how large a batch may be.
         search: how to translate, or None to compute the loss only.
         metrics: scores of the translations: "bleu", "chrf", "ter", "wer", "cer".
@@ -73,6 +76,7 @@ class Validation:
         *,
         manifests: list[str],
         budget: Budget,
+        fields: dict[str, Field] | None = None,
         search: AnySearch | None = None,
         metrics: list[str] | None = None,
         metric: str = "loss",
@@ -89,7 +93,7 @@ class Validation:
             raise UsageError(f"metric must be loss or one of metrics {metrics}, not {metric!r}")
         if every < 1 or patience < 0 or limit < 0:
             raise UsageError(f"need every >= 1, patience >= 0, limit >= 0, not {every}, {patience}, {limit}")
-        self.manifests, self.budget, self.search = list(manifests), budget, search
+        self.manifests, self.budget, self.fields, self.search = list(manifests), budget, fields, search
         self.metrics, self.metric = metrics, metric
         self.every, self.first, self.patience, self.limit = every, first, patience, limit
 
@@ -102,7 +106,7 @@ class Validation:
         return self.patience > 0 and len(scores) - 1 - scores.index(max(scores)) >= self.patience
 
     def share(self, objective: Objective, stream: Stream, workspace: Workspace) -> Share:
-        """Compute the loss with the stream's fields, and translate: this process's share of the batches.
+        """Compute the loss, by default on the stream's fields, and translate: this process's share of the batches.
 
         Raises:
             DataError: if there is no row to validate on, or a row cannot be read.
@@ -154,7 +158,7 @@ class Validation:
     def _losses(
         self, objective: Objective, stream: Stream, manifest: Manifest, workspace: Workspace
     ) -> list[dict[str, Part]]:
-        fields = {name: field.evaluating() for name, field in stream.fields.items()}
+        fields = self.fields or {name: field.evaluating() for name, field in stream.fields.items()}
         parts = []
         with torch.inference_mode():
             for batch, _ in Loader.evaluation(

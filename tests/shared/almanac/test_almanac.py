@@ -12,7 +12,8 @@ import soundfile
 import yaml
 
 from shared.almanac import Almanac, voices
-from shared.almanac.frames import INTENTS, SPLITS
+from shared.almanac.frames import INTENTS, SPLITS, draw, randomness
+from shared.almanac.sentences import sentence
 from shared.errors import DataError, UsageError
 
 TINY = {"train": 42, "dev": 2, "tst-COMMON": 3, "tst-HE": 4, "text": 60}
@@ -147,6 +148,21 @@ def test_moses_layout(corpus):
         texts = [(corpus / "text" / f"{split}.{code}").read_text(encoding="utf-8") for code in ("en", "de", "fr", "tr")]
         assert [text.count("\n") for text in texts] == [lines] * 4
         assert len(set(texts)) == 4
+
+
+def test_monolingual_layout(tmp_path):
+    """Each language has texts of its own: by and large, they say other things."""
+    settings = {"languages": ["en", "de"], "pairs": [], "layouts": ["monolingual"], "seed": 3}
+    Almanac(root=tmp_path / "a", sizes=TINY, **settings).write()
+    texts = {}
+    for split, lines in {"train": 60, "dev": 2}.items():
+        for code in ("en", "de"):
+            texts[split, code] = (tmp_path / f"a/monolingual/{split}.{code}").read_text(encoding="utf-8").splitlines()
+            assert len({*texts[split, code]}) == lines
+    sayings = draw("train", 60, randomness(3, "monolingual", "en", "train"))
+    assert texts["train", "en"] == [sentence(saying, "en") for saying in sayings]
+    assert len({sentence(saying, "de") for saying in sayings} & {*texts["train", "de"]}) < 6
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["almanac.json", "monolingual"]
 
 
 def test_an_interrupted_corpus_is_completed_to_the_same_bytes(corpus, tmp_path):

@@ -229,7 +229,7 @@ def test_unreadable_rows_are_named(
 @pytest.mark.parametrize("workers", [0, 2])
 def test_evaluation_leaves_nothing_out(corpus: Path, tokenizer: SentencePieceTokenizer, workers: int) -> None:
     manifest = Manifest.open(corpus / "train.arrow")
-    fields = {"speech": SpeechField(speeds=[0.9, 1.1]), "target": TextField(tokenizer=tokenizer)}
+    fields = {"speech": SpeechField(speeds=[0.9, 1.1]).evaluating(), "target": TextField(tokenizer=tokenizer)}
     found = list(Loader.evaluation(manifest, fields, Budget(seconds=2.5), workers))
     indices = [index for _, rows in found for index in rows.tolist()]
     assert sorted(indices) == list(range(60))  # also the rows that are longer than the budget

@@ -10,8 +10,11 @@ import time
 import pytest
 import torch
 
-from shared.corpus.loader import Loader
-from shared.corpus.stream import Budget
+from shared.corpus.loader import Loader, collate
+from shared.corpus.manifest import Manifest
+from shared.corpus.noise import NoisyText
+from shared.corpus.randomness import generator
+from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.search.greedy import GreedySearch
@@ -40,6 +43,35 @@ def weights(objective):
 def same(one, other):
     assert one.keys() == other.keys()
     return all(torch.equal(one[name], other[name]) for name in one)
+
+
+class Missing:
+    """Takes the first of a text's words, or of its pieces if it is one word."""
+
+    def __call__(self, words, rng):
+        return words[1:] or [words[0][1 + int(rng.integers(2)) :]]
+
+
+def test_validation_with_noise(world, workspace):
+    """The loss is that of the fields that are given, with the same noise each time; by default there is none."""
+    plain = world.stream().fields
+    noisy = plain | {"source": NoisyText(field=plain["source"], noise=[Missing()])}
+    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.0)])
+
+    def loss(stream_fields, fields):
+        validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), fields=fields)
+        stream = Stream(name="s", manifests=[str(world.manifest)], fields=stream_fields, budget=Budget(rows=8))
+        place = workspace()
+        return validation.judge([validation.share(objective, stream, place)], objective, place).values["loss"]
+
+    assert loss(noisy, None) == loss(plain, None) != loss(plain, noisy) == loss(noisy, noisy)
+    with torch.no_grad():
+        total = count = 0.0
+        for row in Manifest.open(world.manifest):
+            batch = collate([row], plain | {"source": noisy["source"]}, generator(row["id"], "source"))
+            term = objective.eval()(batch).parts["cross_entropy"]
+            total, count = total + float(term.sum), count + float(term.count)
+    assert loss(plain, noisy) == pytest.approx(total / count, abs=1e-5)
 
 
 def test_it_learns_to_write_words_backwards(world, workspace):

@@ -1,0 +1,67 @@
+r"""Monolingual text as plain files, a text a line: ``{root}/{split}.{language}``, for example ``train.en``.
+
+A line may be a sentence, a paragraph or a document. Blank lines, which divide documents in CC-100 and others, are
+passed over. Only ``\n`` ends a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from mt.corpora.splits import chosen_splits
+from shared import languages
+from shared.corpus.lines import count_lines, read_lines
+from shared.corpus.reading import SourceRow
+from shared.described import Described
+from shared.errors import DataError
+
+
+class Monolingual(Described):
+    """Reads the text files of one language."""
+
+    name = "monolingual"
+
+    def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
+        """Look for the files.
+
+        Args:
+            root: the folder with the files.
+            language: their ending, and the code of what they hold.
+            splits: each the name of a file without its ending, or ``name=file+file+...`` for several joined under a new
+                name; None means all files, each a split.
+
+        Raises:
+            DataError: if there is no file, or a split has none.
+
+        """
+        self.language = self.folder = languages.check(language)
+        self.published: dict[str, dict[str, float]] = {}
+        root = Path(root).absolute()
+        files = {path.name.removesuffix(f".{language}"): path for path in sorted(root.glob(f"*.{language}"))}
+        if not files:
+            raise DataError(f"{root}: no files ending in .{language}")
+        self._splits = {
+            split: [files[name] for name in names] for split, names in chosen_splits(splits, files, root=root).items()
+        }
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the files."""
+        return list(self._splits[split])
+
+    def count(self, split: str) -> int:
+        """Return the number of lines, blank ones too."""
+        return sum(map(count_lines, self._splits[split]))
+
+    def rows(self, split: str) -> Iterator[SourceRow]:
+        """Go through the texts."""
+        for file in self._splits[split]:
+            stem = file.name.removesuffix(f".{self.language}")
+            for number, text in enumerate(read_lines(file, "surrogateescape"), 1):
+                if text.strip():
+                    row = {"id": f"{stem}_{number}", "source_text": text.strip(), "source_language": self.language}
+                    yield SourceRow(row, file=file, line=number)

@@ -1,0 +1,56 @@
+"""The reader of monolingual text files."""
+
+import pytest
+
+from mt.corpora.monolingual import Monolingual
+from shared.corpus.find import text_manifests, text_readers
+from shared.corpus.manifest import Manifest
+from shared.corpus.prepare import prepare
+from shared.errors import DataError
+
+
+def test_texts_and_blank_lines(tmp_path):
+    (tmp_path / "train.en").write_bytes("\ufeffOne.  Two.\r\n\n  \nThr\u2028ee. ".encode())
+    (tmp_path / "test.en").write_text("Four.\n")
+    (tmp_path / "train.de").write_text("Eins.\n")
+    (tmp_path / "notes.txt").write_text("not a text\n")
+    corpus = Monolingual(root=tmp_path, language="en")
+    assert corpus.splits() == ["train", "test"] and corpus.folder == "en" and corpus.count("train") == 4
+    assert corpus.inputs("train") == [tmp_path / "train.en"]
+    rows = list(corpus.rows("train"))
+    assert rows == [
+        {"id": "train_1", "source_text": "One.  Two.", "source_language": "en"},
+        {"id": "train_4", "source_text": "Thr\u2028ee.", "source_language": "en"},
+    ]
+    assert [row.line for row in rows] == [1, 4]
+
+
+def test_several_files_and_languages(tmp_path):
+    for code in ("en", "de"):
+        for stem in ("news.2007", "news.2008", "dev"):
+            (tmp_path / f"{stem}.{code}").write_text(f"{stem} {code}\n")
+    readers = text_readers(
+        reader=lambda language: Monolingual(
+            root=tmp_path, language=language, splits=["train=news.2007+news.2008", "dev"]
+        ),
+        languages=["en", "de"],
+    )
+    for corpus in readers:
+        train, dev = prepare(corpus, tmp_path / "out", workers=1)
+        assert (train.rows, dev.rows) == (2, 1)
+    paths = text_manifests(folder=str(tmp_path / "out"), languages=["en", "de"], splits=["train", "dev"])
+    found = [[(row["id"], row["source_text"], row["source_language"]) for row in Manifest.open(path)] for path in paths]
+    assert found[2] == [("news.2007_1", "news.2007 de", "de"), ("news.2008_1", "news.2008 de", "de")]
+    assert [len(rows) for rows in found] == [2, 1, 2, 1]
+
+
+def test_errors(tmp_path):
+    with pytest.raises(DataError, match=r"no files ending in \.en"):
+        Monolingual(root=tmp_path, language="en")
+    (tmp_path / "train.en").write_bytes(b"One.\nTwo \xff.\n")
+    with pytest.raises(DataError, match="no files 'dev' for split 'dev'; there are train"):
+        Monolingual(root=tmp_path, language="en", splits=["dev"])
+    with pytest.raises(DataError, match="unknown language code 'english'"):
+        Monolingual(root=tmp_path, language="english")
+    with pytest.raises(DataError, match=r"train\.en, line 2: row train_2: source_text is not UTF-8 \(byte 0xff"):
+        prepare(Monolingual(root=tmp_path, language="en"), tmp_path / "out")

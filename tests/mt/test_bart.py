@@ -1,0 +1,130 @@
+"""The noise of BART and mBART, against hand values, counts of all ways, and a loop."""
+
+import math
+from collections import Counter
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from mt.bart import SentencePermutation, TextInfilling
+from shared.corpus.noise import words_of
+from shared.errors import UsageError
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+
+TEXT = "One two. Three! Four five six? Seven"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece([TEXT] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
+    return SentencePieceTokenizer(model=str(model), tags=["en"])
+
+
+class Drawn:
+    """A generator that gives what the test wants."""
+
+    def __init__(self, poisson, places):
+        self.draws, self.places = list(poisson), places
+
+    def poisson(self, mean, size):
+        assert mean == 3.5
+        return np.array(self.draws.pop(0))
+
+    def choice(self, count, size, *, replace, shuffle):
+        assert not replace and len(self.places) == size and max(self.places) < count
+        return np.array(self.places)
+
+
+def words(count, pieces=2):
+    """Words of different pieces."""
+    return [[1000 + 10 * number + piece for piece in range(pieces)] for number in range(count)]
+
+
+def shown(noised, tokenizer):
+    return "".join("_" if word == [tokenizer.mask] else chr(ord("a") + word[0] // 10 - 100) for word in noised)
+
+
+@pytest.mark.parametrize(
+    ("draws", "places", "result"),
+    [
+        ([[2, 0, 1]], [4, 1, 9], "a_de_fghi_"),  # b and c; a mask between e and f; j
+        ([[5, 1, 1]], [0], "_defghij"),  # cut to three words
+        ([[0, 0, 1], [0, 9, 9]], [0, 3, 6], "_bc_de_hij"),  # drawn again; two of three masks of no words are too many
+        ([[1, 1, 1]], [0, 1, 9], "__cdefghi_"),  # spans may stand side by side
+    ],
+)
+def test_infilling_by_hand(tokenizer, draws, places, result):
+    infilling = TextInfilling(tokenizer=tokenizer, share=0.3)
+    assert shown(infilling(words(10), Drawn(draws, places)), tokenizer) == result
+
+
+def oracle(count, share, mean, rng):
+    """Draw spans one by one until they cover enough: their lengths."""
+    spans, left = [], math.ceil(share * count)
+    while left:
+        span = min(int(rng.poisson(mean)), left)
+        spans.append(span)
+        left -= span
+    return spans
+
+
+def test_infilling_masks_its_share_in_spans_of_the_wanted_lengths(tokenizer):
+    rng, infilling = np.random.default_rng(0), TextInfilling(tokenizer=tokenizer, share=0.35, mean_length=3.5)
+    lengths, wanted = Counter(), Counter()
+    for _ in range(4000):
+        found = infilling(words(40, pieces=1), rng)
+        kept = [word[0] for word in found if word != [tokenizer.mask]]
+        assert kept == sorted({*kept}) and len(kept) == 40 - 14
+        lengths[len(found) - len(kept)] += 1
+        wanted[len(oracle(40, 0.35, 3.5, rng))] += 1
+    assert max(lengths) > 5 and min(lengths) < 4
+    for masks in {*lengths, *wanted}:
+        assert lengths[masks] == pytest.approx(wanted[masks], abs=5 * math.sqrt(2 * wanted[masks] + 4))
+
+
+def test_every_way_to_place_the_spans_is_equally_likely(tokenizer):
+    """Two spans of two words among six: C(4, 2) places in the row of two masks and two kept words."""
+    infilling, rng = TextInfilling(tokenizer=tokenizer, share=0.6), np.random.default_rng(0)
+    infilling._spans = lambda wanted, rng: [2, 2]
+    found = Counter(shown(infilling(words(6), rng), tokenizer) for _ in range(6000))
+    expected = set()
+    for places in combinations(range(4), 2):
+        letters, row = list("abcdef"), ""
+        for slot in range(4):
+            taken = [letters.pop(0) for _ in range(2 if slot in places else 1)]
+            row += "_" if slot in places else taken[0]
+        expected.add(row)
+    assert {*found} == expected and len(expected) == 6
+    assert all(abs(count - 1000) < 5 * math.sqrt(1000) for count in found.values())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 30])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.35, 1.0])
+def test_a_text_never_becomes_longer(tokenizer, count, share):
+    infilling, rng = TextInfilling(tokenizer=tokenizer, share=share, mean_length=0.3), np.random.default_rng(0)
+    for _ in range(100):
+        found = infilling(words(count, pieces=1), rng)
+        assert len(found) <= count
+        kept = [word for word in found if word != [tokenizer.mask]]
+        assert len(kept) == count - math.ceil(share * count)
+        assert (len(found) > len(kept)) == (share > 0 and count > 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"share": 1.2}, "share must be between 0 and 1, not 1.2"), ({"mean_length": 0}, "must be positive, not 0")],
+)
+def test_bad_arguments(tokenizer, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        TextInfilling(tokenizer=tokenizer, **arguments)
+
+
+def test_sentences_are_permuted_as_wholes_and_evenly(tokenizer):
+    permutation, rng = SentencePermutation(tokenizer=tokenizer), np.random.default_rng(0)
+    text = words_of(tokenizer).split(tokenizer.encode(TEXT), "en")
+    found = Counter(tokenizer.decode([i for word in permutation(text, rng) for i in word]) for _ in range(2400))
+    assert "Seven Three! One two. Four five six?" in found and len(found) == 24  # 4!
+    assert all(abs(count - 100) < 50 for count in found.values())
+    assert permutation(text[:2], rng) == text[:2]  # one sentence
+    assert permutation([], rng) == []
