@@ -3,11 +3,12 @@
     dragoman run almanac/st --until tokenizer
     python benchmarks/loader.py almanac/st [--batches 20] [--updates 3] [--json FILE] [--key value ...]
 
-For each stream: rows a second that one worker (one process, one thread) reads and makes batches of, in all and by field
-(decoding a recording, resampling it for speed perturbation, tokenising a text); that one training process uses here;
-and that a large GPU would use at most: the floating point operations of a row's forward and backward pass, counted on
-the first batch, at ``--flops`` a second, by default those of 45 % of an H200's 989 TFLOP/s in bf16. Where "workers" is
-above the recipe's key of that name, training waits for data.
+For each stream: rows a second that one worker (one process, one thread) reads and makes batches of, in all and by
+field (decoding a recording, resampling it for speed perturbation, tokenising a text, changing its words), also
+without what is random in it (no perturbation, no noise); that one training process uses here; and that a large GPU
+would use at most: the floating point operations of a row's forward and backward pass, counted on the first batch, at
+``--flops`` a second, by default those of 45 % of an H200's 989 TFLOP/s in bf16. Where "workers" is above the recipe's
+key of that name, training waits for data.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from shared.workspace import Workspace
 
 
 def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[str, float]]:
-    """Return batches, and rows a second: in all, once the first is there, and by field alone."""
+    """Return batches, and rows a second: in all, once the first is there, and by field alone, also without noise."""
     loader = Loader(streams=[stream], seed=seed)
     plan = loader.plan(0)
     arriving = loader.epoch(0)
@@ -44,8 +45,13 @@ def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[
     batches += islice(arriving, count - 1)
     rates = {"all": sum(len(batch) for batch in batches[1:]) / (time.perf_counter() - clock)}
     located = [stream.locate(row) for index in range(len(batches)) for row in plan[index].rows.tolist()]
+    table = [manifest[index] for manifest, index in located]
+    fields = dict(stream.fields)
     for name, field in stream.fields.items():
-        table = [manifest[index] for manifest, index in located]
+        if (plain := field.evaluating()) is not field:
+            fields[f"{name} without noise"] = plain
+    for name, field in fields.items():
+        field(table[0], generator(seed))
         clock = time.perf_counter()
         for row in table:
             field(row, generator(seed, str(row["id"]), name))

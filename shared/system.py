@@ -51,8 +51,7 @@ class System(Described, nn.Module):
         inputs: what the model reads, by batch field: ``{"speech": SpeechField()}``, ``{"source": TextField(...)}``;
             nothing if it is a language model.
         output: the text field that the model was trained to produce.
-        output_name: "translation", "transcript" or "text" (in the language of the input, rewritten): the key of the
-            output in ``Hypothesis.texts``.
+        output_name: "translation" or "transcript": the key of the output in ``Hypothesis.texts``.
         source_languages: the language codes that the system was trained to read.
         target_languages: the language codes that it was trained to write.
         ctc_output: the text field that the model's head "ctc" was trained to produce, if it has one; with it, the

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from hyperpyyaml import load_hyperpyyaml
@@ -31,6 +32,21 @@ def test_the_recipe_with_two_streams(tmp_path):
     (fit,) = recipe.plain("fit").values()
     streams = [arguments for stream in fit["streams"] for arguments in stream.values()]
     assert [(stream["name"], stream.get("weight", 1)) for stream in streams] == [("speech", 1), ("text", 3)]
+
+
+def test_noise_of_ones_own(tmp_path, monkeypatch):
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(class Drop.*?)```", text, re.DOTALL)
+    (block,) = re.findall(r"```yaml\n(base: [^`]*?my_noise.*?)```", text, re.DOTALL)
+    (tmp_path / "my_noise.py").write_text(code, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "noisy.yaml"
+    path.write_text("# Noisy\n" + block.replace("recipes/almanac", str(ROOT / "recipes/almanac")), encoding="utf-8")
+    Recipe.load(path).check()
+    import my_noise
+
+    kept = my_noise.Drop(share=0.5)([[n] for n in range(1000)], np.random.default_rng(0))
+    assert kept == sorted(kept) and 400 < len(kept) < 600
 
 
 @pytest.mark.parametrize("layers", ["[0, 1]", "[1, 0]", "[-1, -1]"])

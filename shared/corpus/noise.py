@@ -120,10 +120,11 @@ class Words:
 
     def sentences(self, words: list[Word]) -> list[list[Word]]:
         """Return the words of each sentence: it ends at a full stop, with the quotes and brackets behind it."""
-        found: list[list[Word]] = []
-        stopped = True
+        closes, found, stopped = self._closes, list[list[Word]](), True
         for word in words:
-            last = next((id for id in reversed(word) if not self._closes[id]), None)
+            last: int | None = word[-1]
+            if closes[word[-1]]:
+                last = next((id for id in reversed(word) if not closes[id]), None)
             if stopped and (last is not None or not found):
                 found.append([])
             found[-1].append(word)

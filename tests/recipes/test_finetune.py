@@ -23,13 +23,13 @@ def translator(tmp_path):
     return folder
 
 
-def run(name, folder, data, **overrides):
+def run(name, folder, data, *, translates=True, **overrides):
     """Run a recipe in debug mode; return its model folder."""
     overrides |= {"data_folder": str(data), "manifest_folder": str(folder / "manifests")}
     overrides |= {"results_folder": str(folder / "results"), "source_language": "en", "target_language": "de"}
     overrides |= {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    overrides |= {"validate_rows": 2, "beam": 2, "rules.maximum_length_extra": 10}
-    overrides |= {"learning_rate": 0.001, "warmup": 1}
+    overrides |= {"learning_rate": 0.001, "warmup": 1, "validate_rows": 2}
+    overrides |= {"beam": 2, "rules.maximum_length_extra": 10} if translates else {}
     return run_recipe(Recipe.load(name, overrides), command="a test").output / "average" / "model"
 
 
@@ -59,6 +59,21 @@ def test_an_imported_translator_learns(library, optimizer, learning, translator,
     assert after.model.decoder.layers[-1].dropout == 0.3
     assert after.translate("one two") is not None
     assert any(line == f"all parameters from {translator}" for line in after.origin)
+
+
+@pytest.mark.recipes
+def test_a_denoiser_becomes_a_translator(miniature, tmp_path):
+    """Its source texts were its target texts too; a translator's come from the other column."""
+    sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
+    denoiser = run("text/mbart", tmp_path / "one", miniature["text"], translates=False, **sizes)
+    model = run("text/finetune", tmp_path / "two", miniature["text"], model_folder=str(denoiser))
+    before, after = System.load(denoiser), System.load(model)
+    assert changed(before, after) == {name for name, _ in before.named_parameters()}
+    row = {"source_text": "Hello.", "source_language": "en", "target_text": "Hallo.", "target_language": "de"}
+    tokenizer, (source, target) = after.output.tokenizer, (after.inputs["source"], after.output)
+    shown = [[tokenizer.symbol(id) for id in field(row, None).tolist()] for field in (source, target)]
+    assert shown[0][-2:] == ["</s>", "<en>"] and (shown[1][0], shown[1][-1]) == ("<de>", "</s>")
+    assert tokenizer.decode(target(row, None).tolist()) == "Hallo."
 
 
 @pytest.mark.recipes

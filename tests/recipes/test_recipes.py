@@ -132,7 +132,8 @@ def test_two_updates(name, miniature, tmp_path):
         del overrides["pieces"]
     recipe = load(name, tmp_path, data, **overrides)
     workspace = run_recipe(recipe, command="a test")
-    assert recipe.value("output_name") == System.load(workspace.output / "average" / "model").output_name
+    system = System.load(workspace.output / "average" / "model")
+    assert system.output_name == recipe.value("output_name")
     if "evaluate" not in recipe.phases:
         return
     rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
