@@ -1,7 +1,7 @@
 r"""Monolingual text as plain files, a text a line: ``{root}/{split}.{language}``, for example ``train.en``.
 
-A line may be a sentence, a paragraph or a document. Blank lines, which divide documents in CC-100 and others, are
-passed over. Only ``\n`` ends a line.
+A line may be a sentence, a paragraph or a document. Blank lines, which divide documents in CC-100 and others, are no
+texts. Only ``\n`` ends a line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from shared import languages
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reading import SourceRow
 from shared.described import Described
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 
 
 class Monolingual(Described):
@@ -22,7 +22,9 @@ class Monolingual(Described):
 
     name = "monolingual"
 
-    def __init__(self, *, root: str | Path, language: str, splits: list[str] | None = None) -> None:
+    def __init__(
+        self, *, root: str | Path, language: str, splits: list[str] | None = None, characters: int = 0
+    ) -> None:
         """Look for the files.
 
         Args:
@@ -30,11 +32,17 @@ class Monolingual(Described):
             language: their ending, and the code of what they hold.
             splits: each the name of a file without its ending, or ``name=file+file+...`` for several joined under a new
                 name; None means all files, each a split.
+            characters: lines of a document that follow each other are joined into texts of at most so many, but for
+                lines that are longer; 0 leaves each a text of its own.
 
         Raises:
             DataError: if there is no file, or a split has none.
+            UsageError: if characters is negative.
 
         """
+        if characters < 0:
+            raise UsageError(f"characters must not be negative, not {characters}")
+        self.characters = characters
         self.language = self.folder = languages.check(language)
         self.published: dict[str, dict[str, float]] = {}
         root = Path(root).absolute()
@@ -53,15 +61,30 @@ class Monolingual(Described):
         """Return the files."""
         return list(self._splits[split])
 
-    def count(self, split: str) -> int:
-        """Return the number of lines, blank ones too."""
-        return sum(map(count_lines, self._splits[split]))
+    def count(self, split: str) -> int | None:
+        """Return the number of lines, blank ones too; None if they are joined."""
+        return None if self.characters else sum(map(count_lines, self._splits[split]))
 
     def rows(self, split: str) -> Iterator[SourceRow]:
-        """Go through the texts."""
+        """Go through the texts; one of several lines is named after its first."""
         for file in self._splits[split]:
             stem = file.name.removesuffix(f".{self.language}")
-            for number, text in enumerate(read_lines(file, "surrogateescape"), 1):
-                if text.strip():
-                    row = {"id": f"{stem}_{number}", "source_text": text.strip(), "source_language": self.language}
-                    yield SourceRow(row, file=file, line=number)
+            for number, text in self._texts(file):
+                row = {"id": f"{stem}_{number}", "source_text": text, "source_language": self.language}
+                yield SourceRow(row, file=file, line=number)
+
+    def _texts(self, file: Path) -> Iterator[tuple[int, str]]:
+        """Yield the texts of a file, each with the number of its first line."""
+        space = " " if languages.spaced(self.language) else ""
+        first, text = 0, ""
+        for number, line in enumerate(read_lines(file, "surrogateescape"), 1):
+            line = line.strip()
+            fits = line and len(text) + len(space) + len(line) <= self.characters
+            if text and fits:
+                text += space + line
+                continue
+            if text:
+                yield first, text
+            first, text = number, line
+        if text:
+            yield first, text

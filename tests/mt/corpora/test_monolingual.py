@@ -6,7 +6,7 @@ from mt.corpora.monolingual import Monolingual
 from shared.corpus.find import text_manifests, text_readers
 from shared.corpus.manifest import Manifest
 from shared.corpus.prepare import prepare
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 
 
 def test_texts_and_blank_lines(tmp_path):
@@ -23,6 +23,25 @@ def test_texts_and_blank_lines(tmp_path):
         {"id": "train_4", "source_text": "Thr\u2028ee.", "source_language": "en"},
     ]
     assert [row.line for row in rows] == [1, 4]
+
+
+@pytest.mark.parametrize(
+    ("language", "characters", "texts"),
+    [
+        ("en", 8, [(1, "One two."), (3, "3. Four."), (5, "Fivefivefive."), (7, "6."), (8, "Seven.")]),
+        ("en", 9, [(1, "One two."), (3, "3. Four."), (5, "Fivefivefive."), (7, "6. Seven.")]),
+        ("ja", 8, [(1, "Onetwo."), (3, "3.Four."), (5, "Fivefivefive."), (7, "6.Seven.")]),
+    ],
+)
+def test_lines_of_a_document_are_joined(tmp_path, language, characters, texts):
+    """A blank line ends a document, and a text; no text is longer, but for single lines."""
+    lines = ["One", "two.", "3.", "Four.", "Fivefivefive.", "", "6.", " Seven. ", ""]
+    (tmp_path / f"train.{language}").write_text("\n".join(lines) + "\n")
+    corpus = Monolingual(root=tmp_path, language=language, characters=characters)
+    assert [(row.line, row["source_text"]) for row in corpus.rows("train")] == texts
+    assert corpus.count("train") is None and next(iter(corpus.rows("train")))["id"] == "train_1"
+    with pytest.raises(UsageError, match="characters must not be negative, not -1"):
+        Monolingual(root=tmp_path, language=language, characters=-1)
 
 
 def test_several_files_and_languages(tmp_path):
