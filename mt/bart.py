@@ -32,7 +32,7 @@ class SentencePermutation:
         self._tokenizer = tokenizer
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
-        """Return the words, sentence by sentence."""
+        """Return the words, the sentences in an order that is drawn."""
         sentences = words_of(self._tokenizer).sentences(words)
         if len(sentences) < 2:
             return words
@@ -53,25 +53,25 @@ class TextInfilling:
 
     Raises:
         DataError: if the tokenizer has no mask.
-        UsageError: if the share is not in [0, 1], or the length not positive.
+        UsageError: if the share is not in [0, 1], or the length below 0.1.
 
     """
 
     def __init__(self, *, tokenizer: Tokenizer, share: float = 0.35, mean_length: float = 3.5) -> None:
         if not 0 <= share <= 1:
             raise UsageError(f"share must be between 0 and 1, not {share}")
-        if not 0 < mean_length < math.inf:
-            raise UsageError(f"mean_length must be positive, not {mean_length}")
+        if not 0.1 <= mean_length < math.inf:
+            raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
         self._mask = [tokenizer.mask]
         self.share, self.mean_length = share, mean_length
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the words with masks among them."""
-        wanted = math.ceil(self.share * len(words) - 1e-9)
+        wanted = math.ceil(self.share * len(words) - 1e-9)  # 0.07 * 100 is a little more than 7
         if not wanted:
             return words
         spans = self._spans(wanted, rng)
-        # Spans and kept words in one row: which of its places the spans have says all.
+        # In a row of kept words and masks, a span is one place: spans at different places cannot overlap.
         places = rng.choice(len(words) - wanted + len(spans), len(spans), replace=False, shuffle=False)
         result, position = [], 0
         for place, span in zip(np.sort(places).tolist(), spans, strict=True):
@@ -81,7 +81,7 @@ class TextInfilling:
         return result + words[position:]
 
     def _spans(self, wanted: int, rng: np.random.Generator) -> list[int]:
-        """Draw the lengths of spans, which add up to the words that are wanted."""
+        """Draw the lengths of spans, which add up to the words that are wanted, in a random order."""
         lengths = rng.poisson(self.mean_length, wanted)
         while lengths.sum() < wanted:
             lengths = np.concatenate([lengths, rng.poisson(self.mean_length, wanted)])
@@ -93,4 +93,4 @@ class TextInfilling:
         surplus = len(spans) - wanted
         for _ in range(surplus):
             spans.remove(0)
-        return spans
+        return rng.permutation(spans).tolist()  # or the one that was cut would always be the last

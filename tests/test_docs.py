@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent
 
 def test_the_recipe_with_two_streams(tmp_path):
     text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```yaml\n(base: .*?)```", text, re.DOTALL)
+    block, _ = re.findall(r"```yaml\n(base: .*?)```", text, re.DOTALL)
     path = tmp_path / "joint.yaml"
     path.write_text("# Joint\n" + block.replace("recipes/almanac", str(ROOT / "recipes/almanac")), encoding="utf-8")
     recipe = Recipe.load(path)
@@ -37,7 +37,7 @@ def test_the_recipe_with_two_streams(tmp_path):
 def test_noise_of_ones_own(tmp_path, monkeypatch):
     text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(class Drop.*?)```", text, re.DOTALL)
-    (block,) = re.findall(r"```yaml\n(base: [^`]*?my_noise.*?)```", text, re.DOTALL)
+    _, block = re.findall(r"```yaml\n(base: .*?)```", text, re.DOTALL)
     (tmp_path / "my_noise.py").write_text(code, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     path = tmp_path / "noisy.yaml"

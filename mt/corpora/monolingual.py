@@ -15,6 +15,7 @@ from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reading import SourceRow
 from shared.described import Described
 from shared.errors import DataError, UsageError
+from shared.surrogates import find_surrogate
 
 
 class Monolingual(Described):
@@ -32,8 +33,8 @@ class Monolingual(Described):
             language: their ending, and the code of what they hold.
             splits: each the name of a file without its ending, or ``name=file+file+...`` for several joined under a new
                 name; None means all files, each a split.
-            characters: lines of a document that follow each other are joined into texts of at most so many, but for
-                lines that are longer; 0 leaves each a text of its own.
+            characters: lines of a document that follow each other are joined into texts of at most so many, and longer
+                lines are cut, at a space if there is one; 0 leaves each line a text of its own.
 
         Raises:
             DataError: if there is no file, or a split has none.
@@ -46,7 +47,11 @@ class Monolingual(Described):
         self.language = self.folder = languages.check(language)
         self.published: dict[str, dict[str, float]] = {}
         root = Path(root).absolute()
-        files = {path.name.removesuffix(f".{language}"): path for path in sorted(root.glob(f"*.{language}"))}
+        files = {
+            path.name.removesuffix(f".{language}"): path
+            for path in sorted(root.glob(f"*.{language}"))
+            if path.is_file()
+        }
         if not files:
             raise DataError(f"{root}: no files ending in .{language}")
         self._splits = {
@@ -69,8 +74,12 @@ class Monolingual(Described):
         """Go through the texts; one of several lines is named after its first."""
         for file in self._splits[split]:
             stem = file.name.removesuffix(f".{self.language}")
+            before, part = 0, 1
             for number, text in self._texts(file):
-                row = {"id": f"{stem}_{number}", "source_text": text, "source_language": self.language}
+                part = part + 1 if number == before else 1
+                before = number
+                id = f"{stem}_{number}" + (f".{part}" if part > 1 else "")
+                row = {"id": id, "source_text": text, "source_language": self.language}
                 yield SourceRow(row, file=file, line=number)
 
     def _texts(self, file: Path) -> Iterator[tuple[int, str]]:
@@ -79,12 +88,28 @@ class Monolingual(Described):
         first, text = 0, ""
         for number, line in enumerate(read_lines(file, "surrogateescape"), 1):
             line = line.strip()
-            fits = line and len(text) + len(space) + len(line) <= self.characters
-            if text and fits:
+            alone = find_surrogate(line) is not None  # so that a broken line is named, and no other lost with it
+            if text and line and not alone and len(text) + len(space) + len(line) <= self.characters:
                 text += space + line
                 continue
             if text:
                 yield first, text
-            first, text = number, line
+            *whole, text = [line] if alone or not self.characters else _cut(line, self.characters)
+            yield from ((number, part) for part in whole)
+            first = number
+            if alone:
+                yield number, text
+                text = ""
         if text:
             yield first, text
+
+
+def _cut(line: str, characters: int) -> list[str]:
+    """Return parts of at most so many characters, which end at spaces where there are any."""
+    parts = []
+    while len(line) > characters:
+        end = line.rfind(" ", 1, characters + 1)
+        end = characters if end < 0 else end
+        parts.append(line[:end].rstrip())
+        line = line[end:].lstrip()
+    return [*parts, line]

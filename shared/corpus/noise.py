@@ -1,14 +1,15 @@
 """Noise on text: a model reads changed words, and learns to write them as they were, or to live with such texts.
 
-A word is the ids of its pieces. What a word is follows from how the tokenizer marks them (``▁low er``, ``low@@ er``,
-``low ##er``, ``Ġlow er``); in languages that are written without spaces, each piece is a word.
+A word is the ids of its pieces. Words are divided where the tokenizer's decoder writes a space between pieces, whatever
+marks it has for that (``▁low er``, ``low@@ er``, ``low ##er``, ``Ġlow er``); in languages without spaces, each piece is
+a word.
 """
 
 from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -17,16 +18,13 @@ from torch import Tensor
 from shared import languages
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
+from shared.errors import DataError
 from shared.tokenizer import Tokenizer
 
 Word = list[int]
 
-#: How tokenizers mark the first piece of a word, and pieces that a word goes on after, or with.
-_BEGINS = ("▁", "Ġ")
-_GOES_ON_AFTER, _GOES_ON_WITH = "@@", "##"
-
-_FULL_STOPS = tuple(".!?…。！？．؟۔।")
-_CLOSING = "\"'”’»›)]}」』）"
+_FULL_STOPS = tuple(".!?…。！？．؟۔।॥။։።\u037e")
+_CLOSING = "\"'”’“‘»›«‹)]}」』）"
 
 
 class Noise(Protocol):
@@ -56,14 +54,17 @@ class NoisyText:
         """Return (L,) int64.
 
         Raises:
-            DataError: if the row has no text, or no language where a symbol needs it.
+            DataError: if the row has no text, or no language where a symbol needs it, or it has become longer.
 
         """
         prefix, pieces, suffix = self.field.parts(row)
         words = words_of(self.field.tokenizer).split(pieces, row.get(self.field.language_column))
         for noise in self.noise:
             words = noise(words, rng)
-        return torch.tensor([*prefix, *chain.from_iterable(words), *suffix], dtype=torch.int64)
+        noisy = list(chain.from_iterable(words))
+        if len(noisy) > len(pieces):
+            raise DataError(f"noise made {len(noisy)} ids of {len(pieces)}, and the batch has no room for more")
+        return torch.tensor([*prefix, *noisy, *suffix], dtype=torch.int64)
 
     def length(self, row: Row) -> int:
         """Return the number of ids, L, that the text has without noise: with it, there are no more."""
@@ -83,26 +84,37 @@ class NoisyText:
         return self.field
 
 
-class Words:
-    """Where words and sentences end in the pieces of a tokenizer.
+class _Piece(NamedTuple):
+    """What is known of a piece.
+
+    Attributes:
+        begins: whether a space comes before it, behind a whole word.
+        ends: whether a space comes behind it, before a whole word.
+        closes: whether it is nothing but quotes and brackets that close, or spaces.
+        stops: whether it ends in a full stop, with or without those.
+        broken: whether it is a part of a character.
+
+    """
+
+    begins: bool
+    ends: bool
+    closes: bool
+    stops: bool
+    broken: bool
+
+
+class WordFinder:
+    """Where words and sentences are divided in the pieces of a tokenizer: where its own decoder writes a space.
 
     Args:
-        tokenizer: its pieces are looked through once.
+        tokenizer: its pieces are looked up as they are met.
 
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        pieces = [tokenizer.symbol(id) for id in range(tokenizer.size)]
-        marked = any(piece.startswith(_BEGINS) for piece in pieces)
-        going_on = any(piece.endswith(_GOES_ON_AFTER) for piece in pieces)
-        # A table each, of bytes: one lookup a piece is all that a text costs.
-        self._begins = bytes(
-            piece.startswith(_BEGINS) if marked else not piece.startswith(_GOES_ON_WITH) and not going_on
-            for piece in pieces
-        )
-        self._ends = bytes(not marked and going_on and not piece.endswith(_GOES_ON_AFTER) for piece in pieces)
-        self._closes = bytes(not piece.strip(_CLOSING + "".join(_BEGINS)) for piece in pieces)
-        self._stops = bytes(piece.rstrip(_CLOSING).endswith(_FULL_STOPS) for piece in pieces)
+        self._tokenizer = tokenizer
+        self._whole = _whole_word(tokenizer)
+        self._pieces: dict[int, _Piece] = {}
 
     def split(self, ids: list[int], language: str | None = None) -> list[Word]:
         """Return the words of a text's pieces.
@@ -112,32 +124,69 @@ class Words:
             language: its code, if it is known; in those without spaces, each piece is a word.
 
         """
+        pieces = [self._pieces.get(id) or self._look_up(id) for id in ids]
         if language is not None and not languages.spaced(language):
-            return [[id] for id in ids]
-        begins, ends = self._begins, self._ends
-        bounds = [n for n in range(1, len(ids)) if begins[ids[n]] or ends[ids[n - 1]]]
+            bounds = [n for n in range(1, len(ids)) if not (pieces[n].broken and pieces[n - 1].broken)]
+        else:
+            bounds = [n for n in range(1, len(ids)) if pieces[n].begins and pieces[n - 1].ends]
         return [ids[start:end] for start, end in zip([0, *bounds], [*bounds, len(ids)], strict=True)] if ids else []
 
     def sentences(self, words: list[Word]) -> list[list[Word]]:
-        """Return the words of each sentence: it ends at a full stop, with the quotes and brackets behind it."""
-        closes, found, stopped = self._closes, list[list[Word]](), True
+        """Return the words of each sentence. It ends with a word that ends in a full stop, abbreviations too.
+
+        Quotes and brackets that stand alone behind it belong to it.
+        """
+        found: list[list[Word]] = [[]]
+        stopped = False
         for word in words:
-            last: int | None = word[-1]
-            if closes[word[-1]]:
-                last = next((id for id in reversed(word) if not closes[id]), None)
-            if stopped and (last is not None or not found):
+            last = self._last(word)
+            if stopped and last is not None:
                 found.append([])
             found[-1].append(word)
             if last is not None:
-                stopped = bool(self._stops[last])
-        return found
+                stopped = last.stops
+        return found if words else []
+
+    def _last(self, word: Word) -> _Piece | None:
+        """Return the last piece that does not merely close something."""
+        for id in reversed(word):
+            piece = self._pieces.get(id) or self._look_up(id)
+            if not piece.closes:
+                return piece
+        return None
+
+    def _look_up(self, id: int) -> _Piece:
+        word, text = self._whole
+        written = self._tokenizer.decode([*word, id, *word]).strip()
+        between = written[len(text) : len(written) - len(text)]
+        inside = between.strip()
+        piece = _Piece(
+            begins=not word or between[:1].isspace(),
+            ends=not word or between[-1:].isspace(),
+            closes=not inside.strip(_CLOSING) and id != self._tokenizer.unk,
+            stops=inside.rstrip(_CLOSING).endswith(_FULL_STOPS),
+            broken=bool(inside) and not inside.strip("\ufffd"),
+        )
+        self._pieces[id] = piece
+        return piece
 
 
-_KNOWN: dict[str, Words] = {}
+def _whole_word(tokenizer: Tokenizer) -> tuple[list[int], str]:
+    """Return the ids and the text of some word that has a space on either side; nothing if there is none."""
+    for id in range(tokenizer.size):
+        text = tokenizer.decode([id]).strip()
+        if text.isalpha():
+            word = tokenizer.encode(f" {text}")
+            if tokenizer.decode([*word, *word]).strip() == f"{text} {text}":
+                return word, text
+    return [], ""
 
 
-def words_of(tokenizer: Tokenizer) -> Words:
-    """Return the words of a tokenizer; its pieces are looked through at the first call in a process."""
+_KNOWN: dict[str, WordFinder] = {}
+
+
+def words_of(tokenizer: Tokenizer) -> WordFinder:
+    """Return what finds a tokenizer's words, which is kept."""
     if tokenizer.fingerprint not in _KNOWN:
-        _KNOWN[tokenizer.fingerprint] = Words(tokenizer)
+        _KNOWN[tokenizer.fingerprint] = WordFinder(tokenizer)
     return _KNOWN[tokenizer.fingerprint]

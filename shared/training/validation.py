@@ -158,7 +158,9 @@ class Validation:
     def _losses(
         self, objective: Objective, stream: Stream, manifest: Manifest, workspace: Workspace
     ) -> list[dict[str, Part]]:
-        fields = self.fields or {name: field.evaluating() for name, field in stream.fields.items()}
+        fields = self.fields
+        if fields is None:
+            fields = {name: field.evaluating() for name, field in stream.fields.items()}
         parts = []
         with torch.inference_mode():
             for batch, _ in Loader.evaluation(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from itertools import combinations
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -30,6 +30,9 @@ class Drawn:
     def poisson(self, mean, size):
         assert mean == 3.5
         return np.array(self.draws.pop(0))
+
+    def permutation(self, spans):
+        return np.array(spans)
 
     def choice(self, count, size, *, replace, shuffle):
         assert not replace and len(self.places) == size and max(self.places) < count
@@ -83,20 +86,27 @@ def test_infilling_masks_its_share_in_spans_of_the_wanted_lengths(tokenizer):
         assert lengths[masks] == pytest.approx(wanted[masks], abs=5 * math.sqrt(2 * wanted[masks] + 4))
 
 
+class Spans(np.random.Generator):
+    """A generator whose spans are three words, and then two, of which one is left."""
+
+    def poisson(self, mean, size):
+        return np.array([3, 2])
+
+
 def test_every_way_to_place_the_spans_is_equally_likely(tokenizer):
-    """Two spans of two words among six: C(4, 2) places in the row of two masks and two kept words."""
-    infilling, rng = TextInfilling(tokenizer=tokenizer, share=0.6), np.random.default_rng(0)
-    infilling._spans = lambda wanted, rng: [2, 2]
+    """Spans of three words and one among six: C(4, 2) places in the row of two masks and two kept words, twice."""
+    infilling, rng = TextInfilling(tokenizer=tokenizer, share=0.6), Spans(np.random.PCG64(0))
     found = Counter(shown(infilling(words(6), rng), tokenizer) for _ in range(6000))
-    expected = set()
-    for places in combinations(range(4), 2):
+    expected = []
+    for places in permutations(range(4), 2):
         letters, row = list("abcdef"), ""
         for slot in range(4):
-            taken = [letters.pop(0) for _ in range(2 if slot in places else 1)]
+            taken = [letters.pop(0) for _ in range({places[0]: 3, places[1]: 1}.get(slot, 1))]
             row += "_" if slot in places else taken[0]
-        expected.add(row)
-    assert {*found} == expected and len(expected) == 6
-    assert all(abs(count - 1000) < 5 * math.sqrt(1000) for count in found.values())
+        expected.append(row)
+    assert {*found} == {*expected} and len(expected) == 12
+    for row, count in Counter(expected).items():  # side by side, two orders look the same
+        assert abs(found[row] - 500 * count) < 5 * math.sqrt(500 * count)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 5, 30])
@@ -113,11 +123,22 @@ def test_a_text_never_becomes_longer(tokenizer, count, share):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"share": 1.2}, "share must be between 0 and 1, not 1.2"), ({"mean_length": 0}, "must be positive, not 0")],
+    [
+        ({"share": 1.2}, "share must be between 0 and 1, not 1.2"),
+        ({"mean_length": 0.01}, "must be at least 0.1, not 0.01"),
+        ({"mean_length": math.inf}, "not inf"),
+    ],
 )
 def test_bad_arguments(tokenizer, arguments, message):
     with pytest.raises(UsageError, match=message):
         TextInfilling(tokenizer=tokenizer, **arguments)
+
+
+def test_the_share_is_rounded_up_but_not_for_the_last_bit(tokenizer):
+    infilling, rng = TextInfilling(tokenizer=tokenizer, share=0.07), np.random.default_rng(0)
+    for count, masked in ((100, 7), (101, 8)):
+        found = infilling(words(count, pieces=1), rng)
+        assert len([word for word in found if word != [tokenizer.mask]]) == count - masked
 
 
 def test_sentences_are_permuted_as_wholes_and_evenly(tokenizer):

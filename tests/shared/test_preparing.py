@@ -34,11 +34,12 @@ def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
         ("mustc", ["--target-language", "de"], {"train": 8, "tst-HE": 2}),
         ("covost2", ["--root", "corpus/covost2", "--source-language", "fr"], {"train": 8, "test": 2}),
         ("moses", ["--root", "corpus/text", "--source-language", "de,fr", "--target-language", "en"], {"train": 10}),
+        ("monolingual", ["--root", "corpus/text", "--language", "de,fr"], {"train": 10}),
     ):
         read = prepare(corpus, "--root", "corpus", "--out", corpus, *options, cwd=tmp_path)
         assert read.returncode == 0, read.stderr
         folders = [path for path in (tmp_path / corpus).iterdir() if path.is_dir()]
-        assert len(folders) == (2 if corpus == "moses" else 1)
+        assert len(folders) == (2 if corpus in ("moses", "monolingual") else 1)
         for split, rows in splits.items():
             assert len(Manifest.open(folders[0] / f"{split}.arrow")) == rows
             assert split in read.stdout

@@ -28,18 +28,20 @@ def test_texts_and_blank_lines(tmp_path):
 @pytest.mark.parametrize(
     ("language", "characters", "texts"),
     [
-        ("en", 8, [(1, "One two."), (3, "3. Four."), (5, "Fivefivefive."), (7, "6."), (8, "Seven.")]),
-        ("en", 9, [(1, "One two."), (3, "3. Four."), (5, "Fivefivefive."), (7, "6. Seven.")]),
-        ("ja", 8, [(1, "Onetwo."), (3, "3.Four."), (5, "Fivefivefive."), (7, "6.Seven.")]),
+        ("en", 8, [(1, "One two."), (3, "3. Four."), (5, "Five"), (5, "fivefive"), (5, "."), (7, "6."), (8, "Seven.")]),
+        ("en", 9, [(1, "One two."), (3, "3. Four."), (5, "Five"), (5, "fivefive."), (7, "6. Seven.")]),
+        ("ja", 8, [(1, "Onetwo."), (3, "3.Four."), (5, "Five"), (5, "fivefive"), (5, "."), (7, "6.Seven.")]),
     ],
 )
 def test_lines_of_a_document_are_joined(tmp_path, language, characters, texts):
-    """A blank line ends a document, and a text; no text is longer, but for single lines."""
-    lines = ["One", "two.", "3.", "Four.", "Fivefivefive.", "", "6.", " Seven. ", ""]
+    """A blank line ends a document, and a text; longer lines are cut."""
+    lines = ["One", "two.", "3.", "Four.", "Five fivefive.", "", "6.", " Seven. ", ""]
     (tmp_path / f"train.{language}").write_text("\n".join(lines) + "\n")
     corpus = Monolingual(root=tmp_path, language=language, characters=characters)
     assert [(row.line, row["source_text"]) for row in corpus.rows("train")] == texts
-    assert corpus.count("train") is None and next(iter(corpus.rows("train")))["id"] == "train_1"
+    ids = [row["id"] for row in corpus.rows("train")]
+    assert corpus.count("train") is None and ids[:4] == ["train_1", "train_3", "train_5", "train_5.2"]
+    assert len({*ids}) == len(ids)
     with pytest.raises(UsageError, match="characters must not be negative, not -1"):
         Monolingual(root=tmp_path, language=language, characters=-1)
 
@@ -63,7 +65,20 @@ def test_several_files_and_languages(tmp_path):
     assert [len(rows) for rows in found] == [2, 1, 2, 1]
 
 
+def test_a_broken_line_is_named_and_alone(tmp_path):
+    (tmp_path / "train.en").write_bytes(b"One.\nTwo.\nThree \xff.\nFour.\n" + b"More.\n" * 9)
+    corpus = Monolingual(root=tmp_path, language="en", characters=10)
+    assert [(row.line, row["source_text"]) for row in corpus.rows("train")][:3] == [
+        (1, "One. Two."),
+        (3, "Three \udcff."),
+        (4, "Four."),
+    ]
+    with pytest.raises(DataError, match=r"train\.en, line 3: row train_3: source_text is not UTF-8 \(byte 0xff"):
+        prepare(corpus, tmp_path / "out")
+
+
 def test_errors(tmp_path):
+    (tmp_path / "folder.en").mkdir()
     with pytest.raises(DataError, match=r"no files ending in \.en"):
         Monolingual(root=tmp_path, language="en")
     (tmp_path / "train.en").write_bytes(b"One.\nTwo \xff.\n")

@@ -1,81 +1,150 @@
 """Noise on text: what a word and a sentence are, and that only words change."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
-from shared.corpus.noise import NoisyText, Words, words_of
+from shared.corpus.noise import NoisyText, WordFinder, words_of
 from shared.corpus.stream import Budget, Stream
-from shared.described import Described
+from shared.errors import DataError
+from shared.foreign.json_file import JsonTokenizer
+from shared.foreign.segmenters import ByteLevelPairs, BytePairs
+from shared.foreign.vocabulary import VocabularyTokenizer
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
 TEXTS = ['He said "no." She left! Why?', "One word.", "low lower lowest", "今日は。さようなら。"]
 
 
-class Pieces(Described):
-    """A vocabulary, and nothing else."""
-
-    def __init__(self, *, pieces):
-        self.pieces = pieces
-
-    @property
-    def size(self):
-        return len(self.pieces)
-
-    def symbol(self, id):
-        return self.pieces[id]
+TRAINING = [
+    *('He said "no." She left! Why? low lower lowest newer wider', "„Nein.“ Sie ging. « Oui. » »Ja.«"),
+    *("今日は。さようなら。また明日。", "今天天气很好。我们走吧。", "l o w e r n s t i d"),
+]
 
 
-def split(text, language="en"):
-    """Split pieces, divided by spaces, into words, and those into sentences."""
-    pieces = text.split()
-    known = sorted({*pieces})
-    words = Words(Pieces(pieces=known))
-    found = words.split([known.index(piece) for piece in pieces], language)
-    shown = [[" ".join(known[id] for id in word) for word in sentence] for sentence in words.sentences(found)]
-    return [" ".join(known[id] for id in word) for word in found], shown
+def sentence_pieces(folder, kind="unigram", texts=TRAINING, size=400):
+    model = train_sentencepiece(texts * 4, folder / "t.model", kind=kind, size=size)
+    return SentencePieceTokenizer(model=str(model), tags=["en", "ja"])
+
+
+def characters(folder):
+    return sentence_pieces(folder, "char")
+
+
+def from_json(folder, model, pre_tokenizer, decoder, trainer):
+    built = Tokenizer(model)
+    built.pre_tokenizer, built.decoder = pre_tokenizer, decoder
+    built.train_from_iterator(TRAINING * 4, trainer)
+    built.save(str(folder / "tokenizer.json"))
+    symbols = {"<pad>": "[PAD]", "</s>": "[SEP]", "<unk>": "[UNK]"}
+    return JsonTokenizer(file=str(folder / "tokenizer.json"), symbols=symbols)
+
+
+SPECIALS = ["[PAD]", "[SEP]", "[UNK]", "Ġx", "▁", "x@@"]  # the last are no marks here
+
+
+def word_piece(folder):
+    return from_json(
+        folder,
+        models.WordPiece(unk_token="[UNK]"),
+        pre_tokenizers.BertPreTokenizer(),
+        decoders.WordPiece(prefix="##", cleanup=False),
+        trainers.WordPieceTrainer(vocab_size=150, special_tokens=SPECIALS),
+    )
+
+
+def byte_level(folder):
+    return from_json(
+        folder,
+        models.BPE(),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        decoders.ByteLevel(),
+        trainers.BpeTrainer(vocab_size=500, special_tokens=SPECIALS),
+    )
+
+
+def numbered_bytes(folder):
+    """Pieces whose names are numbers, as those of fairseq's BART."""
+    byte_level(folder)
+    content = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]
+    numbers = {piece: number for number, piece in enumerate(content["vocab"])}
+    (folder / "encoder.json").write_text(json.dumps(numbers), encoding="utf-8")
+    merges = "".join(f"{' '.join(pair)}\n" for pair in content["merges"])
+    (folder / "vocab.bpe").write_text("#version: 0.2\n" + merges, encoding="utf-8")
+    (folder / "dict.txt").write_text("".join(f"{number} 1\n" for number in range(len(numbers))), encoding="utf-8")
+    segmenter = ByteLevelPairs(vocabulary=str(folder / "encoder.json"), merges=str(folder / "vocab.bpe"))
+    return VocabularyTokenizer(segmenter=segmenter, vocabulary=str(folder / "dict.txt"))
+
+
+def codes(folder):
+    (folder / "codes").write_text("#version: 0.2\nl o\nlo w\ne r</w>\ns t</w>\nH e</w>\n", encoding="utf-8")
+    letters = sorted({letter for text in TRAINING for letter in text if not letter.isspace()})
+    pieces = [*letters, *(letter + "@@" for letter in letters), "lo@@", "low", "low@@", "er", "er@@", "st", "He", "▁"]
+    (folder / "dict.txt").write_text("".join(f"{piece} 1\n" for piece in pieces), encoding="utf-8")
+    return VocabularyTokenizer(segmenter=BytePairs(codes=str(folder / "codes")), vocabulary=str(folder / "dict.txt"))
+
+
+TOKENIZERS = [sentence_pieces, characters, word_piece, byte_level, numbered_bytes, codes]
+
+
+def divided(tokenizer, text, language="en"):
+    """Return the texts of a text's words, and how many of them each sentence has."""
+    finder = WordFinder(tokenizer)
+    words = finder.split(tokenizer.encode(text), language)
+    assert [id for word in words for id in word] == tokenizer.encode(text)
+    return [tokenizer.decode(word).strip() for word in words], [len(one) for one in finder.sentences(words)]
+
+
+@pytest.mark.parametrize("make", TOKENIZERS)
+def test_words_are_what_stands_between_spaces(make, tmp_path):
+    tokenizer = make(tmp_path)
+    texts = ["He said lower lowest", "low", "widened sewers low lower He", "t o w"]
+    for text in texts:
+        assert divided(tokenizer, text)[0] == text.split()
+    assert max(len(tokenizer.encode(text)) - len(text.split()) for text in texts) >= 2  # words of several pieces
+    assert divided(tokenizer, "") == ([], [])
+
+
+@pytest.mark.parametrize("make", TOKENIZERS)
+def test_sentences_end_at_full_stops_and_what_closes_behind_them(make, tmp_path):
+    tokenizer = make(tmp_path)
+    for text, words in {
+        'He said "no." She left! Why? low': ['He said "no."', "She left!", "Why?", "low"],
+        "low lower": ["low lower"],
+        "„Nein.“ Sie ging.": ["„Nein.“", "Sie ging."],
+        "»Ja.« Sie": ["»Ja.«", "Sie"],
+        "« Oui. » Sie ging.": ["« Oui. »", "Sie ging."],
+        '" low': ['" low'],
+    }.items():
+        found, counts = divided(tokenizer, text)
+        bounds = np.cumsum([0, *counts])
+        sentences = ["".join(found[a:b]).replace(" ", "") for a, b in zip(bounds, bounds[1:], strict=False)]
+        assert sentences == [one.replace(" ", "") for one in words]
+
+
+def test_in_languages_without_spaces_each_piece_is_a_word(tmp_path):
+    for make in (sentence_pieces, characters):
+        tokenizer = make(tmp_path)
+        words, counts = divided(tokenizer, "今日は。」さようなら。また明日", "ja")
+        assert len([word for word in words if word]) > 3 and len(counts) == 3
+        assert divided(tokenizer, "今天天气很好。", "zh")[1] == [len(divided(tokenizer, "今天天气很好。", "zh")[0])]
+        assert len(divided(tokenizer, "今日は。さようなら。", "en")[0]) == 1
+        assert divided(tokenizer, "東京low", "ja")[0][-3:] == ["l", "o", "w"] or make is sentence_pieces
+        whole = [word for word in divided(tokenizer, "東京", "ja")[0] if word]
+        assert whole == ["東京"]  # six bytes, which are no words by themselves
 
 
 @pytest.mark.parametrize(
-    ("pieces", "words"),
-    [
-        ("▁low er ▁ new est .", ["▁low er", "▁ new est ."]),
-        ("Ġlow er Ġnew est", ["Ġlow er", "Ġnew est"]),
-        ("low er Ġnew", ["low er", "Ġnew"]),  # byte-level: the first word has no space before it
-        ("low@@ er new@@ est .", ["low@@ er", "new@@ est", "."]),
-        ("low ##er new ##est .", ["low ##er", "new ##est", "."]),
-        ("▁low@@ er ▁##new", ["▁low@@ er", "▁##new"]),  # the other marks are ordinary characters then
-    ],
+    ("language", "stop"), [("my", "။"), ("hy", "։"), ("am", "።"), ("hi", "।"), ("ur", "۔"), ("ar", "؟"), ("fr", "…")]
 )
-def test_words(pieces, words):
-    assert split(pieces)[0] == words
-
-
-def test_in_languages_without_spaces_each_piece_is_a_word():
-    assert split("▁今日 は 。", "ja")[0] == ["▁今日", "は", "。"]
-    assert split("▁今日 は 。", None)[0] == ["▁今日 は 。"]
-    assert split("") == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("pieces", "sentences"),
-    [
-        ("▁He ▁went . ▁She ▁left", [["▁He", "▁went ."], ["▁She", "▁left"]]),
-        ('▁" No . " ▁Why ?', [['▁" No . "'], ["▁Why ?"]]),
-        ("▁He ▁said ▁no. ▁” ▁Why?! ▁Oh…", [["▁He", "▁said", "▁no.", "▁”"], ["▁Why?!"], ["▁Oh…"]]),
-        ("▁ 3.5 ▁miles .", [["▁ 3.5", "▁miles ."]]),
-        ("▁no ▁stop", [["▁no", "▁stop"]]),
-    ],
-)
-def test_sentences(pieces, sentences):
-    assert split(pieces)[1] == sentences
-
-
-def test_sentences_of_japanese():
-    assert split("▁今日 は 。 」 また ね 。", "ja")[1] == [["▁今日", "は", "。", "」"], ["また", "ね", "。"]]
+def test_full_stops(language, stop, tmp_path):
+    tokenizer = sentence_pieces(tmp_path, "char", [f"a b{stop} c"], size=300)
+    assert len(divided(tokenizer, f"a b{stop} c", "en")[1]) == 2
 
 
 # -- the field ------------------------------------------------------------------------------------------------------
@@ -115,6 +184,23 @@ def test_only_the_words_change(tokenizer):
     assert noisy.length(row(0)) == len(plain)
     rows = [row(number) for number in range(3)] + [{"id": "x"}]
     assert noisy.lengths(rows).tolist() == field.lengths(rows).tolist() and noisy.lengths(rows)[-1] == -1
+
+
+def test_the_language_of_the_row_decides_what_a_word_is(tokenizer):
+    """A Japanese row has as many words as pieces."""
+    heard = []
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    noisy = NoisyText(field=field, noise=[lambda words, rng: heard.append(len(words)) or words])
+    for language in ("ja", "en"):
+        noisy(row(3, language), np.random.default_rng(1))
+    assert heard == [len(tokenizer.encode(TEXTS[3])), 1]
+
+
+def test_noise_that_makes_a_text_longer_is_an_error(tokenizer):
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    noisy = NoisyText(field=field, noise=[lambda words, rng: words * 2])
+    with pytest.raises(DataError, match="noise made 12 ids of 6|noise made [0-9]+ ids of"):
+        noisy(row(1), np.random.default_rng(1))
 
 
 def test_the_same_noise_with_any_number_of_workers_and_other_noise_in_other_epochs(tokenizer, tmp_path):
