@@ -112,12 +112,14 @@ def main() -> None:
         batches, rates = delivered(stream, workspace.seed, arguments.batches)
         work = counted(fit, batches[0], workspace)
         used = eaten(fit, batches[: arguments.updates + 1], workspace)
+        tokens = [batch["target"].lengths.sum().item() for batch in batches if "target" in batch]
         audio = [batch["speech"].lengths.sum().item() / 16000 for batch in batches if "speech" in batch]
         rows = sum(len(batch) for batch in batches)
         result = {
             "stream": stream.name,
             "rows": rows,
             "seconds_of_audio_per_row": round(sum(audio) / rows, 2),
+            "target_tokens_per_row": round(sum(tokens) / rows, 1),
             "delivered_rows_per_second": {name: round(rate) for name, rate in rates.items()},
             "used_rows_per_second": round(used, 1),
             "device": workspace.device,
@@ -128,7 +130,8 @@ def main() -> None:
         }
         results.append(result)
         parts = ", ".join(f"{name} {rate:,.0f}" for name, rate in rates.items() if name != "all")
-        print(f"stream {stream.name!r}: {rows:,} rows of {result['seconds_of_audio_per_row']} s of audio")
+        size = f"{result['seconds_of_audio_per_row']} s of audio and {result['target_tokens_per_row']} target tokens"
+        print(f"stream {stream.name!r}: {rows:,} rows of {size}")
         print(f"  one worker delivers {rates['all']:,.0f} rows/s ({parts} alone)")
         print(f"  training on {workspace.device} uses {used:,.1f} rows/s: {result['workers']} workers")
         print(

@@ -7,9 +7,9 @@ a word.
 
 from __future__ import annotations
 
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -84,23 +84,10 @@ class NoisyText:
         return self.field
 
 
-class _Piece(NamedTuple):
-    """What is known of a piece.
-
-    Attributes:
-        begins: whether a space comes before it, behind a whole word.
-        ends: whether a space comes behind it, before a whole word.
-        closes: whether it is nothing but quotes and brackets that close, or spaces.
-        stops: whether it ends in a full stop, with or without those.
-        broken: whether it is a part of a character.
-
-    """
-
-    begins: bool
-    ends: bool
-    closes: bool
-    stops: bool
-    broken: bool
+#: What is known of a piece, as bits: it has been looked up; a space comes before it, behind a whole word; a space comes
+#: behind it, before one; it is nothing but quotes and brackets that close, or spaces; it ends in a full stop, with or
+#: without those; it is a part of a character.
+_KNOWN, _BEGINS, _ENDS, _CLOSES, _STOPS, _BROKEN = (1 << bit for bit in range(6))
 
 
 class WordFinder:
@@ -114,7 +101,7 @@ class WordFinder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._whole = _whole_word(tokenizer)
-        self._pieces: dict[int, _Piece] = {}
+        self._pieces = bytearray(tokenizer.size)  # a byte of bits for each, which a text costs one look a piece
 
     def split(self, ids: list[int], language: str | None = None) -> list[Word]:
         """Return the words of a text's pieces.
@@ -124,11 +111,12 @@ class WordFinder:
             language: its code, if it is known; in those without spaces, each piece is a word.
 
         """
-        pieces = [self._pieces.get(id) or self._look_up(id) for id in ids]
+        pieces = [self._pieces[id] or self._look_up(id) for id in ids]
+        pairs = enumerate(pairwise(pieces), start=1)
         if language is not None and not languages.spaced(language):
-            bounds = [n for n in range(1, len(ids)) if not (pieces[n].broken and pieces[n - 1].broken)]
+            bounds = [n for n, (before, piece) in pairs if not before & piece & _BROKEN]
         else:
-            bounds = [n for n in range(1, len(ids)) if pieces[n].begins and pieces[n - 1].ends]
+            bounds = [n for n, (before, piece) in pairs if piece & _BEGINS and before & _ENDS]
         return [ids[start:end] for start, end in zip([0, *bounds], [*bounds, len(ids)], strict=True)] if ids else []
 
     def sentences(self, words: list[Word]) -> list[list[Word]]:
@@ -139,36 +127,36 @@ class WordFinder:
         found: list[list[Word]] = [[]]
         stopped = False
         for word in words:
-            last = self._last(word)
-            if stopped and last is not None:
+            last = self._pieces[word[-1]] or self._look_up(word[-1])
+            if last & _CLOSES:
+                last = self._last(word)
+            if stopped and last:
                 found.append([])
             found[-1].append(word)
-            if last is not None:
-                stopped = last.stops
+            if last:
+                stopped = bool(last & _STOPS)
         return found if words else []
 
-    def _last(self, word: Word) -> _Piece | None:
-        """Return the last piece that does not merely close something."""
-        for id in reversed(word):
-            piece = self._pieces.get(id) or self._look_up(id)
-            if not piece.closes:
-                return piece
-        return None
+    def _last(self, word: Word) -> int:
+        """Return what is known of the last piece that does not merely close something, or 0."""
+        pieces = (self._pieces[id] or self._look_up(id) for id in reversed(word))
+        return next((piece for piece in pieces if not piece & _CLOSES), 0)
 
-    def _look_up(self, id: int) -> _Piece:
+    def _look_up(self, id: int) -> int:
         word, text = self._whole
         written = self._tokenizer.decode([*word, id, *word]).strip()
         between = written[len(text) : len(written) - len(text)]
         inside = between.strip()
-        piece = _Piece(
-            begins=not word or between[:1].isspace(),
-            ends=not word or between[-1:].isspace(),
-            closes=not inside.strip(_CLOSING) and id != self._tokenizer.unk,
-            stops=inside.rstrip(_CLOSING).endswith(_FULL_STOPS),
-            broken=bool(inside) and not inside.strip("\ufffd"),
-        )
-        self._pieces[id] = piece
-        return piece
+        found = {
+            _KNOWN: True,
+            _BEGINS: not word or between[:1].isspace(),
+            _ENDS: not word or between[-1:].isspace(),
+            _CLOSES: not inside.strip(_CLOSING) and id != self._tokenizer.unk,
+            _STOPS: inside.rstrip(_CLOSING).endswith(_FULL_STOPS),
+            _BROKEN: bool(inside) and not inside.strip("\ufffd"),
+        }
+        self._pieces[id] = sum(bit for bit, holds in found.items() if holds)
+        return self._pieces[id]
 
 
 def _whole_word(tokenizer: Tokenizer) -> tuple[list[int], str]:
@@ -182,11 +170,11 @@ def _whole_word(tokenizer: Tokenizer) -> tuple[list[int], str]:
     return [], ""
 
 
-_KNOWN: dict[str, WordFinder] = {}
+_FINDERS: dict[str, WordFinder] = {}
 
 
 def words_of(tokenizer: Tokenizer) -> WordFinder:
     """Return what finds a tokenizer's words, which is kept."""
-    if tokenizer.fingerprint not in _KNOWN:
-        _KNOWN[tokenizer.fingerprint] = WordFinder(tokenizer)
-    return _KNOWN[tokenizer.fingerprint]
+    if tokenizer.fingerprint not in _FINDERS:
+        _FINDERS[tokenizer.fingerprint] = WordFinder(tokenizer)
+    return _FINDERS[tokenizer.fingerprint]
