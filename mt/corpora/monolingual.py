@@ -94,7 +94,7 @@ class Monolingual(Described):
                 continue
             if text:
                 yield first, text
-            *whole, text = [line] if alone or not self.characters else _cut(line, self.characters)
+            *whole, text = [line] if alone or not self.characters else _cut(line, self.characters, bool(space))
             yield from ((number, part) for part in whole)
             first = number
             if alone:
@@ -104,12 +104,12 @@ class Monolingual(Described):
             yield first, text
 
 
-def _cut(line: str, characters: int) -> list[str]:
-    """Return parts of at most so many characters, which end at spaces where there are any."""
+def _cut(line: str, characters: int, spaced: bool) -> list[str]:
+    """Return parts of at most so many characters, which end at a space; where spaces are rare, only if it is near."""
     parts = []
     while len(line) > characters:
-        end = line.rfind(" ", 1, characters + 1)
-        end = characters if end < 0 else end
+        near = range(characters, 0 if spaced else characters // 2, -1)
+        end = next((place for place in near if line[place].isspace()), characters)
         parts.append(line[:end].rstrip())
         line = line[end:].lstrip()
     return [*parts, line]

@@ -23,7 +23,7 @@ from shared.tokenizer import Tokenizer
 
 Word = list[int]
 
-_FULL_STOPS = tuple(".!?…。！？．؟۔।॥။։።\u037e")
+_FULL_STOPS = ".!?…。！？．؟۔।॥။։።\u037e"
 _CLOSING = "\"'”’“‘»›«‹)]}」』）"
 
 
@@ -60,7 +60,7 @@ class NoisyText:
         prefix, pieces, suffix = self.field.parts(row)
         words = words_of(self.field.tokenizer).split(pieces, row.get(self.field.language_column))
         for noise in self.noise:
-            words = noise(words, rng)
+            words = [word for word in noise(words, rng) if word]
         noisy = list(chain.from_iterable(words))
         if len(noisy) > len(pieces):
             raise DataError(f"noise made {len(noisy)} ids of {len(pieces)}, and the batch has no room for more")
@@ -85,13 +85,15 @@ class NoisyText:
 
 
 #: What is known of a piece, as bits: it has been looked up; a space comes before it, behind a whole word; a space comes
-#: behind it, before one; it is nothing but quotes and brackets that close, or spaces; it ends in a full stop, with or
-#: without those; it is a part of a character.
-_KNOWN, _BEGINS, _ENDS, _CLOSES, _STOPS, _BROKEN = (1 << bit for bit in range(6))
+#: behind it, before one; it is nothing but full stops, and quotes and brackets that close; it ends in a full stop, with
+#: or without those; it is a part of a character; it is a space and nothing else.
+_KNOWN, _SPACE_BEFORE, _SPACE_BEHIND, _TRAILS, _STOPS, _BROKEN, _BLANK = (1 << bit for bit in range(7))
 
 
 class WordFinder:
     """Where words and sentences are divided in the pieces of a tokenizer: where its own decoder writes a space.
+
+    An unknown piece is a word. If the decoder writes no spaces between pieces at all, each piece is one.
 
     Args:
         tokenizer: its pieces are looked up as they are met.
@@ -101,7 +103,8 @@ class WordFinder:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
         self._whole = _whole_word(tokenizer)
-        self._pieces = bytearray(tokenizer.size)  # a byte of bits for each, which a text costs one look a piece
+        self._symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
+        self._pieces = bytearray(tokenizer.size)  # the bits of each, so that a text costs one look a piece
 
     def split(self, ids: list[int], language: str | None = None) -> list[Word]:
         """Return the words of a text's pieces.
@@ -111,36 +114,52 @@ class WordFinder:
             language: its code, if it is known; in those without spaces, each piece is a word.
 
         """
+        if not ids:
+            return []
         pieces = [self._pieces[id] or self._look_up(id) for id in ids]
-        pairs = enumerate(pairwise(pieces), start=1)
-        if language is not None and not languages.spaced(language):
-            bounds = [n for n, (before, piece) in pairs if not before & piece & _BROKEN]
+        if language is None or languages.spaced(language):
+            pairs = enumerate(pairwise(pieces), start=1)
+            bounds = [n for n, (before, piece) in pairs if piece & _SPACE_BEFORE and before & _SPACE_BEHIND]
         else:
-            bounds = [n for n, (before, piece) in pairs if piece & _BEGINS and before & _ENDS]
-        return [ids[start:end] for start, end in zip([0, *bounds], [*bounds, len(ids)], strict=True)] if ids else []
+            bounds = self._bounds_without_spaces(ids, pieces)
+        return [ids[start:end] for start, end in pairwise([0, *bounds, len(ids)])]
+
+    def _bounds_without_spaces(self, ids: list[int], pieces: list[int]) -> list[int]:
+        """Return where a piece begins a word: not inside of a character, nor behind the space that begins a text."""
+        bounds: list[int] = []
+        for n, (before, piece) in enumerate(pairwise(pieces), start=1):
+            start = bounds[-1] if bounds else 0
+            if before & piece & _BROKEN and "\ufffd" in self._tokenizer.decode(ids[start:n]):
+                continue
+            if not before & _BLANK:
+                bounds.append(n)
+        return bounds
 
     def sentences(self, words: list[Word]) -> list[list[Word]]:
         """Return the words of each sentence. It ends with a word that ends in a full stop, abbreviations too.
 
-        Quotes and brackets that stand alone behind it belong to it.
+        Further full stops, quotes and brackets that stand alone behind it belong to it (opening ones as well, if there
+        are languages that close with them).
         """
         found: list[list[Word]] = [[]]
         stopped = False
         for word in words:
-            last = self._pieces[word[-1]] or self._look_up(word[-1])
-            if last & _CLOSES:
-                last = self._last(word)
-            if stopped and last:
+            trails, stops = self._tail(word)
+            if stopped and not trails:
                 found.append([])
             found[-1].append(word)
-            if last:
-                stopped = bool(last & _STOPS)
+            stopped = stops or (stopped and trails)
         return found if words else []
 
-    def _last(self, word: Word) -> int:
-        """Return what is known of the last piece that does not merely close something, or 0."""
-        pieces = (self._pieces[id] or self._look_up(id) for id in reversed(word))
-        return next((piece for piece in pieces if not piece & _CLOSES), 0)
+    def _tail(self, word: Word) -> tuple[bool, bool]:
+        """Tell whether a word is nothing but full stops and what closes, and whether there is one at its end."""
+        stops = 0
+        for id in reversed(word):
+            piece = self._pieces[id] or self._look_up(id)
+            stops |= piece & _STOPS
+            if not piece & (_TRAILS | _BLANK):
+                return False, bool(stops)
+        return True, bool(stops)
 
     def _look_up(self, id: int) -> int:
         word, text = self._whole
@@ -149,11 +168,12 @@ class WordFinder:
         inside = between.strip()
         found = {
             _KNOWN: True,
-            _BEGINS: not word or between[:1].isspace(),
-            _ENDS: not word or between[-1:].isspace(),
-            _CLOSES: not inside.strip(_CLOSING) and id != self._tokenizer.unk,
-            _STOPS: inside.rstrip(_CLOSING).endswith(_FULL_STOPS),
+            _SPACE_BEFORE: not word or between[:1].isspace(),
+            _SPACE_BEHIND: not word or between[-1:].isspace(),
+            _TRAILS: bool(inside) and not inside.strip(_CLOSING + _FULL_STOPS),
+            _STOPS: inside.rstrip(_CLOSING).endswith(tuple(_FULL_STOPS)),
             _BROKEN: bool(inside) and not inside.strip("\ufffd"),
+            _BLANK: not inside and id not in self._symbols,
         }
         self._pieces[id] = sum(bit for bit, holds in found.items() if holds)
         return self._pieces[id]
@@ -163,7 +183,7 @@ def _whole_word(tokenizer: Tokenizer) -> tuple[list[int], str]:
     """Return the ids and the text of some word that has a space on either side; nothing if there is none."""
     for id in range(tokenizer.size):
         text = tokenizer.decode([id]).strip()
-        if text.isalpha():
+        if text.isalnum():
             word = tokenizer.encode(f" {text}")
             if tokenizer.decode([*word, *word]).strip() == f"{text} {text}":
                 return word, text

@@ -30,7 +30,7 @@ def test_texts_and_blank_lines(tmp_path):
     [
         ("en", 8, [(1, "One two."), (3, "3. Four."), (5, "Five"), (5, "fivefive"), (5, "."), (7, "6."), (8, "Seven.")]),
         ("en", 9, [(1, "One two."), (3, "3. Four."), (5, "Five"), (5, "fivefive."), (7, "6. Seven.")]),
-        ("ja", 8, [(1, "Onetwo."), (3, "3.Four."), (5, "Five"), (5, "fivefive"), (5, "."), (7, "6.Seven.")]),
+        ("ja", 8, [(1, "Onetwo."), (3, "3.Four."), (5, "Five fiv"), (5, "efive."), (7, "6.Seven.")]),
     ],
 )
 def test_lines_of_a_document_are_joined(tmp_path, language, characters, texts):
@@ -63,6 +63,21 @@ def test_several_files_and_languages(tmp_path):
     found = [[(row["id"], row["source_text"], row["source_language"]) for row in Manifest.open(path)] for path in paths]
     assert found[2] == [("news.2007_1", "news.2007 de", "de"), ("news.2008_1", "news.2008 de", "de")]
     assert [len(rows) for rows in found] == [2, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("language", "line", "parts"),
+    [
+        ("en", "word one\ttwo\tthree four", ["word one\ttwo", "three four"]),
+        ("en", "a " + "b" * 25, ["a", "b" * 12, "b" * 12, "b"]),
+        ("ja", "あ い" + "う" * 12, ["あ い" + "う" * 9, "う" * 3]),  # it would be a short text
+        ("ja", "今日は\u3000さようなら\u3000またね", ["今日は\u3000さようなら", "またね"]),
+    ],
+)
+def test_long_lines_are_cut(tmp_path, language, line, parts):
+    (tmp_path / f"train.{language}").write_text(line + "\n")
+    corpus = Monolingual(root=tmp_path, language=language, characters=12)
+    assert [row["source_text"] for row in corpus.rows("train")] == parts
 
 
 def test_a_broken_line_is_named_and_alone(tmp_path):

@@ -64,7 +64,9 @@ def byte_level(folder):
         models.BPE(),
         pre_tokenizers.ByteLevel(add_prefix_space=False),
         decoders.ByteLevel(),
-        trainers.BpeTrainer(vocab_size=500, special_tokens=SPECIALS),
+        trainers.BpeTrainer(
+            vocab_size=500, special_tokens=SPECIALS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+        ),
     )
 
 
@@ -120,6 +122,7 @@ def test_sentences_end_at_full_stops_and_what_closes_behind_them(make, tmp_path)
         "»Ja.« Sie": ["»Ja.«", "Sie"],
         "« Oui. » Sie ging.": ["« Oui. »", "Sie ging."],
         '" low': ['" low'],
+        "He said ... She left ?! He": ["He said ...", "She left ?!", "He"],
     }.items():
         found, counts = divided(tokenizer, text)
         bounds = np.cumsum([0, *counts])
@@ -127,16 +130,33 @@ def test_sentences_end_at_full_stops_and_what_closes_behind_them(make, tmp_path)
         assert sentences == [one.replace(" ", "") for one in words]
 
 
-def test_in_languages_without_spaces_each_piece_is_a_word(tmp_path):
-    for make in (sentence_pieces, characters):
-        tokenizer = make(tmp_path)
-        words, counts = divided(tokenizer, "今日は。」さようなら。また明日", "ja")
-        assert len([word for word in words if word]) > 3 and len(counts) == 3
-        assert divided(tokenizer, "今天天气很好。", "zh")[1] == [len(divided(tokenizer, "今天天气很好。", "zh")[0])]
-        assert len(divided(tokenizer, "今日は。さようなら。", "en")[0]) == 1
-        assert divided(tokenizer, "東京low", "ja")[0][-3:] == ["l", "o", "w"] or make is sentence_pieces
-        whole = [word for word in divided(tokenizer, "東京", "ja")[0] if word]
-        assert whole == ["東京"]  # six bytes, which are no words by themselves
+@pytest.mark.parametrize("make", [sentence_pieces, characters, byte_level, numbered_bytes])
+def test_in_languages_without_spaces_each_piece_is_a_word(make, tmp_path):
+    tokenizer = make(tmp_path)
+    words, _ = divided(tokenizer, "今日は。」さようなら。また明日", "ja")
+    assert len(words) > 3 and "".join(words) == "今日は。」さようなら。また明日"
+    assert len(divided(tokenizer, "今日は。さようなら。", "en")[0]) == 1
+    # Characters that are spelled in three bytes each: no word ends inside of one.
+    assert divided(tokenizer, "魑魅魍魎", "zh")[0] == ["魑", "魅", "魍", "魎"]
+
+
+@pytest.mark.parametrize("make", [sentence_pieces, characters])
+def test_sentences_in_languages_without_spaces(make, tmp_path):
+    tokenizer = make(tmp_path)
+    for text in ("今日は。」さようなら。また明日", "今日は！？さようなら。。。また明日"):
+        assert len(divided(tokenizer, text, "ja")[1]) == 3
+    assert len(divided(tokenizer, "今天天气很好。", "zh")[1]) == 1
+
+
+def test_symbols_begin_sentences_and_empty_words_are_none(tokenizer):
+    finder, low = words_of(tokenizer), tokenizer.encode("low")
+    stop = tokenizer.encode("low.")
+    assert finder.sentences([stop, [tokenizer.mask], low]) == [[stop], [[tokenizer.mask], low]]
+    noisy = NoisyText(
+        field=TextField(column="source_text", tokenizer=tokenizer),
+        noise=[lambda words, rng: [[], *words, []], Shuffled()],
+    )
+    assert len(noisy(row(0), np.random.default_rng(1))) > 3
 
 
 @pytest.mark.parametrize(
@@ -187,13 +207,13 @@ def test_only_the_words_change(tokenizer):
 
 
 def test_the_language_of_the_row_decides_what_a_word_is(tokenizer):
-    """A Japanese row has as many words as pieces."""
+    """A Japanese row has as many words as pieces, but for the space before it."""
     heard = []
     field = TextField(column="source_text", tokenizer=tokenizer)
     noisy = NoisyText(field=field, noise=[lambda words, rng: heard.append(len(words)) or words])
     for language in ("ja", "en"):
         noisy(row(3, language), np.random.default_rng(1))
-    assert heard == [len(tokenizer.encode(TEXTS[3])), 1]
+    assert heard == [len(tokenizer.encode(TEXTS[3])) - 1, 1] and tokenizer.symbol(tokenizer.encode(TEXTS[3])[0]) == "▁"
 
 
 def test_noise_that_makes_a_text_longer_is_an_error(tokenizer):
