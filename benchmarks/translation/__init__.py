@@ -103,6 +103,16 @@ def text_fixed() -> Benchmark:
     return compared("translation_fixed", "text", title, [NOTES["text"], NOTES["fixed"]], "--length", FIXED)
 
 
+def text_bf16() -> Benchmark:
+    """Translate text, beam 5, outputs of 12 tokens, in bf16 and int8, and CTranslate2's float32 beside them."""
+    all_of_them = text_fixed()
+    kept = ("ours bf16", "transformers bf16", "CTranslate2 float32", "CTranslate2 int8", "peak bf16")
+    arms = [arm for arm in all_of_them.arms if arm.name in kept]
+    if arms[0].name != "ours bf16":
+        raise SystemExit("translation_bf16 needs a processor with AVX-512 or AMX units for bf16, or a GPU")
+    return replace(all_of_them, name="translation_bf16", title=f"{all_of_them.title}, bf16 and int8", arms=arms)
+
+
 def text_free() -> Benchmark:
     """Translate text, beam 5, outputs of any length: the same."""
     title = "Text, beam 5, batches of 64, outputs of the model's own lengths"
@@ -117,4 +127,9 @@ def speech() -> Benchmark:
     )
 
 
-BENCHMARKS = {"translation_fixed": text_fixed, "translation_free": text_free, "translation_speech": speech}
+BENCHMARKS = {
+    "translation_fixed": text_fixed,
+    "translation_bf16": text_bf16,
+    "translation_free": text_free,
+    "translation_speech": speech,
+}
