@@ -110,11 +110,11 @@ def is_finished(recipe: Recipe) -> bool:
     done: Done = {}
     for name in recipe.phases:
         state = PhaseRecord(output, name).read()
-        if state.get("status") != "finished" or state["fingerprint"] != _mark(recipe, name, done):
+        if not _finished(state) or state["fingerprint"] != _mark(recipe, name, done):
             return False
         if (state.get("seed"), state.get("debug")) != (recipe.value("seed"), recipe.options["debug"]):
             return False
-        done[name] = (state["fingerprint"], _places(output, name, state))
+        done[name] = _result(output, name, state)
     return True
 
 

@@ -12,7 +12,7 @@ import torch
 import shared.running
 from shared.errors import DataError, UsageError
 from shared.recipe import Recipe
-from shared.running import RunRecipe, run_recipe
+from shared.running import RunRecipe, is_finished, run_recipe
 from shared.training.stopping import Interrupted
 from shared.workspace import Phase, PhaseRecord, Workspace
 
@@ -262,9 +262,12 @@ def outer_recipe(tmp_path):
 
 def test_what_reads_from_a_recipe_notices_that_it_was_redone_on_its_own(recipe, tmp_path):
     recipe()
+    assert not is_finished(outer_recipe(tmp_path))
     run_recipe(outer_recipe(tmp_path))
+    assert is_finished(outer_recipe(tmp_path))
     run_recipe(outer_recipe(tmp_path))
     run_recipe(recipe(), restart=["second"])
+    assert not is_finished(outer_recipe(tmp_path))
     with pytest.raises(UsageError, match=r"'after' was started with other keys or inputs.*--restart after"):
         run_recipe(outer_recipe(tmp_path))
     run_recipe(outer_recipe(tmp_path), restart=["after"])
