@@ -37,8 +37,8 @@ there (`shared/nn/linear.py`; which product is taken where: `python -m benchmark
 
 The machine was not equally fast for all tables: each has its date and the peak in its own rounds. text_250k is older
 than `shared/nn/lookup.py`, with which the same command found 4.38 GB for ours; text_250k_large is not. Ours in bf16 is
-measured anew in translation_bf16 alone: in the other tables of translation it is older than matrices that are stored for
-it (`python -m benchmarks.products --bf16`).
+measured anew in translation_bf16 alone: in the other tables of translation it is older than matrices that are stored
+for it (`python -m benchmarks.products --bf16`).
 
 What holds the rest, by `python -m benchmarks.step_profile` and torch's profiler on a search: in a step of text, what
 is not a product with weights is attention, whose kernel asks MKL, the copies that gradients of matrices are made
