@@ -6,6 +6,7 @@ Exit codes: 0 done; 1 something is wrong with the data or the run (or it was sto
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -89,7 +90,7 @@ def run(
 
     log_to_terminal()
     loaded = Recipe.load(recipe, context.args)
-    run_recipe(loaded, restart=restart or [], until=until, command=" ".join(["dragoman", *sys.argv[1:]]))
+    run_recipe(loaded, restart=restart or [], until=until, command=shlex.join(["dragoman", *sys.argv[1:]]))
 
 
 @app.command("batch-size", context_settings=OPEN)
@@ -234,7 +235,7 @@ def seeds(
         phase=phase,
         into=into,
         launcher=launcher,
-        command=" ".join(["dragoman", *sys.argv[1:]]),
+        command=shlex.join(["dragoman", *sys.argv[1:]]),
     )
     sys.exit(0 if done else 1)
 
