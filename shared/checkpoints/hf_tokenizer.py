@@ -19,6 +19,7 @@ from sentencepiece import sentencepiece_model_pb2
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from shared.corpus.fields import TextField
+from shared.corpus.normalise import effective
 from shared.errors import UsageError
 from shared.foreign.json_file import JsonTokenizer
 from shared.foreign.segmenters import SentencePieces
@@ -105,8 +106,9 @@ def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start
     """
     source, target = _fields(system)
     tokenizer = target.tokenizer
-    if source.normalizers:
-        raise UsageError(f"transformers has no place for {type(source.normalizers[0]).__name__} before the tokenizer")
+    changes = [type(change).__name__ for change in effective(source.normalizers)]
+    if changes:
+        raise UsageError(f"transformers has no place for {', '.join(changes)} before the tokenizer")
     before, behind, notes = _around(system)
     named = {name: tokenizer.symbol(tokenizer.id(ours)) for name, ours in NAMES.items() if ours in tokenizer.symbols}
     settings: dict[str, Any] = {**named, "clean_up_tokenization_spaces": False}

@@ -32,6 +32,15 @@ def apply(normalizers: Sequence[Normalizer], text: str, language: str | None) ->
     return text
 
 
+def effective(normalizers: Sequence[Normalizer]) -> list[Normalizer]:
+    """Return the changes that are made, in their order: a policy that leaves text as it is has none."""
+    return [
+        change
+        for normalizer in normalizers
+        for change in (normalizer.changes if isinstance(normalizer, Policy) else [normalizer])
+    ]
+
+
 class Lowercase(Described):
     """Lower case, with the dotted and dotless i of Turkish and Azerbaijani."""
 
@@ -116,17 +125,20 @@ class Policy(Described):
         punctuation: False takes punctuation out (:class:`RemovePunctuation`).
         lowercase: True makes it lower case (:class:`Lowercase`).
 
+    Attributes:
+        changes: what it does to a text, in this order.
+
     """
 
     def __init__(self, *, events: bool, punctuation: bool, lowercase: bool) -> None:
-        self._changes: list[Normalizer] = []
+        self.changes: list[Normalizer] = []
         if not events:
-            self._changes.append(RemoveEvents())
+            self.changes.append(RemoveEvents())
         if not punctuation:
-            self._changes.append(RemovePunctuation())
+            self.changes.append(RemovePunctuation())
         if lowercase:
-            self._changes.append(Lowercase())
+            self.changes.append(Lowercase())
 
     def __call__(self, text: str, language: str | None) -> str:
         """Return the changed text."""
-        return apply(self._changes, text, language)
+        return apply(self.changes, text, language)

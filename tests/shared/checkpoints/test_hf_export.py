@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from shared.checkpoints.exporting import export_huggingface
 from shared.checkpoints.hf_export import export, plain_translator
 from shared.corpus.fields import SpeechField, TextField
-from shared.corpus.normalise import Lowercase
+from shared.corpus.normalise import Lowercase, Policy
 from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, TiedProjection
@@ -100,6 +100,8 @@ class Wider(Layer):
         ({"decoder_layer": {"activation": "gelu"}}, "different activations"),
         ({"heads": {"ctc": CtcHead(tap=1, width=12, vocabulary=9, blank=0)}}, "the heads ctc"),
         ({"source": {"normalizers": [Lowercase()]}}, "no place for Lowercase before the tokenizer"),
+        ({"source": {"normalizers": [Policy(events=True, punctuation=False, lowercase=True)]}},
+         "no place for RemovePunctuation, Lowercase before the tokenizer"),
         ({"source_languages": ["en", "de"], "source": {"prefix": [], "suffix": ["<{language}>"]}}, "a language behind"),
     ],
 )  # fmt: skip
@@ -110,6 +112,12 @@ def test_what_has_no_equal(
     with pytest.raises(UsageError, match=message):
         export(tmp_path / "ours", tmp_path / "theirs")
     assert not (tmp_path / "theirs").exists()
+
+
+def test_a_policy_that_changes_nothing_is_no_obstacle(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
+    policy = Policy(events=True, punctuation=True, lowercase=False)
+    folder = exported(system_of(tokenizer, source={"normalizers": [policy]}), tmp_path)
+    assert (folder / "tokenizer.json").is_file()
 
 
 def test_other_systems_are_refused(tokenizer: SentencePieceTokenizer) -> None:
