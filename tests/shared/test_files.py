@@ -39,6 +39,34 @@ def test_an_error_leaves_the_old_content(tmp_path):
     assert (tmp_path / "file").read_text() == "old"
 
 
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_content_is_on_the_disk_before_it_gets_its_name_and_the_name_after(tmp_path, monkeypatch, kind):
+    """Or a power cut would leave an empty file under the right name."""
+    calls = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor):
+        calls.append(("sync", os.fstat(descriptor).st_ino))
+        fsync(descriptor)
+
+    def replaced(old, new):
+        calls.append(("replace", os.stat(old).st_ino))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    place = tmp_path / "place"
+    with (replaced_file if kind == "file" else replaced_folder)(place) as temporary:
+        content = temporary if kind == "file" else temporary / "content"
+        content.write_text("new")
+    inodes = [path.stat().st_ino for path in ([place] if kind == "file" else [place / "content", place])]
+    assert calls == [
+        *(("sync", inode) for inode in inodes),
+        ("replace", place.stat().st_ino),
+        ("sync", tmp_path.stat().st_ino),
+    ]
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -4,6 +4,7 @@ That models compute what fairseq computes is tested in tests/parity/test_fairseq
 """
 
 import argparse
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -86,6 +87,16 @@ def test_masked_language_models_of_2019_have_other_names(tmp_path):
     report.check()
     for (name, one), (_, other) in zip(new.state_dict().items(), old.state_dict().items(), strict=True):
         assert torch.equal(one, other), name
+
+
+@pytest.mark.parametrize(("case", "scale"), [("masked_tokens", 1.0), ("post_norm", None)])
+def test_settings_that_do_not_say_whether_embeddings_are_scaled(tmp_path, case, scale):
+    """By default, fairseq's RoBERTa does not scale them, and its Transformer does by the root of the width."""
+    folder = copy(tmp_path / "data", case, lambda content: delattr(content["args"], "no_scale_embedding"))
+    languages = ["en"] if case == "masked_tokens" else None
+    system, _ = import_fairseq(folder, pieces=WORDS, source_languages=languages, target_languages=languages)
+    embedding = system.model.embeddings["source"]
+    assert embedding.scale == (math.sqrt(embedding.width) if scale is None else scale)
 
 
 # -- what does not match ---------------------------------------------------------------------------------------------

@@ -192,6 +192,16 @@ def test_ranks_have_equally_many_steps_and_share_the_rows(world: int) -> None:
     )
 
 
+@pytest.mark.parametrize("world", [2, 3, 4])
+def test_the_batches_of_a_step_of_all_ranks_are_the_next_ones_of_one_process(world: int) -> None:
+    """So an update of many processes is that of one which accumulates as many batches."""
+    stream = make_stream(np.full((2, 24), 5), Budget(rows=2))  # 12 batches, which divide evenly
+    alone = Plan([stream], seed=1, epoch=0)
+    ranks = [Plan([stream], seed=1, epoch=0, rank=rank, world=world) for rank in range(world)]
+    together = [plan[index].rows.tolist() for index in range(12 // world) for plan in ranks]
+    assert together == [alone[index].rows.tolist() for index in range(12)]
+
+
 @pytest.mark.parametrize("start", [0, 1, 17, 60])
 def test_what_is_left_of_an_epoch_is_the_same_from_anywhere(start: int) -> None:
     def steps(begin: int) -> list[tuple[int, list[int], list[int]]]:
