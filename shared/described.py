@@ -2,17 +2,28 @@
 
 A class takes part by inheriting :class:`Described` and having a keyword-only constructor whose arguments are numbers,
 strings, lists, dictionaries or other described objects. ``describe`` turns the object into JSON, ``build`` turns the
-JSON back into the object; ``build`` constructs classes of this project only, and never runs anything else.
+JSON back into the object; ``build`` constructs classes of this project and of registered packages only, and never runs
+anything else.
+
+A class is stored under its own name ("Translator"), which is unique, not under that of its module: modules can move,
+and folders written before a move still load. A package that has described classes of its own registers itself with an
+entry point of the group ``dragoman.packages`` whose value is the name of the package.
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import re
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-ROOMS = ("shared", "mt", "st")
+PACKAGES = ("shared", "mt", "st")
+GROUP = "dragoman.packages"
 
 
 class Described:
@@ -70,7 +81,13 @@ def _describe(value: Any, assets: dict[str, Path], seen: dict[int, str], path: s
             arguments[name] = {"asset": _claim(Path(argument), assets)}
         else:
             arguments[name] = _describe(argument, assets, seen, f"{path}/{name}")
-    return {"class": f"{type(value).__module__}.{type(value).__qualname__}", "arguments": arguments}
+    return {"class": _name(type(value)), "arguments": arguments}
+
+
+def _name(kind: type) -> str:
+    """Return a class's stable name; that of its module and its own where nothing can find it by its own."""
+    name = kind.__name__
+    return name if kind.__module__ in _modules(packages()).get(name, []) else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _claim(file: Path, assets: dict[str, Path]) -> str:
@@ -168,10 +185,56 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
 
 
 def _class(name: str, path: str) -> type[Described]:
-    module, _, attribute = name.rpartition(".")
-    if module.split(".")[0] not in ROOMS:
-        raise ValueError(f"{path or 'model'}: {name!r} is not a class of this project ({', '.join(ROOMS)})")
-    kind = getattr(importlib.import_module(module), attribute, None)
-    if not (isinstance(kind, type) and issubclass(kind, Described)):
+    """Return the described class of a stable name, or of a name with its module from before names were stable."""
+    if not isinstance(name, str):
+        raise ValueError(f"{path or 'model'}: {name!r} is not the name of a class")
+    if "." in name and not any(name.startswith(f"{package}.") for package in packages()):
+        raise ValueError(
+            f"{path or 'model'}: {name!r} is not a class of this project or a registered package "
+            f"({', '.join(packages())})"
+        )
+    own_name = name.rpartition(".")[2]
+    modules = _modules(packages()).get(own_name, [])
+    found = [getattr(importlib.import_module(module), own_name) for module in modules]
+    kinds = [kind for kind in found if isinstance(kind, type) and issubclass(kind, Described)]
+    if not kinds:
         raise ValueError(f"{path or 'model'}: {name!r} is not a class that a model folder may name")
-    return kind
+    if len(kinds) > 1:
+        where = ", ".join(kind.__module__ for kind in kinds)
+        raise ValueError(f"{path or 'model'}: {name!r} is the name of several classes (in {where}): rename one")
+    return kinds[0]
+
+
+def packages() -> tuple[str, ...]:
+    """Return the packages whose described classes a model folder may name: this project's and registered ones."""
+    return (*PACKAGES, *_registered())
+
+
+@cache
+def _registered() -> tuple[str, ...]:
+    return tuple(point.value for point in entry_points(group=GROUP))
+
+
+@cache
+def _modules(names: tuple[str, ...]) -> dict[str, list[str]]:
+    """Return the modules that define a class, by the name of the class; nothing is imported to find them."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        for module, file in _files(name):
+            for kind in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE):
+                found.setdefault(kind, []).append(module)
+    return found
+
+
+def _files(name: str) -> Iterator[tuple[str, Path]]:
+    """Yield name and file of each module of a package, or of a module alone."""
+    spec = find_spec(name)
+    if spec is None:
+        raise ValueError(f"{name}: registered as a package of described classes, but cannot be found")
+    if spec.submodule_search_locations is None:
+        yield name, Path(spec.origin or "")
+        return
+    for folder in map(Path, spec.submodule_search_locations):
+        for file in sorted(folder.rglob("*.py")):
+            parts = [name, *file.relative_to(folder).with_suffix("").parts]
+            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file

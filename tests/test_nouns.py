@@ -31,7 +31,7 @@ WORDS = ["abc", "bca", "cab", "aabb", "ccab", "abcabc"]
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "ROOMS", ("shared", "mt", "st", __name__.split(".")[0]))
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
 
 
 @pytest.fixture(scope="module")

@@ -30,13 +30,25 @@ def test_an_old_model_folder_gives_the_same_translations(batch_size):
     assert found[3][0].texts["translation"] == "drei sechs"
 
 
+def with_stable_names(description):
+    """Replace "shared.system.System", as folders of old name classes, by "System"."""
+    if isinstance(description, list):
+        return [with_stable_names(item) for item in description]
+    if not isinstance(description, dict):
+        return description
+    return {
+        key: item.rpartition(".")[2] if key == "class" else with_stable_names(item) for key, item in description.items()
+    }
+
+
 def test_an_old_model_folder_is_written_as_it_was_read(tmp_path):
     System.load(HERE / "model").save(tmp_path / "model")
     old, new = HERE / "model", tmp_path / "model"
     assert sorted(p.name for p in new.iterdir()) == sorted(p.name for p in old.iterdir())
     known = json.loads((old / "config.json").read_text())  # of before files had marks: the first 16 of sha256sum's
     marks = {"files": {"tokenizer.model": "5605ea6febd4c5c9"}}
-    assert json.loads((new / "config.json").read_text()) == known | marks
+    written = json.loads((new / "config.json").read_text())
+    assert written == with_stable_names(known) | marks
     assert (new / "tokenizer.model").read_bytes() == (old / "tokenizer.model").read_bytes()
     before, after = load_file(old / "model.safetensors"), load_file(new / "model.safetensors")
     assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)

@@ -36,7 +36,7 @@ SEARCH = BeamSearch(beam=2, n_best=2, rules=Rules(maximum_length_extra=5))
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "ROOMS", ("shared", "mt", "st", __name__.split(".")[0]))
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
 
 
 @pytest.fixture(scope="module")
@@ -446,8 +446,8 @@ def bomb(name):
         (edited(lambda c: c["system"].update({"class": "subprocess.Popen"})), "not a class of this project"),
         (edited(lambda c: c["system"].update({"class": "shared.files.sync"})), "not a class that a model folder may"),
         (edited(lambda c: c["system"].update({"class": "shared.system.json"})), "not a class that a model folder may"),
-        (edited(lambda c: c["system"].update({"class": "shared.later.System"})), "ModuleNotFoundError: .*shared.later"),
-        (edited(lambda c: c["system"].update({"class": 5})), "config.json: AttributeError"),
+        (edited(lambda c: c["system"].update({"class": "LaterSystem"})), "'LaterSystem' is not a class that a"),
+        (edited(lambda c: c["system"].update({"class": 5})), "5 is not the name of a class"),
         (edited(lambda c: c["system"].update(arguments=[])), "config.json: AttributeError"),
         (edited(lambda c: c["system"]["arguments"].update(colour="red")), "config.json: TypeError: .*colour"),
         (edited(lambda c: c["system"]["arguments"].pop("model")), "config.json: TypeError: .*model"),
