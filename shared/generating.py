@@ -28,6 +28,7 @@ from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import translations
 from shared.files import discard_folder, replaced_file
 from shared.generator import Hypothesis
+from shared.nesting import from_json
 from shared.progress import progress
 from shared.search.search import AnySearch
 from shared.system import System
@@ -215,7 +216,7 @@ class Generate(Phase):
         now = {"model": mark, "precision": workspace.precision}
         now |= {f"manifest {name}": manifest.fingerprint for name, manifest in manifests.items()}
         if note.is_file():
-            before = json.loads(note.read_text(encoding="utf-8"))
+            before = from_json(note.read_text(encoding="utf-8"))
             for what in sorted(before.keys() | now.keys()):
                 if before.get(what) != now.get(what):
                     raise UsageError(

@@ -6,6 +6,7 @@ import copy
 import re
 from typing import Any
 
+from shared.nesting import DEPTH
 from shared.recipe_tree import Node, nearest
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
@@ -114,6 +115,8 @@ class Resolver:
         if any(node is other for other in self._open):
             start = next(i for i, other in enumerate(self._open) if other is node)
             node.refuse("refers to itself: " + " -> ".join(n.key for n in [*self._open[start:], node]))
+        if len(self._open) == DEPTH:
+            node.refuse(f"is nested more than {DEPTH} levels deep when references are followed")
         self._open.append(node)
         try:
             result = self._resolve(node)

@@ -21,6 +21,7 @@ from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.tag import Tag
 
 from shared.errors import UsageError
+from shared.nesting import yaml_problem
 
 COMMAND_LINE = "command line"
 TAGS = ("!ref", "!copy", "!tuple", "!PLACEHOLDER")
@@ -29,6 +30,7 @@ INSTEAD = {"!include:": "base: FILE at the top of the recipe", "!applyref:": "!a
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")}
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "timestamp", "value", "map", "seq")} | _SCALARS
 _TUPLE = re.compile(r"\(.*\)")
+_PLAIN_ITEMS = "a tuple holds plain values only: use a list"
 
 
 @dataclass(eq=False)
@@ -139,24 +141,33 @@ def parse_value(text: str, key: str) -> Node:
 
 
 class _Reader:
-    def __init__(self, text: str, shown: str, own: bool) -> None:
-        self.text, self.shown, self.own = text, shown, own
+    def __init__(self, text: str, shown: str, own: bool, *, in_tuple: bool = False) -> None:
+        self.text, self.shown, self.own, self.in_tuple = text, shown, own, in_tuple
         self.yaml = ruamel.yaml.YAML(typ="safe", pure=True)
         self.done: dict[int, Node] = {}
         self.open: set[int] = set()
 
     def read(self, key: str) -> Node:
+        problem = yaml_problem(self.text)
+        if problem:
+            self.refuse(key, *problem)
         try:
             root = self.yaml.compose(self.text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            place = self.shown if mark is None or self.shown == COMMAND_LINE else f"{self.shown}:{mark.line + 1}"
-            raise UsageError(f"{place}: not YAML: {error.problem or error.context}") from error
+            self.refuse(key, mark.line + 1 if mark else None, f"not YAML: {error.problem or error.context}", error)
         except YAMLError as error:
-            raise UsageError(f"{self.shown}: not YAML: {' '.join(str(error).split())}") from error
+            self.refuse(key, None, f"not YAML: {' '.join(str(error).split())}", error)
         if root is None:
-            raise UsageError(f"{self.shown}: is empty")
+            self.refuse(key, None, "is empty")
         return self.convert(root, key)
+
+    def refuse(self, key: str, line: int | None, problem: str, cause: BaseException | None = None) -> NoReturn:
+        if self.shown == COMMAND_LINE:
+            place = f"{COMMAND_LINE}: --{key}"
+        else:
+            place = self.shown if line is None else f"{self.shown}:{line}"
+        raise UsageError(f"{place}: {problem}") from cause
 
     def place(self, yaml_node: Any) -> str:
         return self.shown if self.shown == COMMAND_LINE else f"{self.shown}:{yaml_node.start_mark.line + 1}"
@@ -210,9 +221,12 @@ class _Reader:
         if node.tag == "" and yaml_node.style is None and _TUPLE.fullmatch(text):
             node.tag = "!tuple"
         if node.tag == "!tuple":
+            if self.in_tuple:
+                node.refuse(_PLAIN_ITEMS)
             if not _TUPLE.fullmatch(text):
                 node.refuse(f"!tuple is followed by {text!r}, not by (1, 2)")
-            return _Reader(f"[{text[1:-1]}]", self.shown, self.own).read(node.key).value
+            items: list[Node] = _Reader(f"[{text[1:-1]}]", self.shown, self.own, in_tuple=True).read(node.key).value
+            return items
         if str(yaml_node.tag) in _SCALARS:
             return self.yaml.constructor.construct_object(yaml_node)
         return text
@@ -265,7 +279,7 @@ def _commented(node: Node, exact: bool, done: dict[int, Any]) -> Any:
 
 def _tuple_item(item: Node) -> str:
     if item.tag or isinstance(item.value, dict | list):
-        item.refuse("a tuple holds plain values only: use a list")
+        item.refuse(_PLAIN_ITEMS)
     text = json.dumps(item.value, ensure_ascii=False)
     return re.sub(r"^(-?\d+)e", r"\1.0e", text)  # HyperPyYAML reads tuples as YAML 1.1, where 1e-10 is text
 

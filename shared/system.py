@@ -33,6 +33,7 @@ from shared.errors import DataError, UsageError, one_line, shortened
 from shared.files import is_empty, replaced_folder
 from shared.generator import Generator, Hypothesis
 from shared.module_state import contiguous, evaluating, load_exactly
+from shared.nesting import from_json
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search
@@ -290,7 +291,7 @@ class System(Described, nn.Module):
 
     def check_files(self, folder: Path) -> None:
         """Raise a DataError that names a file if the folder says that it was written with another one."""
-        written = json.loads((folder / CONFIG).read_text(encoding="utf-8")).get("files", {})
+        written = from_json((folder / CONFIG).read_text(encoding="utf-8")).get("files", {})
         for name, mark in self.files().items():
             if written.get(name, mark) != mark:  # its symbols mean something else to the model
                 raise DataError(
@@ -332,7 +333,7 @@ class System(Described, nn.Module):
         if not config_file.is_file():
             raise DataError(f"{folder}: not a model folder (it has no {CONFIG})")
         try:
-            config = json.loads(config_file.read_text(encoding="utf-8"))
+            config = from_json(config_file.read_text(encoding="utf-8"))
             if not isinstance(config, dict) or not {"format", "system"} <= config.keys():
                 raise DataError(f"{config_file}: does not describe a model (it needs 'format' and 'system')")
             if config["format"] != FORMAT:

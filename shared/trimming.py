@@ -23,6 +23,7 @@ from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.described import Described
 from shared.errors import DataError, UsageError
+from shared.nesting import from_json
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, OutputProjection
 from shared.system import System, tokenizer_of_rows
@@ -47,7 +48,7 @@ class TrimmedTokenizer(Described):
 
     def __init__(self, *, tokenizer: Tokenizer, kept: str) -> None:
         try:
-            ids = json.loads(Path(kept).read_text(encoding="utf-8"))
+            ids = from_json(Path(kept).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{kept}: cannot be read as a list of ids ({error})") from error
         plain = isinstance(ids, list) and all(type(id) is int for id in ids)

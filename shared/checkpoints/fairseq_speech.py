@@ -21,6 +21,7 @@ from shared.corpus.fields import SpeechField, TextField
 from shared.errors import DataError
 from shared.foreign.segmenters import Segmenter
 from shared.foreign.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
+from shared.nesting import yaml_problem
 from shared.nn.fbank import Fbank, GlobalNorm, UtteranceNorm
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.positions import SinusoidalPositions
@@ -56,7 +57,11 @@ class DataConfig:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.values = yaml.safe_load(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            problem = yaml_problem(text)
+            if problem:
+                raise DataError(f"{path}, line {problem[0]}: {problem[1]}")
+            self.values = yaml.safe_load(text)
         except FileNotFoundError as error:
             raise DataError(f"{path}: no such file; it says how features and texts are made") from error
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from shared.checkpoints.reading import read_checkpoint
 from shared.errors import DataError
+from shared.nesting import from_json
 
 CONFIG = "config.json"
 
@@ -70,7 +70,7 @@ def read_json(path: Path) -> Any:
 
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return from_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except (OSError, ValueError) as error:

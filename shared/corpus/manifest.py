@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from shared.errors import DataError
 from shared.files import replaced_file
+from shared.nesting import from_json
 
 Row = dict[str, Any]
 
@@ -82,7 +83,10 @@ class Manifest:
                 raise DataError(f"{path}: column {name!r} is missing (it has {', '.join(reader.schema.names)})")
             if reader.schema.field(name).type != kind:
                 raise DataError(f"{path}: column {name!r} is {reader.schema.field(name).type}, not {kind}")
-        trailer = json.loads((metadata or {}).get(b"manifest", b"{}"))
+        try:
+            trailer = dict(from_json((metadata or {}).get(b"manifest", b"{}")))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{path}: an Arrow file, but no manifest ({error})") from error
         if trailer.get("version") != _VERSION:
             raise DataError(
                 f"{path}: an Arrow file, but no manifest of version {_VERSION} (version {trailer.get('version')!r})"

@@ -28,6 +28,7 @@ from shared.corpus.seen import Seen
 from shared.described import describe
 from shared.errors import DataError
 from shared.files import forget_left, locked, replaced_file
+from shared.nesting import from_json
 from shared.surrogates import printable
 
 #: Rows per task and per line of the journal.
@@ -296,7 +297,7 @@ class Finished:
         self.splits: dict[str, Any] = {}
         if path.exists():
             try:
-                self.splits = dict(json.loads(path.read_text(encoding="utf-8"))["splits"])
+                self.splits = dict(from_json(path.read_text(encoding="utf-8"))["splits"])
             except (ValueError, KeyError, TypeError) as error:
                 raise DataError(f"{path}: not what prepare writes ({error}); delete it to prepare anew") from error
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from shared.errors import DataError
 from shared.evaluation.tables import render
 from shared.files import replaced_file
+from shared.nesting import from_json
 from shared.processor import processor
 
 if TYPE_CHECKING:
@@ -93,9 +94,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(text.split("\n") if text else [], 1):
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise DataError(f"{where}: not JSON ({error.msg}): {line[:80]!r}") from error
+            row = from_json(line)
+        except ValueError as error:
+            raise DataError(f"{where}: not JSON ({getattr(error, 'msg', error)}): {line[:80]!r}") from error
         if not isinstance(row, dict):
             raise DataError(f"{where}: {line[:80]!r} is not a row")
         _check(row, where)

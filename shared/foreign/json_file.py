@@ -19,6 +19,7 @@ from shared.described import Described
 from shared.errors import DataError
 from shared.foreign.segmenters import read, valid
 from shared.foreign.vocabulary import ForeignSymbols
+from shared.nesting import from_json
 
 
 class JsonTokenizer(Described, ForeignSymbols):
@@ -42,7 +43,7 @@ class JsonTokenizer(Described, ForeignSymbols):
     def __init__(self, *, file: str, symbols: dict[str, str], rows: int | None = None) -> None:
         content = read(Path(file), "tokenizer file")
         try:
-            plain = json.loads(content)
+            plain = from_json(content)
             special = {*symbols.values()}
             for token in plain.get("added_tokens", []):
                 token["special"] = token["special"] or token["content"] in special

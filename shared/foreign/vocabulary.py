@@ -17,6 +17,7 @@ import numpy as np
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.foreign.segmenters import Segmenter, SentencePieces
+from shared.nesting import from_json
 
 #: The first rows of fairseq's dictionaries, which ``dict.txt`` leaves out.
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
@@ -202,9 +203,11 @@ def read_vocabulary(path: Path) -> list[str]:
     if path.suffix != ".json":
         return [*FIRST, *_dictionary(text, path)]
     try:
-        content = json.loads(text)
+        content = from_json(text)
     except json.JSONDecodeError as error:
         raise DataError(f"{path}: line {error.lineno} is not JSON") from error
+    except ValueError as error:
+        raise DataError(f"{path}: cannot be read ({error})") from error
     if isinstance(content, list) and all(isinstance(row, str) for row in content):
         return content
     if not isinstance(content, dict) or sorted(map(_number, content.values())) != list(range(len(content))):

@@ -22,6 +22,7 @@ from torch import nn
 from shared.errors import DataError, UsageError
 from shared.files import discard_folder, replaced_folder
 from shared.module_state import contiguous, load_exactly
+from shared.nesting import from_json
 from shared.training.tuning import merged
 
 
@@ -129,6 +130,6 @@ def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
 def _read_meta(folder: Path) -> dict[str, Any]:
     file = folder / "meta.json"
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
+        return dict(from_json(file.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise DataError(f"{file}: not a readable checkpoint description ({error})") from error

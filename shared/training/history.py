@@ -13,6 +13,7 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.errors import DataError
 from shared.files import replaced_file, sync
+from shared.nesting import from_json
 from shared.objectives.objective import Loss
 
 
@@ -119,7 +120,7 @@ class History:
         rows = []
         for number, line in enumerate(self.path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
             try:
-                rows.append(json.loads(line))
+                rows.append(from_json(line))
             except ValueError as error:
                 raise DataError(f"{self.path}, line {number}: not a row of a history: {line[:80]!r}") from error
         return rows

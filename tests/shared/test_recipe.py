@@ -427,7 +427,7 @@ def test_refused(write, old, new, message):
         (["--workers", "many"], r"command line: --workers: 'many' is not an int"),
         (["--compile", "maybe"], r"command line: --compile: 'maybe' is not a bool"),
         (["workers", "2"], r"'workers' stands where a --key was expected"),
-        (["--model", "[1"], r"command line: not YAML"),
+        (["--model", "[1"], r"command line: --model: not YAML"),
     ],
 )
 def test_refused_overrides(load, arguments, message):
