@@ -27,7 +27,6 @@ from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import translations
 from shared.files import discard_folder, replaced_file
-from shared.generator import Hypothesis
 from shared.nesting import from_json
 from shared.progress import progress
 from shared.search.search import AnySearch
@@ -277,27 +276,15 @@ class Generate(Phase):
         rows = [self._asked(source[number], system, source) for number in shard.rows]
         lengths = field_lengths(system.inputs, rows)
         overheads = np.array([field.overhead for field in system.inputs.values()])[:, None]
-        # A row without content is not shown to the model, which would make something up.
-        blank = ((lengths >= 0) & (lengths <= overheads)).any(0)
-        shown = np.flatnonzero(~blank).tolist()
-        outputs = [Hypothesis(tokens=[], score=0.0, texts={system.output_name: ""}) for _ in rows]
-        for number, hypotheses in translations(
-            system,
-            [rows[number] for number in shown],
-            search=self.search,
-            budget=self.budget,
-            workspace=workspace,
-        ):
-            outputs[shown[number]] = hypotheses[0]
+        outputs = dict(translations(system, rows, search=self.search, budget=self.budget, workspace=workspace))
         own = system.output
-        filled = [
-            row | {own.column: output.texts[system.output_name]} for row, output in zip(rows, outputs, strict=True)
-        ]
+        best = [outputs[number][0] for number in range(len(rows))]
+        filled = [row | {own.column: output.texts[system.output_name]} for row, output in zip(rows, best, strict=True)]
         tokens = own.lengths(filled) - own.overhead
         is_text = [field.unit == "tokens" for field in system.inputs.values()]
         read = (lengths - overheads)[is_text]
         provenance = {"model": mark, "search": _shown(describe(self.search)), "made_from": source.fingerprint}
-        for number, (row, full, output) in enumerate(zip(rows, filled, outputs, strict=True)):
+        for number, (row, full, output) in enumerate(zip(rows, filled, best, strict=True)):
             reason = ""
             if self.quality is not None:
                 reason = self.quality.reason(

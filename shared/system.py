@@ -24,7 +24,7 @@ from torch import nn
 
 from shared import languages
 from shared.batch import Batch
-from shared.corpus.fields import Field, TextField
+from shared.corpus.fields import Field, TextField, blank_rows
 from shared.corpus.loader import collate, evaluation_batches
 from shared.corpus.pauses import file_segments
 from shared.corpus.stream import translation_budget
@@ -193,11 +193,8 @@ class System(Described, nn.Module):
         return results[0][0].texts[self.output_name] if single else results
 
     def _translate_rows(self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int) -> list[list[Hypothesis]]:
-        results = [[Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})] for _ in rows]
-        field = next(iter(self.inputs.values()))
-        lengths = field.lengths(rows)
-        # A row without content is not shown to the model, which would make something up.
-        todo = [i for i, length in enumerate(lengths.tolist()) if length > field.overhead]
+        results = [[self.empty_output()] for _ in rows]
+        todo = np.flatnonzero(~blank_rows(self.inputs, rows)).tolist()
         some = [rows[i] for i in todo]
         with evaluating(self):
             for numbers in evaluation_batches(some, self.inputs, translation_budget(batch_size)):
@@ -206,6 +203,10 @@ class System(Described, nn.Module):
                 for i, hypotheses in zip(numbers.tolist(), self.translate_batch(batch, search), strict=True):
                     results[todo[i]] = hypotheses
         return results
+
+    def empty_output(self) -> Hypothesis:
+        """Return the output of an input without content, which is not shown to the model."""
+        return Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})
 
     def _joined(self, parts: list[Hypothesis], codes: dict[str, str]) -> Hypothesis:
         """Put the hypotheses of a file's segments together, with spaces where the language has them."""
@@ -231,7 +232,7 @@ class System(Described, nn.Module):
             raise UsageError(f"this system reads text: give sentences, not the {type(item).__name__} {str(item)!r}")
         if item.lower().endswith(tuple(AUDIO_SUFFIXES)) and os.path.isfile(item):
             raise UsageError(f"this system reads text, and {item!r} is a sound file")
-        return {"id": shortened(item), "audio": None, "source_text": item if item.strip() else ""}
+        return {"id": shortened(item), "audio": None, "source_text": item}
 
     def _sound_rows(self, item: str | Path, maximum: float) -> list[dict[str, Any]]:
         if not isinstance(item, str | Path):

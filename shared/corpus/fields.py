@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -181,18 +181,27 @@ class TextField(Described):
 
         """
         if not isinstance(rows, Manifest):
-            counts = self._count([row.get(self.column) for row in rows], [r.get(self.language_column) for r in rows])
+            counts = self._count(self.texts(rows), [row.get(self.language_column) for row in rows])
             return np.where(counts < 0, -1, counts + self.overhead)
 
         def count() -> np.ndarray:
             languages = _strings(rows, self.language_column) if self.normalizers else [None] * len(rows)
             try:
-                return self._count(_strings(rows, self.column), languages)
+                return self._count(self.texts(rows), languages)
             except DataError as error:
                 raise DataError(f"{rows.path}: column {self.column!r}: {error}") from error
 
         counts = kept_counts(rows, key=self.fingerprint, column=self.column, count=count, folder=folder)
         return np.where(counts < 0, -1, counts + self.overhead)
+
+    def texts(self, rows: Rows) -> list[str | None]:
+        """Return the texts of all rows as they were given, None where there is none.
+
+        Raises:
+            DataError: if a manifest's column holds no text.
+
+        """
+        return _strings(rows, self.column) if isinstance(rows, Manifest) else [row.get(self.column) for row in rows]
 
     def evaluating(self) -> TextField:
         """Return the field itself: it has no noise."""
@@ -219,6 +228,20 @@ class TextField(Described):
                 raise DataError(f"symbol {symbol!r} needs a language, which the row lacks")
             ids.append(self.tokenizer.id(symbol))
         return ids
+
+
+def blank_rows(fields: Mapping[str, Field], rows: Rows) -> np.ndarray:
+    """Return (rows,) bool: which rows have an input without content: no token, no sample, nothing but spaces.
+
+    A model that is shown one makes something up.
+    """
+    blank = np.zeros(len(rows), dtype=bool)
+    for field in fields.values():
+        lengths = field.lengths(rows)
+        blank |= (lengths >= 0) & (lengths <= field.overhead)
+        if isinstance(field, TextField):
+            blank |= np.array([text is not None and not text.strip() for text in field.texts(rows)], dtype=bool)
+    return blank
 
 
 _PLACEHOLDERS = ("language", "source_language", "target_language")

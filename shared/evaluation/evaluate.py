@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
 from shared import languages
-from shared.corpus.fields import Rows
+from shared.corpus.fields import Rows, blank_rows
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
@@ -71,7 +72,9 @@ def translations(
     rank: int = 0,
     world: int = 1,
 ) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Yield number and hypotheses of every row in the share of one of ``world`` processes, the longest rows first.
+    """Yield number and hypotheses of every row in the share of one of ``world`` processes.
+
+    Rows without content come first, with empty output and unseen by the model; then the others, longest first.
 
     Raises:
         UsageError: if the system is a language model.
@@ -79,12 +82,22 @@ def translations(
     """
     if not system.inputs:
         raise UsageError("this is a language model: it reads nothing that could be translated")
+    blank = blank_rows(system.inputs, rows)
+    for number in np.flatnonzero(blank)[rank::world].tolist():
+        yield number, [system.empty_output()]
+    shown = np.flatnonzero(~blank)
+    some = selected(rows, shown) if blank.any() else rows
     with evaluating(system):
-        shares = Loader.evaluation(rows, system.inputs, budget, workspace.workers, rank=rank, world=world)
+        shares = Loader.evaluation(some, system.inputs, budget, workspace.workers, rank=rank, world=world)
         for batch, numbers in shares:
             with workspace.autocast(), torch.inference_mode():
                 found = system.translate_batch(batch.to(system.device), search)
-            yield from zip(numbers.tolist(), found, strict=True)
+            yield from zip(shown[numbers].tolist(), found, strict=True)
+
+
+def selected(rows: Rows, numbers: np.ndarray) -> Rows:
+    """Return some rows, in the order of their numbers."""
+    return rows.select(numbers) if isinstance(rows, Manifest) else [rows[number] for number in numbers.tolist()]
 
 
 def translate_share(

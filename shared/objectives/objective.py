@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor, nn
 
 from shared.batch import Batch
+from shared.errors import UsageError
 
 if TYPE_CHECKING:
     from shared.system import System
@@ -41,12 +42,21 @@ class Loss:
         Args:
             counts: global counts that replace the parts' own (of all ranks and all accumulated batches).
 
+        Raises:
+            UsageError: naming a part that ``counts`` lacks: the local batch alone would normalise it.
+            ValueError: if no part has a weight.
+
         """
         total = None
         for name, term in self.parts.items():
             if term.weight == 0:
                 continue
-            count = (counts or {}).get(name, term.count)
+            if counts is not None and name not in counts:
+                raise UsageError(
+                    f"part {name!r} of the loss is missing in the objective's counts(), which returned "
+                    f"{', '.join(sorted(counts)) or 'nothing'}: it could not be normalised over the global batch"
+                )
+            count = term.count if counts is None else counts[name]
             part = term.weight * term.sum / count.clamp(min=1)
             total = part if total is None else total + part
         if total is None:

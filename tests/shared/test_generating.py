@@ -124,7 +124,7 @@ def test_what_was_cut_anywhere_ends_as_if_it_had_not_been(manifest, place, monke
     monkeypatch.setattr(shared.generating, "translations", counted)
     generate(manifest).run(place("cut"))
     assert content(place("cut")) == content(place("whole"))
-    shards = [[f"r{n}" for n in rows if n != 4] for rows in (range(4), range(4, 8), range(8, 11))]
+    shards = [[f"r{n}" for n in rows] for rows in (range(4), range(4, 8), range(8, 11))]
     done = max(0, min(left - 1, 3))  # the first call writes what was begun
     assert translated == [name for shard in shards[done:] for name in shard]
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import sacrebleu
 
 from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
 from shared.errors import DataError
 from shared.evaluation import evaluate
+from shared.search import BeamSearch
+from shared.system import System
+from shared.workspace import Workspace
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
 GERMAN = ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?", "Ja."]
 ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?", "Yes."]
@@ -69,3 +76,48 @@ def test_outputs_in_another_language_are_told(run):
 def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message):
     with pytest.raises(DataError, match=message):
         run([], metrics=metrics, columns=columns)
+
+
+SOURCES = ["", "one two", " \t", "three", "\u3000", "eight seven"]
+SETTINGS = {"search": BeamSearch(), "budget": Budget(rows=2)}
+
+
+@pytest.fixture
+def sources(tmp_path):
+    rows = [
+        {"id": f"r{n}", "source_text": text, "source_language": "en", "target_text": "eins", "target_language": "de"}
+        for n, text in enumerate(SOURCES)
+    ]
+    return Manifest.write(tmp_path / "m.arrow", rows)
+
+
+def quiet(**options):
+    return Workspace(output=Path(), device="cpu", workers=0, noprogressbar=True, **options)
+
+
+def test_evaluate_and_translate_agree_on_sources_without_content(sources):
+    system = System.load(GOLDEN)
+    found = evaluate.evaluate_system(system, sources, metrics=["bleu"], workspace=quiet(), **SETTINGS)
+    translated = [one[0].texts["translation"] for one in system.translate(SOURCES)]
+    assert found.outputs.hypotheses == translated
+    assert translated[::2] == ["", "", ""] and translated[1] == "zwei eins"
+
+
+def test_sources_without_content_are_shared_by_the_processes(sources):
+    system = System.load(GOLDEN)
+    for rows in (sources, list(sources)):
+        shares = [
+            dict(evaluate.translations(system, rows, workspace=quiet(), rank=rank, world=2, **SETTINGS))
+            for rank in (0, 1)
+        ]
+        assert sorted([*shares[0], *shares[1]]) == [0, 1, 2, 3, 4, 5]
+        blank = {number: one[0] for share in shares for number, one in share.items() if number % 2 == 0}
+        assert {hypothesis.texts["translation"] for hypothesis in blank.values()} == {""}
+        assert (shares[0] | shares[1])[5][0].texts["translation"] == "sieben acht"
+
+
+def test_a_manifest_of_nothing_but_blanks_is_not_shown_to_the_model(sources, monkeypatch):
+    system = System.load(GOLDEN)
+    monkeypatch.setattr(System, "translate_batch", lambda *_: pytest.fail("the model was shown a blank"))
+    found = dict(evaluate.translations(system, sources.select([0, 2, 4]), workspace=quiet(), **SETTINGS))
+    assert [one[0].texts["translation"] for one in found.values()] == ["", "", ""]
