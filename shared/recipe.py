@@ -19,7 +19,7 @@ from typing import Any
 from shared.errors import DataError, UsageError
 from shared.recipe_check import check_tree, locate, mismatch
 from shared.recipe_resolve import Resolver, merge, override
-from shared.recipe_tree import COMMAND_LINE, Node, leaves, nearest, parse_value, plain, read, to_yaml
+from shared.recipe_tree import COMMAND_LINE, Node, leaf_nodes, leaves, nearest, parse_value, plain, read, to_yaml
 
 #: Keys that every recipe knows: their type, default, and meaning.
 OPTIONS: dict[str, tuple[type, Any, str]] = {
@@ -39,6 +39,7 @@ RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "nopr
 
 Names = list[str]
 Listing = list[tuple[str, str]]
+Listing3 = list[tuple[str, str, str]]
 
 
 class Recipe:
@@ -133,6 +134,15 @@ class Recipe:
     def plain(self, phase: str) -> Any:
         """Return all that a phase is built from as plain data; objects are ``{"!new:path": {arguments}}``."""
         return plain(self._resolver.resolve(self._phase(phase)))
+
+    def values(self, phase: str) -> Listing3:
+        """Return path inside a phase, value as text, and the key that sets it, of all that the phase is built from."""
+        found = leaf_nodes(self._resolver.resolve(self._phase(phase)))
+        return [(path, text, node.key) for path, text, node in found]
+
+    def phase_type(self, phase: str) -> Any:
+        """Return the class of a phase, which is imported."""
+        return locate(self._resolver.resolve(self._phase(phase)))
 
     def text(self) -> str:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""

@@ -286,15 +286,22 @@ def _tuple_item(item: Node) -> str:
 
 def leaves(node: Node, key: str = "") -> Iterator[tuple[str, str]]:
     """Yield the dotted keys of a tree and their values as text; of an object, first its path."""
+    for inside, text, _ in leaf_nodes(node, key):
+        yield inside, text
+
+
+def leaf_nodes(node: Node, key: str = "") -> Iterator[tuple[str, str, Node]]:
+    """Yield what :func:`leaves` does, with the nodes themselves."""
     children = [(f"{key}.{name}" if key else str(name), child) for name, child in node.items()]
     if children and node.tag != "!tuple":
         if node.tag:
-            yield key, node.tag
+            yield key, node.tag, node
         for inside, child in children:
-            yield from leaves(child, inside)
+            yield from leaf_nodes(child, inside)
     else:
         value = json.dumps(plain(Node(node.value)), ensure_ascii=False)
-        yield key, f"{node.tag} {node.value if isinstance(node.value, str) else value}".strip() if node.tag else value
+        written = node.value if isinstance(node.value, str) else value
+        yield key, f"{node.tag} {written}".strip() if node.tag else value, node
 
 
 def plain(node: Node) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 from shared.errors import DataError, UsageError
 from shared.files import discard_folder, replaced_file, sweep
+from shared.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
 from shared.recipe import RUN_OPTIONS, Recipe
 from shared.training.stopping import Interrupted
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
@@ -34,7 +35,9 @@ def run_recipe(
     """Run the phases of a recipe in its output folder.
 
     A phase is skipped if it finished with the same fingerprint (its resolved keys and those of the phases it reads
-    from), resumed if it was interrupted, and refused if its keys, the seed or ``debug`` have changed since it started.
+    from), resumed if it was interrupted, and refused if its keys, the seed, ``debug`` or the manifests that it reads
+    have changed since it started. It goes on if nothing but more updates are asked for, and starts again if it had
+    failed before it left anything.
 
     Args:
         recipe: a loaded recipe.
@@ -45,6 +48,7 @@ def run_recipe(
 
     Raises:
         UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
+        DataError: for a changed manifest.
         Interrupted: after Ctrl-C, when the run can go on from where it was.
 
     """
@@ -110,9 +114,11 @@ def is_finished(recipe: Recipe) -> bool:
     done: Done = {}
     for name in recipe.phases:
         state = PhaseRecord(output, name).read()
-        if not _finished(state) or state["fingerprint"] != _mark(recipe, name, done):
+        if not _finished(state) or state["fingerprint"] != phase_mark(recipe, name, _inputs(recipe, name, done)):
             return False
         if (state.get("seed"), state.get("debug")) != (recipe.value("seed"), recipe.options["debug"]):
+            return False
+        if any(changed_manifests(state)):
             return False
         done[name] = _result(output, name, state)
     return True
@@ -140,18 +146,25 @@ def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None
     done: Done = {}
     for name in recipe.phases:
         state = PhaseRecord(workspace.output, name).read()
-        _check_unchanged(workspace, name, state, _mark(recipe, name, done))
-        if not _finished(state):
+        now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
+        if now.compare(state) is not Verdict.SAME or not _finished(state):
             break
         done[name] = _result(workspace.output, name, state)
     with replaced_file(workspace.output / "recipe.yaml") as temporary:
         temporary.write_text(recipe.text(), encoding="utf-8")
 
 
-def _discard(recipe: Recipe, workspace: Workspace, again: set[str]) -> None:
+def _discard(recipe: Recipe, workspace: Workspace, again: set[str], *, keep: str | None = None) -> None:
     """Throw away the work of phases, and of those that read from them.
 
     First all records say so, the later phases' before the earlier ones': a kill leaves nothing that seems finished.
+
+    Args:
+        recipe: the recipe.
+        workspace: its run.
+        again: the phases; those that read from them are added.
+        keep: one of them that loses nothing itself.
+
     """
     places: dict[str, list[str]] = {}
     for name in recipe.phases:
@@ -159,12 +172,28 @@ def _discard(recipe: Recipe, workspace: Workspace, again: set[str]) -> None:
         if state.get("status") == "discarded" or again.intersection(_reads(recipe, name, places)):
             again.add(name)
         places[name] = _places(workspace.output, name, state)
-    discarded = [name for name in recipe.phases if name in again]
+    discarded = [name for name in recipe.phases if name in again and name != keep]
     for name in reversed(discarded):
         PhaseRecord(workspace.output, name).write(status="discarded")
     for name in discarded:
         discard_folder(workspace.output / name)
         PhaseRecord(workspace.output, name).remove()
+
+
+def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, Any]:
+    """Return what of an earlier start the phase goes on from; what cannot be used any more is thrown away."""
+    name = now.name
+    state = PhaseRecord(workspace.output, name).read()
+    verdict = now.compare(state)
+    if verdict is Verdict.SAME:
+        return state
+    if verdict is Verdict.AFRESH:
+        workspace.log.info("%s: has changed since it failed, and had left nothing: starting again", name)
+        _discard(recipe, workspace, {name})
+        return {}
+    workspace.log.info("%s: going on further than it was started for; phases that read from it are done again", name)
+    _discard(recipe, workspace, {name}, keep=name)
+    return state | {"status": "running"}
 
 
 def _run_phase(
@@ -175,10 +204,9 @@ def _run_phase(
     from shared.training.distributed import on_main
 
     record = PhaseRecord(workspace.output, name)
-    state, finished = on_main(lambda: (found := record.read(), _finished(found)), workspace)
-    mark = _mark(recipe, name, done)
+    now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
     workspace.phase = name
-    _check_unchanged(workspace, name, state, mark)
+    state, finished = on_main(lambda: (found := _settle(recipe, workspace, now), _finished(found)), workspace)
     torch.manual_seed(workspace.seed_for(name))
     if finished:
         workspace.log.info("%s: done before", name)
@@ -188,12 +216,10 @@ def _run_phase(
     stopwatch = Stopwatch()
     phase: Phase = recipe.build(name)
     before = float(state.get("seconds", 0.0))
-    state = {
-        "fingerprint": mark,
-        "outputs": [str(path) for path in phase.outputs()],
-        "seed": workspace.seed,
-        "debug": workspace.debug,
-    }
+    manifests = on_main(lambda: manifest_marks(phase), workspace)
+    now.check_manifests(state, manifests)
+    outputs = [str(path) for path in phase.outputs()]
+    state = now.started_with() | {"outputs": outputs, "manifests": manifests}
 
     def note(status: str) -> None:
         if workspace.main:
@@ -241,25 +267,10 @@ def _result(output: Path, name: str, state: Mapping[str, Any]) -> tuple[str, lis
     return mark, _places(output, name, state)
 
 
-def _check_unchanged(workspace: Workspace, name: str, state: Mapping[str, Any], mark: str) -> None:
-    changed = None
-    if state and state["fingerprint"] != mark:
-        changed = "other keys or inputs than it now has"
-    for key in ("seed", "debug"):
-        if key in state and state[key] != getattr(workspace, key):
-            changed = f"{key} {state[key]}, not {getattr(workspace, key)}"
-    if changed:
-        raise UsageError(
-            f"{workspace.output}: phase {name!r} was started with {changed}; "
-            f"use --restart {name} to do it again, or another --output_folder"
-        )
-
-
-def _mark(recipe: Recipe, name: str, done: Done) -> str:
-    """Return the fingerprint of a phase."""
+def _inputs(recipe: Recipe, name: str, done: Done) -> dict[str, str]:
+    """Return the fingerprints of the finished phases that a phase reads from."""
     read = _reads(recipe, name, {earlier: places for earlier, (_, places) in done.items()})
-    inputs = {earlier: done[earlier][0] for earlier in read}
-    return fingerprint(recipe.plain(name), inputs, recipe.value("output_folder"))
+    return {earlier: done[earlier][0] for earlier in read}
 
 
 def _reads(recipe: Recipe, name: str, places: Mapping[str, list[str]]) -> list[str]:

@@ -10,11 +10,11 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from shared.errors import DataError, UsageError
 from shared.files import replaced_file
@@ -35,7 +35,15 @@ class Phase(ABC):
 
     A phase is built only when its turn comes, so that what it opens (tokenizers, models) exists by then. It writes
     into ``workspace.folder`` and nowhere else, unless it names other ``outputs``.
+
+    Attributes:
+        extendable: the arguments that may be larger at a later start, which then goes on from where the phase is.
+        manifests: those that the phase reads, as paths or patterns; they may not change between two starts.
+
     """
+
+    extendable: ClassVar[tuple[str, ...]] = ()
+    manifests: Sequence[str] = ()
 
     @abstractmethod
     def run(self, workspace: Workspace) -> None:
@@ -44,6 +52,11 @@ class Phase(ABC):
     def outputs(self) -> list[Path]:
         """Return the places outside the run's folder that the phase writes to."""
         return []
+
+    @staticmethod
+    def left_nothing(folder: Path) -> bool:
+        """Tell whether a start that failed left nothing in the phase's folder that a later one goes on from."""
+        return not any(place.is_file() for place in folder.rglob("*"))
 
 
 @dataclass

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
 from rich.progress import Progress, TaskID
@@ -101,6 +102,8 @@ class Fit(Phase):
 
     """
 
+    extendable: ClassVar[tuple[str, ...]] = ("updates",)
+
     def __init__(
         self,
         *,
@@ -124,7 +127,14 @@ class Fit(Phase):
         self.optimizer, self.schedule, self.updates = optimizer, schedule, updates
         self.validation, self.checkpoints = validation, checkpoints or Checkpoints()
         self.initialise = initialise or []
+        held_out = validation.manifests if validation else []
+        self.manifests = [*(str(path) for stream in streams for path in stream.paths), *held_out]
         self.accumulation, self.max_grad_norm = grad_accumulation_factor, max_grad_norm
+
+    @staticmethod
+    def left_nothing(folder: Path) -> bool:
+        """Tell whether there is no checkpoint, so that nothing was learned."""
+        return not list_checkpoints(folder / "checkpoints")
 
     def run(self, workspace: Workspace) -> None:
         """Train until ``updates`` are done or validation stops it.

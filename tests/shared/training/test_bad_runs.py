@@ -163,8 +163,56 @@ def test_a_recipe_changed_under_a_running_experiment(recipe, tmp_path, dragoman)
     before = files(tmp_path / "out")
     recipe.write_text(recipe.read_text().replace("peak: 0.01", "peak: 0.02"))
     code, line = dragoman("run", recipe)
-    assert code == 2 and "phase 'fit' was started with other keys" in line and "--restart fit" in line
+    assert (
+        code == 2 and "started with other keys: fit.schedule.peak 0.01 (now 0.02)" in line and "--restart fit" in line
+    )
     assert files(tmp_path / "out") == before
+
+
+def test_a_manifest_changed_between_two_starts(recipe, tmp_path, dragoman):
+    """As when a corpus is prepared again, into the same folder, while a training is interrupted."""
+    assert dragoman("run", recipe)[0] == 0
+    unfinish(tmp_path)
+    before = files(tmp_path / "out")
+    rows = [*Manifest.open(tmp_path / "train.arrow")]
+    Manifest.write(tmp_path / "train.arrow", rows[:-1] + [rows[-1] | {"target_text": "0"}])
+    code, line = dragoman("run", recipe)
+    assert code == 1 and f"error: {tmp_path / 'train.arrow'}: is another manifest" in line, line
+    assert (
+        f"phase 'fit' of recipe was started with; put that one back, or do it again with dragoman run {recipe}" in line
+    )
+    assert files(tmp_path / "out") == before
+    assert dragoman("run", recipe, "--restart", "fit")[0] == 0
+
+
+def weights(folder):
+    return (folder / "fit" / "checkpoints" / "00000008" / "objective.safetensors").read_bytes()
+
+
+def test_more_updates_are_those_of_a_longer_training(recipe, tmp_path, dragoman):
+    assert dragoman("run", recipe)[0] == 0
+    assert dragoman("run", recipe, "--updates", "8")[0] == 0
+    assert dragoman("run", recipe, "--updates", "8", "--output_folder", tmp_path / "whole")[0] == 0
+    assert weights(tmp_path / "out") == weights(tmp_path / "whole")
+
+
+def test_more_updates_under_a_schedule_that_ends_are_refused(recipe, tmp_path, dragoman):
+    linear = "!new:shared.training.schedules.Linear {peak: 0.01, total: !ref <updates>}"
+    recipe.write_text(recipe.read_text().replace("!new:shared.training.schedules.Constant {peak: 0.01}", linear))
+    assert dragoman("run", recipe)[0] == 0
+    before = files(tmp_path / "out")
+    code, line = dragoman("run", recipe, "--updates", "8")
+    assert code == 2 and "other keys: updates 4 (now 8)" in line
+    assert "it cannot go on to another number of updates, from which schedule.total follows" in line
+    assert files(tmp_path / "out") == before
+
+
+def test_a_training_that_failed_before_its_first_checkpoint_starts_again_with_other_keys(recipe, tmp_path, dragoman):
+    bad = ["--fit.optimizer.multipliers", "{nothing.*: 0.5}"]
+    code, line = dragoman("run", recipe, *bad)
+    assert code == 2 and "nothing.*" in line, line
+    assert (tmp_path / "out" / "state" / "fit.json").is_file()
+    assert dragoman("run", recipe)[0] == 0
 
 
 def test_an_output_folder_that_cannot_be_written(recipe, tmp_path, dragoman):

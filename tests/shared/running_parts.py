@@ -1,0 +1,53 @@
+"""Phases that do little, for tests of runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from shared.corpus.find import find_manifests
+from shared.corpus.manifest import Manifest
+from shared.errors import DataError
+from shared.workspace import Phase, Workspace
+
+
+class Count(Phase):
+    """Writes a file for each of its updates; goes on after the last one that is there."""
+
+    extendable: ClassVar[tuple[str, ...]] = ("updates",)
+
+    def __init__(
+        self,
+        *,
+        updates: int,
+        total: int = 0,
+        rate: float = 1.0,
+        reads: list[str] | None = None,
+        manifests: list[str] | None = None,
+        fails_after: int = -1,
+    ) -> None:
+        self.updates = updates
+        self.total = total
+        self.rate = rate
+        self.reads = reads or []
+        self.manifests = manifests or []
+        self.fails_after = fails_after
+
+    def run(self, workspace: Workspace) -> None:
+        for file in self.reads:
+            Path(file).read_text()
+        for update in range(1, self.updates + 1):
+            if update - 1 == self.fails_after:
+                raise DataError("broken: line 3: 'x'")
+            place = workspace.folder / f"{update}.txt"
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.write_text(str(sum(len(Manifest.open(path)) for path in find_manifests(self.manifests))))
+                with open(workspace.output / "work.txt", "a") as file:
+                    file.write(f"{workspace.phase}{update} ")
+
+
+def worked(folder: Path) -> list[str]:
+    """Return what was done in a run's folder, in order: "fit1", "fit2", ..."""
+    file = folder / "work.txt"
+    return file.read_text().split() if file.exists() else []
