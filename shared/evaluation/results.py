@@ -143,9 +143,13 @@ def collect(runs: Sequence[Path], into: Path, further: Sequence[dict[str, Any]] 
 
 
 def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the last row of each measurement, sorted by what was measured."""
-    found = {tuple(json.dumps(_or_none(row.get(name)), sort_keys=True) for name in IDENTITY): row for row in rows}
-    return [row for _, row in sorted(found.items(), key=lambda item: item[0])]
+    """Return the last row of each measurement, oldest first."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        identity = tuple(json.dumps(_or_none(row.get(name)), sort_keys=True) for name in IDENTITY)
+        found.pop(identity, None)
+        found[identity] = row
+    return list(found.values())
 
 
 def _or_none(value: Any) -> Any:

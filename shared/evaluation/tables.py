@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 from shared.errors import DataError
@@ -12,89 +13,109 @@ from shared.files import replaced_file
 
 Row = dict[str, Any]
 
-#: By kind of row: heading, and the columns' headings by key. A column that no row of a table has is left out.
-MEASUREMENTS = {
-    "recipe": "recipe",
-    "keys": "keys",
-    "model": "model",
-    "phase": "phase",
-    "split": "split",
-    "metric": "metric",
-    "value": "value",
-    "lines": "lines",
-    "corpus": "corpus",
-    "averaging": "averaging",
-    "beam": "beam",
-    "length_penalty": "length penalty",
-    "seed": "seed",
-    "minutes": "minutes",
-    "hardware": "hardware",
-    "commit": "commit",
-}
-SEEDS = {
-    "recipe": "recipe",
-    "keys": "keys",
-    "phase": "phase",
-    "split": "split",
-    "metric": "metric",
-    "value": "mean",
-    "deviation": "deviation",
-    "values": "by seed",
-    "seeds": "seeds",
-    "lines": "lines",
-    "corpus": "corpus",
-    "commit": "commit",
-}
-COMPARISONS = {
-    "recipe": "recipe",
-    "keys": "keys",
-    "against": "against",
-    "against_keys": "its keys",
-    "phase": "phase",
-    "split": "split",
-    "metric": "metric",
-    "value": "difference",
-    "low": "95 % from",
-    "high": "to",
-    "p": "p",
-    "verdict": "verdict",
-    "seeds": "seeds",
-    "lines": "lines",
-    "corpus": "corpus",
-    "commit": "commit",
-}
-KINDS = {
-    None: ("", MEASUREMENTS),
-    "seeds": ("### Over seeds\n\n", SEEDS),
-    "comparison": ("### Comparisons\n\n", COMPARISONS),
-}
+#: Rows that agree in these measured the same, perhaps with other seeds.
+SAME = ("corpus", "averaging", "search")
+#: The metrics that RESULTS.md shows; the others are in results.jsonl. Of a row that has none of them, any is shown.
+HEADLINES = ("bleu", "wer", "perplexity")
+#: The most test sets that get a column each; of more, RESULTS.md shows the mean.
+MOST_SPLITS = 4
+VERDICTS = {"better": "better", "worse": "worse"}
 FORMATS = {"value": ".2f", "deviation": ".2f", "low": ".2f", "high": ".2f", "p": ".4f", "minutes": ".1f"}
-NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed"}
+NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
+LEGEND = """\
+Scores are means over seeds ± their standard deviation. After a comma: the difference from the control in the column
+"against" and what a test over seeds and sentences says of it ("n.s.": no significant difference; docs/results.md).
+"""
 
 
 def render(rows: Iterable[Row], source: str) -> str:
-    """Return RESULTS.md: a section per group of recipes (the folder they stand in), a table per kind of row.
+    """Return RESULTS.md: a table for each group of recipes (the folder they are in), a line for each headline metric.
+
+    A line shows a recipe with given keys: the mean score and its deviation over seeds on each test set, and the verdict
+    of its comparison with a control. Single runs and other metrics are left to the source.
 
     Args:
-        rows: one of each measurement, in the order wanted.
+        rows: one of each measurement, oldest first.
         source: the name of the file that they come from.
 
     """
-    groups: dict[str, dict[str | None, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        group = str(row["recipe"]).rpartition("/")[0] or "others"
-        groups[group][row.get("kind")].append(row)
-    parts = [f"# Results\n\nMade from `{source}` by command; do not edit.\n"]
+        groups[str(row["recipe"]).rpartition("/")[0] or "others"].append(row)
+    parts = [f"# Results\n\nMade from `{source}`, which has every run, by command; do not edit.\n\n{LEGEND}"]
     for group, found in sorted(groups.items()):
-        every = [row for kind in KINDS for row in found[kind]]
-        common = _common_keys(every)
-        tables = [
-            title + markdown([_without(row, common) for row in found[kind]], columns)
-            for kind, (title, columns) in KINDS.items()
-            if found[kind]
-        ]
-        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(every, common)}")
+        common = _common_keys(found)
+        shown = [_without(row, common) for row in _headlines(found)]
+        splits = list(dict.fromkeys(row["split"] for row in sorted(shown, key=lambda row: row["split"])))
+        columns = {"recipe": "recipe", "keys": "keys", "metric": "metric", "seeds": "seeds"}
+        columns |= {split: split for split in splits} if len(splits) <= MOST_SPLITS else {"mean": "mean of tests"}
+        columns |= {"against": "against", "minutes": "minutes"}
+        lines = [_line_of(arm, splits) for _, arm in sorted(_arms(shown).items())]
+        parts.append(f"## {group}\n\n{markdown(lines, columns)}\n\n{_notes(shown, common)}")
     return "\n".join(parts)
+
+
+def _headlines(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of headline metrics, and all rows of those phases of recipes that have none."""
+    with_headline = {_phase_of(row) for row in rows if row["metric"] in HEADLINES}
+    return [row for row in rows if row["metric"] in HEADLINES or _phase_of(row) not in with_headline]
+
+
+def _phase_of(row: Row) -> tuple[str, str]:
+    return row["recipe"], row.get("phase") or ""
+
+
+def _arms(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
+    """Return the rows of each line of the table, by what identifies the line."""
+    arms: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        given = _cell("keys", row.get("keys") or {})
+        arms[(row["recipe"], given, row.get("model") or "", row.get("phase") or "", row["metric"])].append(row)
+    return arms
+
+
+def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
+    """Return a line of the table: from the rows of one recipe, keys, phase and metric, oldest first."""
+    measured = {split: _newest([row for row in rows if row["split"] == split]) for split in splits}
+    measured = {split: found for split, found in measured.items() if found}
+    compared = {row["split"]: row for row in rows if row.get("kind") == "comparison"}
+    minutes = [row["minutes"] for found in measured.values() for row in found if row.get("minutes") is not None]
+    means = [mean(_values(found)) for found in measured.values()]
+    phase = rows[0].get("phase") or "evaluate"
+    return {
+        "recipe": rows[0]["recipe"] if phase == "evaluate" else f"{rows[0]['recipe']} ({phase})",
+        "keys": rows[0].get("keys") or rows[0].get("model"),
+        "metric": rows[0]["metric"],
+        "seeds": max((len(_values(found)) for found in measured.values()), default=None),
+        **{split: _shown(_values(found), compared.get(split)) for split, found in measured.items()},
+        "mean": _shown([mean(means)], None) if means else None,
+        "against": _control(list(compared.values())[-1]) if compared else None,
+        "minutes": mean(minutes) if minutes else None,
+    }
+
+
+def _newest(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows of one test set that measured the same as the newest one, with any seed."""
+    measured = [row for row in rows if row.get("kind") != "comparison"]
+    return [row for row in measured if all(row.get(key) == measured[-1].get(key) for key in SAME)]
+
+
+def _values(rows: Sequence[Row]) -> list[float]:
+    """Return the score of each seed."""
+    over_seeds = [row["values"] for row in rows if "values" in row]
+    return over_seeds[-1] if over_seeds else list({row.get("seed"): row["value"] for row in rows}.values())
+
+
+def _shown(values: Sequence[float], comparison: Row | None) -> str:
+    deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
+    verdict = f", {comparison['value']:+.1f} {VERDICTS.get(comparison['verdict'], 'n.s.')}" if comparison else ""
+    return f"{mean(values):.1f}{deviation}{verdict}"
+
+
+def _control(comparison: Row) -> str:
+    keys = _cell("keys", comparison.get("against_keys") or {})
+    other = "" if comparison["against"] == comparison["recipe"] and keys else comparison["against"]
+    return f"{other} {keys}".strip()
 
 
 def _common_keys(rows: Sequence[Row]) -> dict[str, Row]:
@@ -167,7 +188,9 @@ def _cell(key: str, value: Any) -> str:
 
 def _notes(rows: Sequence[Row], common: Mapping[str, Row]) -> str:
     signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
-    commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in rows if row.get("command"))
+    newest = [_newest([row for row in arm if row["split"] == arm[-1]["split"]]) for arm in _arms(rows).values()]
+    found = [next((row for row in arm if "values" in row), arm[-1]) for arm in newest if arm]
+    commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in found if row.get("command"))
     keys = [f"- {recipe}: `{_cell('keys', given)}`\n" for recipe, given in common.items() if given]
     text = "Signatures:\n\n" + "".join(signatures) + ("\nKeys:\n\n" + "".join(keys) if keys else "")
     return text + ("\nCommands:\n\n" + "".join(commands) if commands else "")

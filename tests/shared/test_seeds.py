@@ -103,7 +103,7 @@ def test_mean_and_spread(recipes, tmp_path, capsys):
     assert line == ["wer", *(f"{v:.2f}" for v in values), f"{mean:.2f}", f"{deviation:.2f}"]
     [row] = [r for r in rows(tmp_path / "runs" / "good" / "results.jsonl") if r.get("kind") and r["metric"] == "wer"]
     assert (row["kind"], row["seeds"], row["value"], row["values"]) == ("seeds", [1, 2, 3], round(mean, 2), values)
-    assert f"| {mean:.2f} | {deviation:.2f} |" in (tmp_path / "runs" / "good" / "RESULTS.md").read_text()
+    assert f"| wer | 3 | {mean:.1f} ± {deviation:.1f} |" in (tmp_path / "runs" / "good" / "RESULTS.md").read_text()
     assert started == ["1", "2", "3"]
     assert run_seeds(str(good), [], seeds=[1, 2, 3, 4]) and started == ["1", "2", "3", "4"]  # what is there stays
     with pytest.raises(DataError, match="no run came to its end"):  # its folder holds that of other keys
@@ -124,7 +124,7 @@ def test_against_another_recipe(recipes, tmp_path, capsys):
     means = [np.mean(found["wer"][key]) for key in ("values", "against_values")]
     assert found["wer"]["value"] == pytest.approx(means[0] - means[1], abs=0.02)
     text = (tmp_path / "table" / "RESULTS.md").read_text()
-    assert "### Comparisons" in text and "| better |" in text and "### Over seeds" in text
+    assert f", {found['wer']['value']:+.1f} better | poor |" in text
     before = text
     assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")
     assert (tmp_path / "table" / "RESULTS.md").read_text() == before and len(started) == 6

@@ -14,7 +14,7 @@ from shared.evaluation.tables import render, summarise
 
 ROW = {
     "recipe": "almanac/st",
-    "phase": "test",
+    "phase": "evaluate",
     "split": "en-de/tst-HE",
     "metric": "bleu",
     "value": 61.234,
@@ -65,33 +65,59 @@ def test_refuses_what_is_not_a_result(tmp_path):
         record(path, ROW)
 
 
-def test_the_table_shows_the_last_measurement_of_each_kind(tmp_path):
+def cells(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+
+
+def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path):
     path = tmp_path / "results.jsonl"
     for change in (
         {},
-        {"value": 62.5, "commit": "f" * 40},
+        {"value": 60.0, "commit": "f" * 40},  # measured again: the first does not count
         {"metric": "chrf", "value": 70.0, "signature": "nc:6", "note": "a\u2028b"},
-        {"seed": 2, "value": 1.0},
-        {"keys": {}, "value": 62.5, "commit": "f" * 40},  # as good as none
+        {"seed": 2, "value": 64.0},
+        {"split": "en-de/tst-COMMON", "value": 80.0},
         {"keys": {"smoothing": 0.2}, "value": 44.0},
-        {"search": {"class": "BeamSearch", "arguments": {"length_penalty": 2.0}}, "value": 50.0},
+        {"keys": {"beam": 1}, "value": 50.0},
+        {"keys": {"beam": 1}, "corpus": "another", "value": 5.0},  # of another corpus: not averaged with the other
         {"recipe": "own/mt", "value": 3.0, "minutes": None},
     ):
         record(path, ROW | change)
     text = render(latest(read(path)), path.name)
     almanac, own = text.split("## own")
-    assert "## almanac" in almanac
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in almanac.splitlines() if line.startswith("| ")]
-    header, *rows = rows
-    assert header == "recipe,keys,phase,split,metric,value,lines,beam,seed,minutes,commit".split(",")
-    assert ["bleu", "62.50", "300", "5", "1", "14.3", "ffffffffff"] in [row[4:] for row in rows]
-    assert ["bleu", "1.00", "300", "5", "2", "14.3", "0123456789+"] in [row[4:] for row in rows]
-    assert ["chrf", "70.00", "300", "5", "1", "14.3", "0123456789+"] in [row[4:] for row in rows]
-    assert ["smoothing=0.2", "test", "en-de/tst-HE", "bleu", "44.00"] in [row[1:6] for row in rows]
-    assert len(rows) == 5 and "61.23" not in text
-    assert almanac.count("- bleu: `nrefs:1|tok:13a`") == 1 and "- chrf: `nc:6`" in almanac
+    header, *rows = cells(almanac)
+    assert header == ["recipe", "keys", "metric", "seeds", "en-de/tst-COMMON", "en-de/tst-HE", "minutes"]
+    assert rows == [
+        ["almanac/st", "", "bleu", "2", "80.0", "62.0 ± 2.8", "14.3"],  # (60 + 64) / 2; sqrt(2^2 + 2^2)
+        ["almanac/st", "beam=1", "bleu", "1", "", "5.0", "14.3"],
+        ["almanac/st", "smoothing=0.2", "bleu", "1", "", "44.0", "14.3"],
+    ]
+    assert "chrf" not in text and "nc:6" not in text
+    assert almanac.count("- bleu: `nrefs:1|tok:13a`") == 1
     assert almanac.count("- almanac/st: `dragoman run almanac/st`") == 1
-    assert "3.00" in own and "minutes" not in own
+    assert cells(own)[1] == ["own/mt", "bleu", "1", "3.0"] and "minutes" not in own
+
+
+def test_the_table_gives_the_verdict_against_the_control(tmp_path):
+    path = tmp_path / "results.jsonl"
+    arm = {"keys": {"parts": []}}
+    for values, keys in (([70.0, 74.0], {}), ([50.0, 52.0], arm)):
+        record(path, ROW | keys | {"kind": "seeds", "value": 1.0, "values": values, "seeds": [1, 2]})
+    verdict = {"kind": "comparison", "against": "almanac/st", "against_keys": {"parts": []}}
+    record(path, ROW | verdict | {"value": 21.0, "verdict": "better", "p": 0.001})
+    rows = cells(render(latest(read(path)), path.name))
+    assert rows[0][-2:] == ["against", "minutes"]
+    assert rows[1][:-1] == ["almanac/st", "", "bleu", "2", "72.0 ± 2.8, +21.0 better", "parts=[]"]
+    assert rows[2][:-1] == ["almanac/st", "parts=[]", "bleu", "2", "51.0 ± 1.4", ""]
+    record(path, ROW | verdict | {"value": -1.0, "verdict": "no significant difference", "p": 0.4})
+    assert "72.0 ± 2.8, -1.0 n.s." in render(latest(read(path)), path.name)
+
+
+def test_many_test_sets_share_a_column(tmp_path):
+    for number in range(5):
+        record(tmp_path / "results.jsonl", ROW | {"split": f"x{number}-en/test", "value": float(number)})
+    header, row = cells(render(read(tmp_path / "results.jsonl"), "results.jsonl"))
+    assert header == ["recipe", "metric", "seeds", "mean of tests", "minutes"] and row[3] == "2.0"
 
 
 def test_collecting_twice_changes_nothing(tmp_path):
@@ -164,7 +190,7 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
         summarise(read(tmp_path / "results.jsonl"), text)
 
 
-def test_keys_that_all_rows_have_stand_below_the_table(tmp_path):
+def test_keys_that_all_rows_have_are_listed_below_the_table(tmp_path):
     path = tmp_path / "results.jsonl"
     record(path, ROW | {"keys": {"width": 32, "heads": 2}})
     record(path, ROW | {"keys": {"width": 32, "heads": 4}})
@@ -172,5 +198,6 @@ def test_keys_that_all_rows_have_stand_below_the_table(tmp_path):
     record(path, ROW | comparison | {"against": "almanac/mt", "against_keys": {"width": 64}})
     text = render(latest(read(path)), path.name)
     assert text.count("width=32") == 1 and "- almanac/st: `width=32`\n" in text
-    assert text.count("| heads=4 |") == 2 and text.count("| heads=2 |") == 1 and "its keys" not in text
+    assert [row[1] for row in cells(text)] == ["keys", "heads=2", "heads=4"]
+    assert [row[-2] for row in cells(text)] == ["against", "", "almanac/mt"]
     assert "- almanac/mt: `width=64`\n" in text
