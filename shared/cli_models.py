@@ -39,13 +39,13 @@ def import_(
     source_languages: Annotated[str | None, typer.Option(help="codes (en,de), if the checkpoint does not say")] = None,
     target_languages: Annotated[str | None, typer.Option(help="likewise")] = None,
 ) -> None:
-    """Turn a checkpoint of others into a model folder, and report what became of each of its tensors.
+    r"""Turn a checkpoint of others into a model folder, and report what became of each of its tensors.
 
     fairseq: Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
     Transformers, wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. Hugging Face: BERT, RoBERTa, XLM-R,
     BART, mBART, mBART-50, M2M-100, NLLB, MarianMT; for speech, Speech2Text, wav2vec 2.0, XLSR and XLS-R, pre-trained or
     fine-tuned with CTC. Neither fairseq nor transformers is needed, and nothing in the files is run; a name on the Hub
-    is downloaded (pip install 'dragoman[hf]'). See docs/from_fairseq.md and docs/from_huggingface.md.
+    is downloaded (pip install 'dragoman\[hf]'). See docs/from_fairseq.md and docs/from_huggingface.md.
     """
     from shared.checkpoints.importing import import_model
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
@@ -209,10 +210,34 @@ def test_what_pyproject_names_exists():
 PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "dev")
 
 
-def test_pins_cover_the_dependencies():
-    def normal(name: str) -> str:
-        return re.sub(r"[-_.]+", "-", re.split(r"[<>=!~ \[;]", name, maxsplit=1)[0]).lower()
+#: Modules whose distributions have another name.
+DISTRIBUTIONS = {"yaml": "pyyaml"}
 
+
+def normal(name: str) -> str:
+    """Return the normal form of a distribution's name, without a version."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[<>=!~ \[;]", name, maxsplit=1)[0]).lower()
+
+
+def test_what_is_imported_is_declared():
+    """A library that only another one brings disappears with it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {
+        normal(name) for name in [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    }
+    known = {*sys.stdlib_module_names, *ROOMS, "recipes"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in modules("shared", "mt", "st")
+        for line, name in imports(path, ast.walk(tree(path)))
+        for top in [name.split(".")[0]]
+        if top not in known
+        and {normal(DISTRIBUTIONS.get(top, top)), normal(".".join(name.split(".")[:2]))}.isdisjoint(declared)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_pins_cover_the_dependencies():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normal(line): line.partition("==")[2] for line in lines if line and not line.startswith("#")}

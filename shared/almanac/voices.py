@@ -45,15 +45,16 @@ class Manner:
 
 
 def require() -> None:
-    """Raise DataError when espeakng-loader is not installed."""
-    if importlib.util.find_spec("espeakng_loader") is None:
-        raise DataError(f"the package espeakng-loader is not installed; {ADVICE}")
+    """Raise DataError when espeakng-loader or scipy is not installed."""
+    for package in ("espeakng-loader", "scipy"):
+        if importlib.util.find_spec(package.replace("-", "_")) is None:
+            raise DataError(f"the package {package} is not installed; {ADVICE}")
 
 
 class Speaker:
     """eSpeak NG, initialised once in this process; `speak` forks a child for each utterance.
 
-    Raises DataError when espeakng-loader is not installed or its library does not start.
+    Raises DataError when espeakng-loader or scipy is not installed, or its library does not start.
     """
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 from shared.errors import DataError
 
-ADVICE = "Almanac needs it: pip install dragoman[demo]"
+ADVICE = "Almanac needs it: pip install 'dragoman[demo]'"
 
 # num2words glues Turkish numbers as one writes them on a cheque; in running text they are separate words.
 _TURKISH_PARTS = re.compile(

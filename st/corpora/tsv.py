@@ -145,17 +145,19 @@ class Tsv(Described):
     def _check_header(self, path: Path) -> list[str]:
         """Return the free columns of a table."""
         header = next(read_lines(path), "").split("\t")
+        if len(header) == 1:
+            raise DataError(f"{path}, line 1: no tab, which separates the columns: {shown(header[0])}")
+        free = [name for name in header if name not in COLUMNS]
+        meant = {name: ours for name in free if (ours := _our_name(name)) is not None and ours not in header}
+        if meant:
+            renamed = ", ".join(f"{shown(name)} to {ours!r}" for name, ours in meant.items())
+            missing = "" if "id" in (*header, *meant.values()) else "; column 'id' is missing"
+            raise DataError(f"{path}, line 1: rename the columns {renamed}{missing}")
         if not any(name in header for name in _CONTENT):
             found = ", ".join(header)[:500]
             raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {found})")
-        free = [name for name in header if name not in COLUMNS]
-        for name in free:
-            near = difflib.get_close_matches(name.strip().lower(), list(COLUMNS), n=1, cutoff=0.85)
-            meant = _OTHER_NAMES.get(name.strip().lower()) or (near[0] if near else None)
-            if not name.strip() or (meant is not None and meant not in header):
-                raise DataError(
-                    f"{path}, line 1: column {shown(name)} is not read; is it {meant or 'a tab too many'!r}?"
-                )
+        if any(not name.strip() for name in free):
+            raise DataError(f"{path}, line 1: a column has no name; is it a tab too many?")
         return free
 
     def _language(self, side: str, row: Row) -> str | None:
@@ -169,6 +171,13 @@ class Tsv(Described):
         if row[f"{side}_text"] is not None:
             raise DataError(f"{side}_language is empty, and none was given for all rows")
         return None
+
+
+def _our_name(name: str) -> str | None:
+    """Return the column that is meant by a name, if another tool calls it so, or if it is misspelt."""
+    name = name.strip().lower()
+    near = difflib.get_close_matches(name, list(COLUMNS), n=1, cutoff=0.85)
+    return _OTHER_NAMES.get(name) or (near[0] if near else None)
 
 
 def _seconds(name: str, text: str | None, audio: str | None) -> float | None:

@@ -4,8 +4,15 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 
+import click
 import pytest
+import typer
+from rich.text import Text
+from typer.testing import CliRunner
+
+from shared.cli import app
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight"]
 WORTE = ["eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht"]
@@ -192,3 +199,24 @@ def test_mistakes_are_one_line_and_an_exit_code(arguments, code, message, tmp_pa
     assert result.returncode == code, result.stderr
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+# -- help -------------------------------------------------------------------------------------------------------------
+
+
+def help_texts(command: click.Command) -> Iterator[str]:
+    yield from [command.help or "", *(getattr(parameter, "help", "") or "" for parameter in command.params)]
+    for inside in getattr(command, "commands", {}).values():
+        yield from help_texts(inside)
+
+
+def test_help_loses_no_brackets_to_markup():
+    texts = [*help_texts(typer.main.get_command(app))]
+    assert any("\\[hf]" in text for text in texts)
+    for text in texts:
+        assert Text.from_markup(text).plain == text.replace("\\[", "[")
+
+
+def test_help_names_extras_in_full():
+    shown = CliRunner().invoke(app, ["import", "--help"]).stdout
+    assert "pip install 'dragoman[hf]'" in " ".join(shown.split())

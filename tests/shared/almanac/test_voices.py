@@ -61,9 +61,11 @@ def test_unknown_voice_is_refused():
     assert "DataError" in done.stderr and "'xx-yy+f3'" in done.stderr
 
 
-def test_missing_library_names_the_extra(monkeypatch):
-    monkeypatch.setattr(voices.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DataError, match=r"espeakng-loader is not installed.*pip install dragoman\[demo\]"):
+@pytest.mark.parametrize("missing", ["espeakng-loader", "scipy"])
+def test_missing_library_names_the_extra(monkeypatch, missing):
+    module = missing.replace("-", "_")
+    monkeypatch.setattr(voices.importlib.util, "find_spec", lambda name: None if name == module else object())
+    with pytest.raises(DataError, match=rf"{missing} is not installed.*pip install 'dragoman\[demo\]'"):
         voices.require()
 
 
