@@ -6,13 +6,15 @@
 #   make format     put the style right
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
 #   make parity     fairseq, transformers and this project side by side; writes docs/parity.md
+#   make gpu        check a machine with a GPU: tests and benchmarks, ten minutes; make gpu GPU="--steps numbers"
+#   make offline    gather the packages that a machine without a network lacks: make offline HAS=list.txt
 #   make bench      speed and memory beside others': what there is; make bench BENCH="run NAME" runs one
-# PYTHON=python3.12 make test   chooses the interpreter.
+# PYTHON=python3.12 make test   chooses the interpreter; make gpu takes the one given as it is, without an environment.
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-FAST := not slow and not parity and not resume and not recipes
+FAST := not slow and not parity and not resume and not recipes and not gpu
 
 # fairseq is frozen: it needs Python 3.10, and an old pip for the metadata of what it depends on.
 # TORCH_INDEX=https://download.pytorch.org/whl/cpu saves some GB where only a CPU is at hand.
@@ -20,7 +22,10 @@ FAIRSEQ_ENV ?= .fairseq-env
 FAIRSEQ_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10.*/bin/python3.10) python3.10)
 FAIRSEQ_PIP := $(FAIRSEQ_ENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all lint format clean fairseq-env parity bench
+# A machine with a GPU and without a network has its own torch, and no way to make an environment.
+GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON))
+
+.PHONY: demo test test-all lint format clean fairseq-env parity bench gpu offline
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -70,6 +75,12 @@ parity: $(VENV)/installed-all $(FAIRSEQ_ENV)/installed
 # With fairseq among the others if `make fairseq-env` has been run.
 bench: $(VENV)/installed-all
 	FAIRSEQ_ENV=$(abspath $(FAIRSEQ_ENV)) $(BIN)/python -m benchmarks $(BENCH)
+
+gpu:
+	$(GPU_PYTHON) -m benchmarks.gpu $(GPU)
+
+offline: $(VENV)/installed-test
+	$(BIN)/python -m benchmarks.offline $(if $(HAS),--has $(HAS)) $(OFFLINE)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

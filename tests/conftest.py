@@ -19,6 +19,26 @@ settings.load_profile("any speed")
 
 HERE = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "", socket.gethostname()}
 
+#: The device of the tests marked "gpu". With "cpu" their code runs where there is no GPU, as `make gpu` can ask.
+GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip the tests marked "gpu" where there is no GPU."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and (reason := _no_gpu()):
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _no_gpu() -> str:
+    """Return why the tests marked "gpu" cannot run; "" if they can."""
+    if GPU_TEST_DEVICE == "cpu":
+        return ""
+    import torch
+
+    return "" if torch.cuda.is_available() else f"torch {torch.__version__} finds no GPU with CUDA on this machine"
+
 
 @pytest.fixture(autouse=True, scope="session")
 def no_network() -> Iterator[None]:

@@ -80,6 +80,8 @@ def compared(name: str, kind: str, title: str, notes: list[str], *more: object) 
     ]
     if kind == "text" and DEVICE == "cuda" and not library("libcublas.so.12"):
         absent["CTranslate2"] = "its wheels need CUDA 12 (libcublas.so.12) on a GPU"
+    elif kind == "text" and not (FOLDER / kind / "ctranslate2_float32").is_dir():
+        absent["CTranslate2"] = f"it was not installed when {FOLDER} was made: delete that folder once it is"
     elif kind == "text":
         for type_ in ("float32", "int8"):
             arms.append(arm(f"CTranslate2 {type_}", "with_ctranslate2", kind, *more, "--variant", type_))

@@ -4,8 +4,8 @@
 
 ``text`` is fairseq's ``transformer`` with layers that normalise what enters them (6+6, 512/2048, 32,000 symbols),
 ``speech`` is ``s2t_transformer_s`` (12+6, 256/2048, 8,000 symbols). Each is written as a checkpoint of fairseq, read by
-``dragoman import``, and written again by ``dragoman export``; transformers' Speech2Text, which nothing exports to, is
-filled by name from the checkpoint itself.
+``dragoman import``, and written again by ``dragoman export`` (for CTranslate2 if it is installed); transformers'
+Speech2Text, which nothing exports to, is filled by name from the checkpoint itself.
 
 Models of random weights hardly ever end an output. These do, at a length that follows the input's, because one feature
 is a clock: in encoder and decoder nothing but the position writes to it, the last layer of the decoder subtracts what
@@ -20,6 +20,7 @@ import argparse
 import json
 from argparse import Namespace
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import pi
 from pathlib import Path
 
@@ -184,8 +185,9 @@ def make_text(folder: Path) -> None:
     sources = [[*rng.integers(4, TEXT.vocabulary, length - 1).tolist(), END] for length in lengths]
     (folder / "sources.json").write_text(json.dumps(sources) + "\n")
     import_model(folder / "fairseq", folder / "ours").check()
-    for quantization in ("float32", "int8"):
-        ctranslate2.export(folder / "ours", folder / f"ctranslate2_{quantization}", quantization=quantization)
+    if find_spec("ctranslate2"):
+        for quantization in ("float32", "int8"):
+            ctranslate2.export(folder / "ours", folder / f"ctranslate2_{quantization}", quantization=quantization)
     hf_export.export(folder / "ours", folder / "transformers")
 
 

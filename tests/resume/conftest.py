@@ -25,8 +25,8 @@ TIMES = {"tokens_per_second": 0, "minutes": 0, "evaluation_minutes": 0, "commit"
 class Runs:
     """Runs of the recipe, each in a folder of its own."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.data = root, root / "data"
+    def __init__(self, root: Path, device: str = "cpu") -> None:
+        self.root, self.data, self.device = root, root / "data", device
         self.server: subprocess.Popen | None = None
         (self.data / "clips").mkdir(parents=True)
         rng = np.random.default_rng(0)
@@ -63,7 +63,7 @@ class Runs:
         folder.mkdir(exist_ok=True)
         folders = {"data_folder": self.data, "results_folder": folder, "manifest_folder": folder / "manifests"}
         given = [word for key, value in folders.items() for word in (f"--{key}", str(value))]
-        return ["run", str(HERE / recipe), *given, "--device", "cpu", "--noprogressbar", *map(str, options)]
+        return ["run", str(HERE / recipe), *given, "--device", self.device, "--noprogressbar", *map(str, options)]
 
     def content(self, name):
         """Return all that a run has left behind and that is to be the same each time, by file name."""

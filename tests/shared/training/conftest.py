@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from shared.batch import Batch
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
@@ -12,6 +13,7 @@ from shared.nn.positions import SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.padded import Padded
 from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.training.checkpoints import Checkpoints
@@ -71,6 +73,19 @@ class World:
             "target": TextField(column="target_text", tokenizer=self.tokenizer),
         }
         return Stream(name=name, manifests=[str(self.manifest)], fields=fields, budget=Budget(rows=rows))
+
+    def random_batch(self, rng):
+        """Return a batch whose number of rows and whose lengths are drawn from 2 to 39."""
+        rows, source, target = rng.integers(2, 40, 3).tolist()
+        lengths = rng.integers(1, [[source], [target]], (2, rows), endpoint=True)
+        lengths[:, 0] = source, target
+        fields = {}
+        for name, own in zip(("source", "target"), lengths, strict=True):
+            values = torch.from_numpy(rng.integers(4, self.tokenizer.size, (rows, own.max() + 2)))
+            real = torch.from_numpy(own) + 2  # a tag before the text and an end behind it
+            values[torch.arange(values.shape[1]) >= real[:, None]] = self.tokenizer.pad
+            fields[name] = Padded(values, real)
+        return Batch(fields, {"source": ["en"] * rows, "target": ["de"] * rows}, [str(n) for n in range(rows)])
 
     def fit(self, *, dropout=0.0, objective=None, rows=8, **options):
         objective = objective or EncoderDecoderObjective(

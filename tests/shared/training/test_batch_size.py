@@ -90,13 +90,18 @@ def batch_size(*arguments: object, cwd: object) -> subprocess.CompletedProcess[s
     )
 
 
-@pytest.mark.slow
-def test_the_command_on_a_cpu(tmp_path) -> None:
+def text_corpus(folder, rows: int = 400) -> None:
+    """Write tables of sentences to train on and of a few to score."""
     rng = np.random.default_rng(0)
     words = "one two three four five six seven eight".split()
-    for split, rows in (("train", 400), ("dev", 5), ("test", 5)):
-        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(rows)]
-        (tmp_path / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
+    for split, count in (("train", rows), ("dev", 5), ("test", 5)):
+        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(count)]
+        (folder / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
+
+
+@pytest.mark.slow
+def test_the_command_on_a_cpu(tmp_path) -> None:
+    text_corpus(tmp_path)
     common = ["own/mt", "--data_folder", tmp_path, "--source_language", "en", "--target_language", "de", *TINY]
     common += ["--device", "cpu", "--batch_tokens", "2000"]
     done = batch_size(*common, "--memory", "6GB", cwd=tmp_path)

@@ -8,12 +8,10 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from shared.batch import Batch
 from shared.corpus.loader import Loader
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.training import compiling
@@ -82,16 +80,7 @@ def test_real_compilation_of_many_lengths(world, tmp_path):
     rng = np.random.default_rng(0)
     versions = []
     for _ in range(40):
-        rows, source, target = rng.integers(2, 40, 3).tolist()
-        lengths = rng.integers(1, [[source], [target]], (2, rows), endpoint=True)
-        lengths[:, 0] = source, target
-        fields = {}
-        for name, own in zip(("source", "target"), lengths, strict=True):
-            values = torch.from_numpy(rng.integers(4, world.tokenizer.size, (rows, own.max() + 2)))
-            real = torch.from_numpy(own) + 2  # a tag before the text and an end behind it
-            values[torch.arange(values.shape[1]) >= real[:, None]] = world.tokenizer.pad
-            fields[name] = Padded(values, real)
-        batch = Batch(fields, {"source": ["en"] * rows, "target": ["de"] * rows}, [str(n) for n in range(rows)])
+        batch = world.random_batch(rng)
         losses = [objective(batch).total() for objective in objectives]
         torch.testing.assert_close(losses[0], losses[1], atol=1e-5, rtol=1e-5)
         for loss in losses:

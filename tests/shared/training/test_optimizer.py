@@ -65,10 +65,10 @@ def test_what_is_frozen_counts_in_no_norm_and_stays_whatever_its_gradient():
 # -- 8-bit moments --------------------------------------------------------------------------------------------------
 
 
-def large() -> nn.Module:
+def large(device="cpu") -> nn.Module:
     """Return a model with parameters whose moments are quantised, and small ones whose moments are not."""
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(96, 128), nn.ReLU(), nn.Linear(128, 50))
+    return nn.Sequential(nn.Linear(96, 128), nn.ReLU(), nn.Linear(128, 50)).to(device)
 
 
 @pytest.fixture
@@ -80,9 +80,10 @@ def adam8bit():
 def train(model, optimizer, updates, *, first=0):
     """Fit noise on fixed inputs; return the losses."""
     losses = []
+    device = next(model.parameters()).device
     for number in range(first, first + updates):
         generator = torch.Generator().manual_seed(number)
-        inputs, wanted = (torch.randn(16, size, generator=generator) for size in (96, 50))
+        inputs, wanted = (torch.randn(16, size, generator=generator).to(device) for size in (96, 50))
         loss = (model(inputs) - wanted).square().mean()
         loss.backward()
         set_learning_rate(optimizer, 0.002)

@@ -1,0 +1,107 @@
+"""The device of these tests, and a small world with text and speech on it."""
+
+import numpy as np
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from shared.padded import Padded
+from shared.workspace import Workspace
+from tests.conftest import GPU_TEST_DEVICE
+from tests.shared.training.conftest import World
+
+VOCABULARY, WIDTH = 200, 128
+PADDING, START, END, BLANK = 0, 1, 2, 3
+
+
+class Holder(torch.nn.Module):
+    """The part of a system that an objective needs."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+
+def speech_objective():
+    """Return a speech translator with a CTC head, without dropout, and its loss; the same parameters each time."""
+    torch.manual_seed(1)
+
+    def layer(**given):
+        return Layer(width=WIDTH, heads=4, feedforward=256, dropout=0.0, **given)
+
+    positions = SinusoidalPositions(width=WIDTH)
+    speech = SpeechEmbedding(
+        frontend=Fbank(),
+        normalisation=UtteranceNorm(),
+        subsampler=Conv1dSubsampler(width=WIDTH, channels=64),
+        positions=positions,
+        dropout=0.0,
+    )
+    target = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, positions=positions, dropout=0.0)
+    model = Translator(
+        embeddings={"speech": speech},
+        encoder=Encoder(layer=layer(), layers=3, taps=[2]),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=2),
+        projection=TiedProjection(embedding=target),
+        heads={"ctc": CtcHead(tap=2, width=WIDTH, vocabulary=VOCABULARY, blank=BLANK)},
+    )
+    parts = [CrossEntropy(smoothing=0.1), Ctc(weight=0.3, field="target")]
+    return EncoderDecoderObjective(system=Holder(model), parts=parts)
+
+
+def speech_batch():
+    """Return five noises of 0.3 to 4 seconds with labels."""
+    rng = np.random.default_rng(1)
+    seconds = [4.0, 2.5, 1.7, 3.1, 0.3]
+    waveforms = [torch.from_numpy(0.1 * rng.standard_normal(int(16000 * s))).float() for s in seconds]
+    labels = [[START, *rng.integers(4, VOCABULARY, int(1 + 4 * s)).tolist(), END] for s in seconds]
+    target = Padded.from_sequences([torch.tensor(row) for row in labels], PADDING)
+    return Batch({"speech": Padded.from_sequences(waveforms), "target": target}, ids=list("abcde"))
+
+
+def gradients(objective, batch, place):
+    """Return the loss of a batch and the gradient of all parameters as one vector, in float64 on the CPU."""
+    objective.zero_grad(set_to_none=True)
+    objective.to(place.device)
+    with place.autocast():
+        loss = objective(batch.to(place.device)).total()
+    loss.backward()
+    given = [parameter.grad.flatten().double().cpu() for parameter in objective.parameters()]
+    return loss.item(), torch.cat(given)
+
+
+def apart(one, other):
+    """Return the distance of two vectors as a share of the second's length."""
+    return float((one - other).norm() / other.norm())
+
+
+@pytest.fixture(scope="session")
+def device():
+    return GPU_TEST_DEVICE
+
+
+@pytest.fixture
+def place(tmp_path, device):
+    """Make workspaces."""
+
+    def make(name="run", **options):
+        torch.manual_seed(0)
+        settings = {"device": device, "phase": "fit", "noprogressbar": True, "workers": 0, "precision": "fp32"}
+        return Workspace(output=tmp_path / name, **(settings | options))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))

@@ -1,0 +1,77 @@
+"""Losses, gradients, features and translations are those of the CPU; autocast to bf16 is near them."""
+
+import json
+
+import pytest
+import torch
+
+from shared.corpus.loader import Loader
+from shared.nn.fbank import Fbank
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.padded import Padded
+from shared.search import BeamSearch, Rules
+from shared.system import System
+from tests.golden.test_golden import HERE as GOLDEN
+from tests.gpu.conftest import apart, gradients, speech_batch, speech_objective
+
+pytestmark = pytest.mark.gpu
+
+#: How far losses and gradients may be apart, as shares: TF32 in convolutions, and eight bits of mantissa.
+CLOSE = {"fp32": (1e-4, 2e-3), "bf16": (1e-2, 5e-2)}
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_speech_with_ctc_has_the_loss_and_the_gradient_of_the_cpu(place, precision):
+    batch = speech_batch()
+    loss, gradient = gradients(speech_objective(), batch, place("cpu", device="cpu"))
+    found, vector = gradients(speech_objective(), batch, place(precision=precision))
+    of_loss, of_gradient = CLOSE[precision]
+    assert found == pytest.approx(loss, rel=of_loss)
+    assert apart(vector, gradient) < of_gradient
+    assert precision == "fp32" or apart(vector, gradient) > 1e-4, "autocast has changed nothing"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("chunk", [2**26, 300 * 7])
+def test_text_has_the_loss_and_the_gradient_of_the_cpu(place, world, precision, chunk):
+    """In one piece and in chunks of a few rows of logits."""
+
+    def objective():
+        return EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1, chunk=chunk)])
+
+    batch = next(iter(world_batches(world)))
+    loss, gradient = gradients(objective(), batch, place("cpu", device="cpu"))
+    found, vector = gradients(objective(), batch, place(precision=precision))
+    of_loss, of_gradient = CLOSE[precision]
+    assert found == pytest.approx(loss, rel=of_loss)
+    assert apart(vector, gradient) < of_gradient
+
+
+def world_batches(world):
+    return Loader(streams=[world.stream(rows=40)], seed=1).epoch(0)
+
+
+def test_features_are_those_of_the_cpu_whatever_the_precision(place):
+    """Of a recording of twelve minutes beside a short one, too."""
+    torch.manual_seed(2)
+    waveforms = Padded.from_sequences([0.1 * torch.randn(16000 * seconds) for seconds in (12 * 60, 3)])
+    wanted = Fbank()(waveforms)
+    there = place(precision="bf16")
+    with there.autocast():
+        found = Fbank()(waveforms.to(there.device))
+    assert found.values.dtype == torch.float32 and found.lengths.tolist() == wanted.lengths.tolist()
+    torch.testing.assert_close(found.values.cpu(), wanted.values, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_an_old_model_folder_gives_the_same_translations(place, batch_size):
+    stored = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
+    settings = stored["search"]
+    rules = Rules(maximum_length_extra=settings.pop("maximum_length_extra"))
+    system = System.load(GOLDEN / "model", place().device)
+    asked = stored["translations"]
+    search = BeamSearch(**settings, rules=rules)
+    found = system.translate([one["source"] for one in asked], search=search, batch_size=batch_size)
+    for one, hypotheses in zip(asked, found, strict=True):
+        assert [h.texts["translation"] for h in hypotheses] == [h["text"] for h in one["hypotheses"]], one["source"]
+        assert [h.score for h in hypotheses] == pytest.approx([h["score"] for h in one["hypotheses"]], abs=1e-3)

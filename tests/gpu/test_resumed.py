@@ -1,0 +1,43 @@
+"""With --deterministic, a run on a GPU that is killed and started again ends with the same bits."""
+
+import signal
+
+import pytest
+import torch
+
+from tests.resume.conftest import Runs, differences
+
+pytestmark = pytest.mark.gpu
+
+
+def test_killed_in_an_epoch_and_started_again(tmp_path, device):
+    """Every phase of everything.yaml: corpus, tokenizer, two trainings, average, evaluation, generation."""
+    runs = Runs(tmp_path, device)
+    options = ["--deterministic", "--precision", "bf16"]
+    try:
+        whole = runs.start("whole", options=options)
+        assert whole.returncode == 0, whole.stderr
+        killed = runs.start("killed", "update", 8, options=options)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        again = runs.start("killed", options=options)
+        assert again.returncode == 0, again.stderr
+    finally:
+        if runs.server is not None:
+            runs.server.communicate()
+    content = runs.content("whole")
+    assert any(name.endswith("model.safetensors") for name in content)
+    assert differences(runs.content("killed"), content) == []
+
+
+def test_random_numbers_of_the_device_go_on(world, place):
+    """Dropout is drawn on the device: without the state in the checkpoint, the second half would drop other units."""
+    whole = world.fit(dropout=0.2)
+    whole.run(place("whole"))
+    world.fit(dropout=0.2, updates=8).run(place("cut"))
+    there = place("cut")
+    torch.manual_seed(999)  # whatever the new process starts with
+    resumed = world.fit(dropout=0.2)
+    resumed.run(there)
+    wanted = whole.objective.state_dict()
+    for name, tensor in resumed.objective.state_dict().items():
+        torch.testing.assert_close(tensor, wanted[name], atol=1e-5, rtol=1e-4, msg=name)
