@@ -164,9 +164,8 @@ def gather(requirements: Sequence[Requirement], target: Target, out: Path) -> Ga
         else:
             found.wheels[name] = fetch(requirement, target, out)
             if name in target.has:
-                found.replaced.append(
-                    f"{name} {target.has[name]} by {parse_wheel_filename(found.wheels[name].name)[1]}"
-                )
+                version = parse_wheel_filename(found.wheels[name].name)[1]
+                found.replaced.append(f"{name} {target.has[name] or '(version unknown)'}, replaced by {version}")
         waiting += requirements_of(found.wheels[name], requirement.extras, target)
     return found
 

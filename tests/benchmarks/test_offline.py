@@ -60,10 +60,10 @@ def test_what_the_machine_lacks_is_fetched_and_what_that_requires(index, tmp_pat
 
 def test_a_version_that_does_not_do_is_replaced_and_extras_are_followed(index, tmp_path):
     found = gather(asked("reader[all]"), Target(read_list("arrays==1.9\nreader\nparser\n")), tmp_path)
-    assert index == ["reader", "wide"] and not found.replaced == []
+    assert index == ["reader", "wide"] and found.replaced == ["reader (version unknown), replaced by 2.0"]
     index.clear()
     found = gather(asked("parser"), Target(read_list("arrays==1.9")), tmp_path)
-    assert index == ["parser", "arrays"] and found.replaced == ["arrays 1.9 by 2.2"]
+    assert index == ["parser", "arrays"] and found.replaced == ["arrays 1.9, replaced by 2.2"]
 
 
 def test_versions_that_contradict_each_other_are_refused(index, tmp_path):
