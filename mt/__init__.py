@@ -1,1 +1,1 @@
-"""Text methods, one file each, and readers of text corpora."""
+"""Text methods of dragoman, one file each, and readers of text corpora."""

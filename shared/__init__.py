@@ -1,1 +1,1 @@
-"""What text and speech translation have in common; imports neither ``mt`` nor ``st``."""
+"""What dragoman's text and speech translation have in common; imports neither ``mt`` nor ``st``."""

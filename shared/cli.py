@@ -23,12 +23,27 @@ from shared.training.stopping import Interrupted
 
 app = typer.Typer(
     name="dragoman",
-    help="Speech-and-text translation: prepare corpora, run recipes, translate, evaluate.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"dragoman {version('dragoman')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options_of_all_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Speech-and-text translation: prepare corpora, run recipes, translate, evaluate."""
 
 
 @app.command(context_settings=OPEN)

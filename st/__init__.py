@@ -1,1 +1,1 @@
-"""Speech methods, one file each, and readers of speech corpora."""
+"""Speech methods of dragoman, one file each, and readers of speech corpora."""
