@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from shared.cli_models import models
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, one_line
 from shared.options import ModelOptions, SearchOptions, with_options
 from shared.training.stopping import Interrupted
 
@@ -319,7 +319,7 @@ def main() -> None:
 
 def _complain(error: Exception, code: int) -> None:
     process = f" (process {os.environ['RANK']})" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
-    print(f"dragoman: error{process}: " + " ".join(str(error).split()), file=sys.stderr)
+    print(f"dragoman: error{process}: {one_line(error)}", file=sys.stderr)
     sys.exit(code)
 
 

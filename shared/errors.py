@@ -19,7 +19,9 @@ class UsageError(ValueError):
 
 
 def one_line(error: Exception) -> str:
-    """Return an error's message without its line breaks."""
+    """Return an error's message without its line breaks; of the system's errors, the file and what is wrong with it."""
+    if isinstance(error, OSError) and error.filename is not None and error.filename2 is None and error.strerror:
+        return " ".join(f"{error.filename}: {error.strerror}".split())
     return " ".join(str(error).split())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import re
@@ -14,7 +15,26 @@ from pathlib import Path
 AT_FDCWD = -100  # Linux: paths are meant as the process sees them
 RENAME_EXCHANGE = 2
 
+#: No space, no quota, a file longer than the system or a limit allows: only writing fails so.
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
 _LEFT_BEHIND = re.compile(r"\..+\.\d+\.(tmp|old)")
+
+
+@contextmanager
+def names_when_full(path: Path) -> Iterator[None]:
+    """Put the file's name into the error of a full disk: those of ``write``, ``fsync`` and pyarrow have none.
+
+    Raises:
+        OSError: with the name.
+
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _FULL or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
 
 
 @contextmanager
@@ -23,10 +43,11 @@ def replaced_file(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path, "tmp")
     try:
-        yield temporary
-        sync(temporary)
-        os.replace(temporary, path)
-        sync(path.parent)
+        with names_when_full(path):
+            yield temporary
+            sync(temporary)
+            os.replace(temporary, path)
+            sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -39,14 +60,15 @@ def replaced_folder(path: Path) -> Iterator[Path]:
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
     try:
-        yield temporary
-        for place in [*temporary.rglob("*"), temporary]:
-            sync(place)
-        if path.exists():
-            _exchange(temporary, path)
-        else:
-            os.replace(temporary, path)
-        sync(path.parent)
+        with names_when_full(path):
+            yield temporary
+            for place in [*temporary.rglob("*"), temporary]:
+                sync(place)
+            if path.exists():
+                _exchange(temporary, path)
+            else:
+                os.replace(temporary, path)
+            sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

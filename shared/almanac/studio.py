@@ -8,6 +8,7 @@ What a recording holds depends on its own lines and seed only, never on the proc
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import queue
@@ -70,7 +71,9 @@ def perform(speaker: voices.Speaker, recording: Recording) -> list[tuple[int, in
     path, spans_path = Path(recording.path), Path(recording.spans)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = spans_path.with_suffix(path.suffix)
-    soundfile.write(temporary, np.concatenate(pieces), rate, format=path.suffix[1:].upper())
+    encoded = io.BytesIO()  # libsndfile's own writing calls a full disk a "System error"
+    soundfile.write(encoded, np.concatenate(pieces), rate, format=path.suffix[1:].upper())
+    temporary.write_bytes(encoded.getbuffer())
     os.replace(temporary, path)
     return spans
 
@@ -91,7 +94,8 @@ def serve() -> None:
             os.replace(keep.with_suffix(".new"), keep)
             print(json.dumps({"spans": spans}), file=answers, flush=True)
     except (DataError, OSError) as error:
-        print(json.dumps({"error": str(error)}), file=answers, flush=True)
+        reason = getattr(error, "strerror", None) or str(error)
+        print(json.dumps({"error": reason}), file=answers, flush=True)
 
 
 class Studio:

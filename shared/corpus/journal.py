@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from shared.corpus.probing import Finding
+from shared.files import names_when_full
 
 _COMPLETE = {"complete": True}
 
@@ -32,7 +33,8 @@ class Journal:
     def __enter__(self) -> Journal:
         whole = self.read()
         if not whole:
-            self.path.write_text(json.dumps({"fingerprint": self.fingerprint}) + "\n", encoding="utf-8")
+            with names_when_full(self.path):
+                self.path.write_text(json.dumps({"fingerprint": self.fingerprint}) + "\n", encoding="utf-8")
         else:
             os.truncate(self.path, whole)
         self._file = open(self.path, "a", encoding="utf-8")  # noqa: SIM115  closed by __exit__
@@ -40,7 +42,8 @@ class Journal:
 
     def __exit__(self, *failure: object) -> None:
         if self._file is not None:
-            self._file.close()
+            with names_when_full(self.path):
+                self._file.close()
 
     def __contains__(self, number: int) -> bool:
         """Tell whether a chunk is known."""
@@ -90,8 +93,9 @@ class Journal:
     def _write(self, entry: Any) -> None:
         if self._file is None:
             raise ValueError(f"{self.path}: the journal is not open")
-        self._file.write(json.dumps(entry) + "\n")
-        self._file.flush()
+        with names_when_full(self.path):
+            self._file.write(json.dumps(entry) + "\n")
+            self._file.flush()
 
     def remove(self) -> None:
         """Delete the file: the split is finished."""

@@ -55,7 +55,8 @@ def prepare(
 
     Args:
         corpus: the reader.
-        out: the folder for all manifests; a second process that prepares the same waits for the first.
+        out: the folder for all manifests; a second process that prepares the same waits for the first. If all splits
+            are prepared, nothing is written: the disk may be read-only.
         workers: processes that look into sound files; 0 means one per processor.
         progress: called as rows get done.
         skip_bad: leave rows out of training splits that cannot be used (a missing or broken clip, a broken line). From
@@ -70,8 +71,26 @@ def prepare(
 
     """
     folder = Path(out) / corpus.folder
+    reports = finished_reports(corpus, folder, skip_bad=skip_bad)
+    if reports is not None:
+        done = sum(report.total for report in reports)
+        (progress or _silent)(done, done)
+        return reports
     with locked(folder / ".prepare.lock"):
         return prepare_locked(corpus, folder, workers=workers, progress=progress, skip_bad=skip_bad)
+
+
+def finished_reports(corpus: Corpus, folder: Path, *, skip_bad: bool) -> list[SplitReport] | None:
+    """Return the reports of all splits if each is prepared and nothing has changed since, otherwise None."""
+    finished = Finished(folder / "prepared.json")
+    reports = []
+    with Pool(1) as pool:
+        for split in corpus.splits():
+            report = finished.get(Split(corpus, split, folder, pool, skip_bad=skip_bad))
+            if report is None:
+                return None
+            reports.append(report)
+    return reports
 
 
 def prepare_locked(
@@ -91,7 +110,7 @@ def prepare_locked(
                 finished.add(work)
                 work.clear()
             reports.append(report)
-            done += report.rows + report.empty + report.unusable
+            done += report.total
             tell(done, total)
     return reports
 

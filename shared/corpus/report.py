@@ -53,6 +53,11 @@ class SplitReport:
         """Rows that are not in the manifest."""
         return self.empty + self.unusable
 
+    @property
+    def total(self) -> int:
+        """Rows of the corpus: those in the manifest and those left out."""
+        return self.rows + self.left_out
+
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data; ``SplitReport(**data)`` makes it again."""
         return asdict(self)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.corpus.prepare import Finished, Progress, Split, expected_rows, prepare_locked
+from shared.corpus.prepare import Finished, Progress, Split, expected_rows, finished_reports, prepare_locked
 from shared.corpus.probing import Pool
 from shared.corpus.reading import Corpus
 from shared.corpus.report import SplitReport
@@ -71,6 +71,9 @@ def prepare_shard(
     """
     folder = Path(out) / corpus.folder
     number, of = shard
+    reports = finished_reports(corpus, folder, skip_bad=skip_bad)
+    if reports is not None:
+        return reports
     with locked(folder / f".{number}-of-{of}.lock"), Pool(workers) as pool:
         finished = Finished(folder / "prepared.json")
         total, done = expected_rows(corpus), 0

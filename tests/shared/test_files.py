@@ -129,3 +129,19 @@ def test_only_what_was_left_behind_is_swept(tmp_path):
 def test_discarding_nothing_is_no_error(tmp_path):
     discard_folder(tmp_path / "missing")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("replaced", [replaced_file, replaced_folder])
+def test_a_full_disk_names_what_was_to_be_written(tmp_path, file_size_limit, replaced):
+    path = tmp_path / "place"
+    with file_size_limit(10), pytest.raises(OSError, match=rf"File too large: '{path}'"), replaced(path) as temporary:
+        (temporary / "inside" if temporary.is_dir() else temporary).write_text("x" * 100)
+    assert names(tmp_path) == []
+
+
+def test_only_the_error_of_a_full_disk_gets_the_name(tmp_path):
+    """An error of reading, say, is not about the file that is being written."""
+    with pytest.raises(OSError, match=r"^\[Errno 5\] Input/output error$"), replaced_file(tmp_path / "place"):
+        raise OSError(5, "Input/output error")
+    with pytest.raises(OSError, match="'/other'"), replaced_file(tmp_path / "place"):
+        raise OSError(28, "No space left on device", "/other")
