@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -29,14 +30,17 @@ from shared import languages
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reading import SourceRow
 from shared.described import Described
-from shared.errors import DataError
+from shared.errors import DataError, shortened
+from shared.nesting import DEPTH
 
-#: Segments parsed at a time: libyaml builds every node of a document before it gives back the first.
-_PART = 2000
+#: Lines that the parser is given at a time.
+_PART = 1000
+
+#: An item of the list: what the keys say, None for a list or a map.
+_Item = dict[str, str | None]
 
 _ORDER = ("train", "dev", "tst-COMMON", "tst-HE")
 
-# Strings only: the safe loader would read speaker 0123 as an octal number and offset 1e3 as text.
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
@@ -173,79 +177,153 @@ class MustC(Described):
 
 
 def _read_segments(path: Path) -> _Segments:
-    """Parse a yaml of any size: in parts that begin with a new item of the list, or whole if that does not go."""
+    """Read a yaml of any size, an item at a time."""
     segments = _Segments()
-    try:
-        for part, first in _parts(path):
-            try:
-                items = _parse(path, part)
-            except DataError as error:
-                raise _OneDocument from error
-            if len(items) != sum(line.startswith("- ") for line in part):
-                raise _OneDocument
-            _add(segments, path, items, first)
-    except _OneDocument:
-        segments = _Segments()
-        _add(segments, path, _parse(path, list(read_lines(path))), 0)
+    for number, (line, item) in enumerate(_items(path), 1):
+        place = f"{path}, line {line}, item {number}"
+        wav = item.get("wav")
+        if not wav:
+            raise DataError(f"{place}: wav is {shown(wav)}, not the name of a sound file")
+        offset = _seconds(item, "offset", place=place)
+        duration = _seconds(item, "duration", place=place)
+        segments.add(offset, duration, wav, item.get("speaker_id") or "")
     return segments
 
 
-class _OneDocument(Exception):
-    """The parts are no lists by themselves (aliases, another style), so that the file has to be parsed whole."""
+def _items(path: Path) -> Iterator[tuple[int, _Item]]:
+    """Yield the maps of the list that the yaml is, each with its line.
 
+    Raises:
+        DataError: if the file is not yaml, or something else than a list of maps.
 
-def _parts(path: Path) -> Iterator[tuple[list[str], int]]:
-    """Yield the lines of up to ``_PART`` items, and the number of items before them."""
-    part: list[str] = []
-    count = 0
-    for line in read_lines(path):
-        if line.startswith("- "):
-            if count and count % _PART == 0:
-                yield part, count - _PART
-                part = []
-            count += 1
-        elif not count:
-            if line.strip() not in ("", "---") and not line.startswith("#"):
-                raise _OneDocument
-            continue
-        part.append(line)
-    if not count:
-        raise _OneDocument
-    yield part, (count - 1) // _PART * _PART
-
-
-def _parse(path: Path, lines: list[str]) -> list[Any]:
+    """
     try:
-        items = yaml.load("\n".join(lines), Loader=_LOADER)
+        yield from _Events(path).items()
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f", line {mark.line + 1}" if mark else ""
-        raise DataError(f"{path}{place}: not yaml ({getattr(error, 'problem', None) or error})") from error
-    if not isinstance(items, list):
-        raise DataError(f"{path}: a list of segments is expected, not {str(items)[:60]!r}")
-    return items
+        reason = shortened(" ".join(str(getattr(error, "problem", None) or error).split()), 200)
+        raise DataError(f"{path}{place}: not yaml ({reason})") from error
 
 
-def _add(segments: _Segments, path: Path, items: list[Any], first: int) -> None:
-    """Append the items of the list, of which ``first`` come before these."""
-    for number, item in enumerate(items, first + 1):
-        if not isinstance(item, dict):
-            raise DataError(f"{path}, item {number}: a map is expected, not {str(item)[:60]!r}")
-        wav = item.get("wav")
-        if not isinstance(wav, str) or not wav:
-            raise DataError(f"{path}, item {number}: wav is {shown(wav)} in {str(item)[:120]}")
-        offset, duration = (_seconds(path, number, item, key) for key in ("offset", "duration"))
-        speaker = item.get("speaker_id")
-        segments.add(offset, duration, wav, speaker if isinstance(speaker, str) else "")
+class _Events:
+    """A yaml as libyaml's events: no tree is built, so that neither its size nor its nesting nor its aliases matter.
+
+    Attributes:
+        anchors: what later aliases stand for: an item, a text, or None for anything else.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._events: Iterator[Any] = yaml.parse(_Text(path), Loader=_LOADER)
+        self.anchors: dict[str, _Item | str | None] = {}
+
+    def items(self) -> Iterator[tuple[int, _Item]]:
+        """Yield the items of the list, each with its line."""
+        self._begin()
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            line = event.start_mark.line + 1
+            item: _Item | str | None = None
+            if isinstance(event, yaml.MappingStartEvent):
+                item = self._map()
+                self._note(event, item)
+            elif isinstance(event, yaml.AliasEvent):
+                item = self._known(event)
+            if not isinstance(item, dict):
+                raise DataError(f"{self._path}, line {line}: a map is expected, not {_described(event)}")
+            yield line, item
+        for event in self._events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                raise DataError(f"{self._path}, line {event.start_mark.line + 1}: a second document begins")
+
+    def _begin(self) -> None:
+        """Go to the first item of the list."""
+        for event in self._events:
+            if isinstance(event, yaml.SequenceStartEvent):
+                return
+            if isinstance(event, yaml.NodeEvent):
+                line = event.start_mark.line + 1
+                raise DataError(f"{self._path}, line {line}: a list of segments is expected, not {_described(event)}")
+        raise DataError(f"{self._path}: a list of segments is expected, but the file is empty")
+
+    def _map(self) -> _Item:
+        """Read a map up to its end; values that are no texts are None."""
+        item: _Item = {}
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            key = self._text(event)
+            if key is None:
+                line = event.start_mark.line + 1
+                raise DataError(f"{self._path}, line {line}: a key is expected, not {_described(event)}")
+            item[key] = self._text(next(self._events))
+        return item
+
+    def _text(self, event: Any) -> str | None:
+        """Return the text that begins with an event; a list or a map is passed over, and is None."""
+        if isinstance(event, yaml.AliasEvent):
+            known = self._known(event)
+            return known if isinstance(known, str) else None
+        text = event.value if isinstance(event, yaml.ScalarEvent) else None
+        if isinstance(event, yaml.CollectionStartEvent):
+            self._pass_over()
+        self._note(event, text)
+        return text
+
+    def _pass_over(self) -> None:
+        """Go to the end of a list or map that has begun in an item of the list."""
+        depth = 3
+        while depth > 2:
+            event = next(self._events)
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > DEPTH:
+                line = event.start_mark.line + 1
+                raise DataError(f"{self._path}, line {line}: nested more than {DEPTH} levels deep")
+
+    def _note(self, event: Any, value: _Item | str | None) -> None:
+        if event.anchor is not None:
+            self.anchors[event.anchor] = value
+
+    def _known(self, event: Any) -> _Item | str | None:
+        if event.anchor not in self.anchors:
+            line = event.start_mark.line + 1
+            raise DataError(f"{self._path}, line {line}: not yaml (no anchor {shown(event.anchor)} before its alias)")
+        return self.anchors[event.anchor]
 
 
-def _seconds(path: Path, number: int, item: dict[str, Any], key: str) -> float:
+class _Text:
+    """A text file as libyaml reads it: read in parts, and a line that is not UTF-8 is named."""
+
+    def __init__(self, path: Path) -> None:
+        self._lines = read_lines(path)
+
+    def read(self, _size: int) -> str:
+        """Return the next lines, "" at the end; more characters than asked for are kept by the parser."""
+        return "".join(f"{line}\n" for line in islice(self._lines, _PART))
+
+
+def _described(event: Any) -> str:
+    """Return what a node of yaml is, for messages."""
+    if isinstance(event, yaml.ScalarEvent):
+        return shown(event.value)
+    if isinstance(event, yaml.AliasEvent):
+        return f"the alias {shown(event.anchor)} of something else"
+    return "a map" if isinstance(event, yaml.MappingStartEvent) else "a list"
+
+
+def _seconds(item: _Item, key: str, *, place: str) -> float:
     try:
-        seconds = float(item[key])
-    except (KeyError, TypeError, ValueError):
+        seconds = float(item.get(key) or "")
+    except ValueError:
         seconds = math.nan
     if not math.isfinite(seconds):
-        raise DataError(f"{path}, item {number}: {key} is {shown(item.get(key))}, not a number of seconds")
+        raise DataError(f"{place}: {key} is {shown(item.get(key))}, not a number of seconds")
     return seconds
 
 

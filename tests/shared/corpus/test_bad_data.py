@@ -135,7 +135,12 @@ BAD = {
         append("train.de", b"Drei.\n"),
         ["train.yaml: 2 segments, but train.de has 3 lines: line 3 no item"],
     ),
-    "no segments": ("talks", TALKS, empty("train.yaml"), ["train.yaml: a list of segments is expected, not 'None'"]),
+    "no segments": (
+        "talks",
+        TALKS,
+        empty("train.yaml"),
+        ["train.yaml: a list of segments is expected, but the file is empty"],
+    ),
     "10 MB line": ("texts", TEXTS, replace("train.de", b"Zwei", LONG), ["train.de, line 2", "10,000,001 characters"]),
     "not UTF-8": (
         "texts",

@@ -170,14 +170,21 @@ ITEM = "- {duration: 1.0, offset: 0.5, speaker_id: a, wav: ted_1.wav}\n"
     [
         (ITEM * 6, r"train\.yaml: 6 segments, but train\.en has 5 lines"),
         (ITEM * 4, r"train\.yaml: 4 segments, but train\.en has 5 lines"),
-        (ITEM * 4 + "- {duration: 1.0, speaker_id: a, wav: b.wav}\n", r"train\.yaml, item 5: offset is None"),
-        (ITEM * 4 + ITEM.replace("0.5", "half"), r"train\.yaml, item 5: offset is 'half', not a number"),
-        (ITEM * 4 + ITEM.replace("1.0", "nan"), r"train\.yaml, item 5: duration is 'nan', not a number"),
-        (ITEM * 4 + ITEM.replace(" wav: ted_1.wav", ""), r"train\.yaml, item 5: wav is None"),
-        (ITEM * 4 + "- ted_1.wav\n", r"train\.yaml, item 5: a map is expected, not 'ted_1\.wav'"),
+        (ITEM * 4 + "- {duration: 1.0, speaker_id: a, wav: b.wav}\n", r"train\.yaml, line 5, item 5: offset is None"),
+        (ITEM * 4 + ITEM.replace("0.5", "half"), r"train\.yaml, line 5, item 5: offset is 'half', not a number"),
+        (ITEM * 4 + ITEM.replace("1.0", "nan"), r"train\.yaml, line 5, item 5: duration is 'nan', not a number"),
+        (ITEM * 4 + ITEM.replace(" wav: ted_1.wav", ""), r"train\.yaml, line 5, item 5: wav is None"),
+        (ITEM * 4 + "- ted_1.wav\n", r"train\.yaml, line 5: a map is expected, not 'ted_1\.wav'"),
         (ITEM * 4 + ITEM.replace("}", ""), r"train\.yaml, line \d+: not yaml"),
-        ("duration: 1.0\n", r"train\.yaml: a list of segments is expected"),
-        ("- {a: b, c}: {\n", r"train\.yaml, line \d+: not yaml"),
+        ("duration: 1.0\n", r"train\.yaml, line 1: a list of segments is expected, not a map"),
+        ("one\n", r"train\.yaml, line 1: a list of segments is expected, not 'one'"),
+        ("# nothing\n", r"train\.yaml: a list of segments is expected, but the file is empty"),
+        (ITEM + "- [1]\n", r"train\.yaml, line 2: a map is expected, not a list"),
+        (ITEM + "- *talk\n", r"train\.yaml, line 2: not yaml \(no anchor 'talk' before its alias\)"),
+        ("- &a {b: &b c}\n- *b\n", r"train\.yaml, line 1, item 1: wav is None, not the name of a sound file"),
+        (ITEM + "- {[a]: b}\n", r"train\.yaml, line 2: a key is expected, not a list"),
+        (ITEM + "---\n" + ITEM, r"train\.yaml, line 2: a second document begins"),
+        ("- {a: b, c}: {\n", r"train\.yaml, line 1: a key is expected, not a map"),
     ],
 )
 def test_bad_yaml(tmp_path, text, message):
@@ -186,6 +193,46 @@ def test_bad_yaml(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         list(MustC(root=tmp_path).rows("train"))
     assert "\n" not in str(caught.value)
+
+
+LAUGHS = "".join(
+    f"- {{duration: 1.0, offset: 0.5, wav: ted_1.wav, more: &l{n} [{', '.join([f'*l{n - 1}'] * 9) if n else 'x'}]}}\n"
+    for n in range(30)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (LAUGHS + "- *l29\n", r"line 31: a map is expected, not the alias 'l29' of something else"),
+        (LAUGHS + ITEM.replace("ted_1.wav", "*l29"), r"line 31, item 31: wav is None"),
+        (LAUGHS + ITEM.replace("0.5", "*l29"), r"line 31, item 31: offset is None, not a number"),
+        (LAUGHS, r"30 segments, but train\.en has 5 lines"),
+        ("[" * 100_000, r"line 1: a map is expected, not a list"),
+        (ITEM + "- {wav: " + "[" * 100_000, r"line 2: nested more than 100 levels deep"),
+        (ITEM + "- " + "{a: " * 100_000, r"line 2: nested more than 100 levels deep"),
+        (ITEM + "- {? " + "[" * 100_000, r"line 2: nested more than 100 levels deep"),
+        (ITEM.replace("ted_1", "x" * 100_000).replace("0.5", "y" * 100_000), r"offset is 'yyyy.*, not a number"),
+        ("- *" + "x" * 100_000, r"line 1: not yaml \(no anchor 'xxx"),
+        ("- " + "x" * 100_000, r"line 1: a map is expected, not 'xxx"),
+        ("- {" + "x" * 100_000 + "}: {\n", r"line 1"),
+    ],
+)
+def test_yaml_that_stands_for_more_than_it_is(tmp_path, text, message):
+    """Aliases of aliases (9^29 texts), levels that no parser can follow, long values: refused in a short line."""
+    make_corpus(tmp_path, text)
+    with pytest.raises(DataError, match=rf"train\.yaml.*{message}") as caught:
+        list(MustC(root=tmp_path).rows("train"))
+    assert len(str(caught.value)) < 500
+
+
+def test_yaml_that_is_not_utf8(tmp_path):
+    """The line is named, as those of texts are."""
+    make_corpus(tmp_path)
+    path = tmp_path / "en-de/data/train/txt/train.yaml"
+    path.write_bytes(path.read_bytes().replace(b"ted_22", b"ted_\xff22", 1))
+    with pytest.raises(DataError, match=r"train\.yaml, line 4: not UTF-8 \(byte 0xff"):
+        list(MustC(root=tmp_path).rows("train"))
 
 
 def test_line_counts(tmp_path):
