@@ -70,7 +70,7 @@ def prepare_corpus(
                 continue
             found = prepare_shard(corpus, out, shard=part, workers=workers, progress=show, skip_bad=skip_bad)
         if isinstance(found, Waiting):
-            print(f"{title}: shard {shard} is done; {', '.join(map(str, found.shards))} of {part[1]} still to be run")
+            print(f"{title}: shard {shard} is done; {found} of {part[1]} still to be run")
         else:
             print(f"{title}\n{render(found)}")
 

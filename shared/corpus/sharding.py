@@ -7,15 +7,22 @@ the same, byte for byte. ``prepare`` without a shard does so too, and looks at w
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shown
 
 from shared.corpus.prepare import Finished, Progress, Split, expected_rows, finished_reports, prepare_locked
 from shared.corpus.probing import Pool
 from shared.corpus.reading import Corpus
-from shared.corpus.report import SplitReport
+from shared.corpus.report import NAMED, SplitReport
 from shared.errors import UsageError
 from shared.files import locked
+
+#: The most machines that share a corpus: whoever is done looks for the journal of each.
+MOST_SHARDS = 10_000
+
+_SHARD = re.compile(r"0*([0-9]{1,9})/0*([0-9]{1,9})")
 
 #: Number of the machine, from 1, and how many there are.
 Shard = tuple[int, int]
@@ -27,6 +34,11 @@ class Waiting:
 
     shards: list[int]
 
+    def __str__(self) -> str:
+        """Return the numbers, of many the first ones."""
+        more = f" and {len(self.shards) - NAMED:,} more" if len(self.shards) > NAMED else ""
+        return ", ".join(map(str, self.shards[:NAMED])) + more
+
 
 def read_shard(text: str) -> Shard:
     """Read "2/8".
@@ -35,12 +47,13 @@ def read_shard(text: str) -> Shard:
         UsageError: if it is no such thing.
 
     """
-    number, slash, of = text.partition("/")
-    if not (slash and number.isascii() and of.isascii() and number.isdigit() and of.isdigit()):
-        raise UsageError(f"a shard is written i/n, such as 2/8, not {text!r}")
-    if not 1 <= int(number) <= int(of):
-        raise UsageError(f"a shard i/n has a number from 1 to n, not {text}")
-    return int(number), int(of)
+    written = _SHARD.fullmatch(text)
+    number, of = map(int, written.groups()) if written else (0, 0)
+    if not 1 <= number <= of <= MOST_SHARDS:
+        raise UsageError(
+            f"a shard is written i/n, such as 2/8, with i from 1 to n and n at most {MOST_SHARDS:,}, not {shown(text)}"
+        )
+    return number, of
 
 
 def prepare_shard(

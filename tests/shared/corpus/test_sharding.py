@@ -122,8 +122,15 @@ def test_a_changed_corpus_needs_all_shards_again(corpus, tmp_path):
     assert prepare_shard(corpus, tmp_path / "out", shard=(2, 2), workers=1) == Waiting([1])
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/2/3", "-1/2", "1/", "²/3"])
+@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/2/3", "-1/2", "1/", "²/3", "1/10001", f"1/{10**14}", f"1/{'9' * 5000}"])
 def test_a_shard_is_a_number_of_how_many(text):
-    assert read_shard("2/8") == (2, 8)
-    with pytest.raises(UsageError, match="shard"):
+    assert read_shard("2/8") == (2, 8) and read_shard("002/010000") == (2, 10_000)
+    with pytest.raises(UsageError, match="a shard is written i/n.*n at most 10,000, not") as caught:
         read_shard(text)
+    assert len(str(caught.value)) < 200
+
+
+def test_the_most_shards_wait_for_each_other(corpus, tmp_path):
+    waiting = prepare_shard(corpus, tmp_path / "out", shard=(3, 10_000), workers=1)
+    assert waiting.shards == [1, 2, *range(4, 10_001)]
+    assert str(waiting) == "1, 2, 4, 5, 6 and 9,994 more"
