@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import glob
 import os
 import re
 import shutil
@@ -115,7 +116,7 @@ def sweep(folder: Path) -> None:
 
 def forget_left(path: Path) -> None:
     """Delete what killed processes left half written of one file, which nobody is writing now."""
-    for left in path.parent.glob(f".{path.name}.*.tmp"):
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         left.unlink(missing_ok=True)
 
 

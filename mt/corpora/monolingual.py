@@ -107,9 +107,12 @@ class Monolingual(Described):
 def _cut(line: str, characters: int, spaced: bool) -> list[str]:
     """Return parts of at most so many characters, which end at a space; where spaces are rare, only if it is near."""
     parts = []
-    while len(line) > characters:
-        near = range(characters, 0 if spaced else characters // 2, -1)
-        end = next((place for place in near if line[place].isspace()), characters)
-        parts.append(line[:end].rstrip())
-        line = line[end:].lstrip()
-    return [*parts, line]
+    begin = 0
+    while len(line) - begin > characters:
+        near = range(begin + characters, begin + (0 if spaced else characters // 2), -1)
+        end = next((place for place in near if line[place].isspace()), begin + characters)
+        parts.append(line[begin:end].rstrip())
+        begin = end
+        while begin < len(line) and line[begin].isspace():
+            begin += 1
+    return [*parts, line[begin:]]

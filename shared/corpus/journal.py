@@ -96,7 +96,3 @@ class Journal:
         with names_when_full(self.path):
             self._file.write(json.dumps(entry) + "\n")
             self._file.flush()
-
-    def remove(self) -> None:
-        """Delete the file: the split is finished."""
-        self.path.unlink(missing_ok=True)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from reprlib import repr as shown
 
 from shared.corpus.reading import Unusable
 from shared.errors import DataError
+
+#: Bytes; a longer line is no text (that of a manifest has far less), and would fill the memory.
+LONGEST_LINE = 1 << 26
 
 _BLOCK = 1 << 20
 
@@ -26,12 +30,16 @@ def read_lines(path: Path, errors: str = "strict") -> Iterator[str]:
             lone surrogates, so that one bad line does not end the reading (``findings.row_errors`` finds them).
 
     Raises:
-        DataError: if the file is missing, or a line is not UTF-8.
+        DataError: if the file is missing, or a line is not UTF-8 or longer than ``LONGEST_LINE``.
 
     """
     _check_file(path)
     with open(path, "rb") as file:
-        for number, raw in enumerate(file, 1):
+        for number, raw in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
+            if len(raw) > LONGEST_LINE:
+                raise DataError(
+                    f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes, which no line of a text is"
+                )
             try:
                 line = raw.decode("utf-8", errors)
             except UnicodeDecodeError as error:

@@ -8,6 +8,7 @@ share the looking (shared/corpus/sharding.py).
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ def prepare_locked(
             if report is None:
                 report = work.write(lambda rows, before=done: tell(before + rows, total))  # type: ignore[misc]
                 finished.add(work)
-                work.clear()
+            work.clear()
             reports.append(report)
             done += report.total
             tell(done, total)
@@ -154,12 +155,15 @@ class Split:
         """Return the journal of one of several machines."""
         return Journal(self.path.with_name(f".{self.path.name}.{number}-of-{of}.part"), self.fingerprint)
 
+    def _part_files(self) -> list[Path]:
+        return list(self.path.parent.glob(f".{glob.escape(self.path.name)}.*.part"))
+
     def write(self, progress: Callable[[int], None]) -> SplitReport:
         """Write the manifest and the list of what is not in it, and return what was counted on the way."""
         skipped = self.path.with_name(f"{self.split}.skipped.tsv")
         forget_left(self.path)
         forget_left(skipped)
-        for part in self.path.parent.glob(f".{self.path.name}.*.part"):
+        for part in self._part_files():
             self._parts.append(Journal(part, self.fingerprint))
             self._parts[-1].read()
         with self.journal, replaced_file(skipped) as temporary:
@@ -190,9 +194,9 @@ class Split:
             part.finish()
 
     def clear(self) -> None:
-        """Delete the journals: the split is finished."""
-        for journal in (self.journal, *self._parts):
-            journal.remove()
+        """Delete the journals, of other machines too: the split is finished."""
+        for journal in (self.journal.path, *self._part_files()):
+            journal.unlink(missing_ok=True)
 
     def _rows(self, progress: Callable[[int], None]) -> Iterator[Row]:
         """Yield the rows that go into the manifest; raise at the end if too many cannot."""

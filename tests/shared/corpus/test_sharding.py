@@ -10,7 +10,7 @@ import soundfile
 
 from shared.corpus import prepare as module
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.prepare import prepare, prepare_locked
 from shared.corpus.sharding import Waiting, prepare_shard, read_shard
 from shared.errors import DataError, UsageError
 from st.corpora.tsv import Tsv
@@ -122,7 +122,17 @@ def test_a_changed_corpus_needs_all_shards_again(corpus, tmp_path):
     assert prepare_shard(corpus, tmp_path / "out", shard=(2, 2), workers=1) == Waiting([1])
 
 
-@pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "a/b", "1/2/3", "-1/2", "1/", "²/3", "1/10001", f"1/{10**14}", f"1/{'9' * 5000}"])
+def test_the_journal_of_a_machine_that_came_too_late_is_deleted(corpus, tmp_path):
+    """It saw no finished split, and the others' journals were gone already: it looked at its share once more."""
+    prepare(corpus, tmp_path / "out", workers=1)
+    (tmp_path / "out" / ".train.arrow.3-of-3.part").write_text("late")
+    prepare_locked(corpus, tmp_path / "out", workers=1, progress=None, skip_bad=False)
+    assert sorted(os.listdir(tmp_path / "out")) == ["prepared.json", "test.arrow", "train.arrow"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1", "0/2", "3/2", "a/b", "1/2/3", "-1/2", "1/", "²/3", "1/10001", f"1/{10**14}", f"1/{'9' * 5000}"]
+)
 def test_a_shard_is_a_number_of_how_many(text):
     assert read_shard("2/8") == (2, 8) and read_shard("002/010000") == (2, 10_000)
     with pytest.raises(UsageError, match="a shard is written i/n.*n at most 10,000, not") as caught:
