@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from shared.corpus.manifest import Manifest
+from shared.evaluation.results import read
 from shared.recipe import Recipe
 from shared.running import run_recipe
 from shared.system import System
@@ -23,9 +23,8 @@ def run_demo(folder: Path) -> None:
     recipe = Recipe.load("almanac/st", overrides)
     workspace = run_recipe(recipe, command=" ".join(["dragoman", *sys.argv[1:]]))
     model = workspace.output / "average" / "model"
-    rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text("utf-8").splitlines()]
     print("\nScores (the synthetic, closed world of Almanac; tst-HE has voices and phrasings never trained on):")
-    for row in rows:
+    for row in read(workspace.output / "results.jsonl"):
         print(f"  {row['split']:18} {row['metric']:5} {row['value']:6.2f}   {row['signature']}")
     print(f"\nCurve: {workspace.output / 'fit' / 'training.png'}")
     test = Manifest.open(folder / "manifests" / "en-de" / "tst-COMMON.arrow")[0]

@@ -27,8 +27,8 @@ from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import translations
 from shared.files import discard_folder, replaced_file
-from shared.nesting import from_json
 from shared.progress import progress
+from shared.records import read_record
 from shared.search.search import AnySearch
 from shared.system import System
 from shared.training.distributed import barrier, join, on_main
@@ -215,7 +215,7 @@ class Generate(Phase):
         now = {"model": mark, "precision": workspace.precision}
         now |= {f"manifest {name}": manifest.fingerprint for name, manifest in manifests.items()}
         if note.is_file():
-            before = from_json(note.read_text(encoding="utf-8"))
+            before = read_record(note, {}, "a note of what was begun", f"use --restart {workspace.phase}")
             for what in sorted(before.keys() | now.keys()):
                 if before.get(what) != now.get(what):
                     raise UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import torch
 
@@ -26,12 +26,13 @@ from shared.evaluation.scores import Score
 from shared.files import replaced_file
 from shared.module_state import load_exactly
 from shared.progress import progress
+from shared.records import read_record
 from shared.search.search import AnySearch
 from shared.system import System
 from shared.tokenizer import balanced, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, best, list_checkpoints
 from shared.training.distributed import join, on_main
-from shared.workspace import Phase, Stopwatch, Workspace
+from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace
 
 
 class Write(Phase):
@@ -202,6 +203,14 @@ class Average(Phase):
         workspace.log.info("%s: %s of updates %s", workspace.phase, rule, ", ".join(map(str, note["updates"])))
 
 
+#: What ``averaged.json`` says of how the model was trained.
+AVERAGED: dict[str, Any] = {
+    "averaging": NotRequired[str],
+    "recipe": NotRequired[str],
+    "keys": NotRequired[dict[str, Any]],
+}
+
+
 def average(checkpoints: list[Checkpoint]) -> dict[str, torch.Tensor]:
     """Return the mean of the system's tensors over checkpoints, computed in float64."""
     sums: dict[str, torch.Tensor] = {}
@@ -354,7 +363,7 @@ def _record(
 ) -> None:
     """Log scores and append them to the run's results, with all that is needed to trust or repeat them."""
     note = model / "averaged.json"
-    averaged = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    averaged = read_record(note, AVERAGED, "a note of what was averaged") if note.is_file() else {}
     started = {"recipe": workspace.recipe, "keys": workspace.keys, "seed": workspace.seed}
     if not workspace.recipe:  # a model folder by itself, evaluated by command: how it was trained, if that is known
         started = {"recipe": averaged.get("recipe", ""), "keys": averaged.get("keys", {}), "seed": averaged.get("seed")}
@@ -386,5 +395,5 @@ def minutes_so_far(output: Path) -> float:
     """Return the minutes that the phases of a run have taken so far, but for the start of the one now running."""
     seconds = 0.0
     for file in (output / "state").glob("*.json"):
-        seconds += float(json.loads(file.read_text(encoding="utf-8")).get("seconds", 0.0))
+        seconds += PhaseRecord(output, file.stem).read().get("seconds", 0.0)
     return seconds / 60

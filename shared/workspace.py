@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import IO, TYPE_CHECKING, Any, ClassVar, NotRequired
 
 from shared.errors import DataError, UsageError
 from shared.files import replaced_file
+from shared.records import check_record, read_record
 
 if TYPE_CHECKING:
     import torch
@@ -218,23 +219,50 @@ def _device(name: str, *, several: bool) -> str:
     return kind
 
 
+#: What the record of a phase says that has been started.
+_STARTED: dict[str, Any] = {
+    "fingerprint": str,
+    "outputs": list[str],
+    "seed": NotRequired[int],
+    "debug": NotRequired[bool],
+    "seconds": NotRequired[float],
+    "finished": NotRequired[str],
+    "runs": NotRequired[list[str]],
+    "inputs": NotRequired[dict[str, str]],
+    "values": NotRequired[dict[str, str]],
+    "manifests": NotRequired[dict[str, str]],
+}
+
+
 class PhaseRecord:
     """``state/<phase>.json``: how far a phase is, for which fingerprint, and how long it took.
 
     Its ``status`` is "running" (or interrupted), "finished", or "discarded": about to be deleted with its folder.
     """
 
+    STATUSES = ("running", "finished", "discarded")
+
     def __init__(self, output: Path, name: str) -> None:
         self.path = output / "state" / f"{name}.json"
+        self.folder = output / name
 
     def read(self) -> dict[str, Any]:
-        """Return the record, empty if the phase never started."""
+        """Return the record, empty if the phase never started.
+
+        Raises:
+            DataError: if it is not what :meth:`write` has written.
+
+        """
         if not self.path.is_file():
             return {}
-        try:
-            return dict(json.loads(self.path.read_text(encoding="utf-8")))
-        except ValueError as error:
-            raise DataError(f"{self.path}: not a phase record ({error})") from error
+        what, advice = "a phase record", f"delete it and {self.folder} to do the phase again"
+        record = read_record(self.path, {"status": str}, what, advice)
+        if record["status"] not in self.STATUSES:
+            known = ", ".join(self.STATUSES)
+            raise DataError(f"{self.path}: not {what} ('status' is {record['status']!r}, not one of {known}); {advice}")
+        if record["status"] != "discarded":
+            check_record(record, str(self.path), _STARTED, what, advice)
+        return record
 
     def remove(self) -> None:
         """Forget the phase."""

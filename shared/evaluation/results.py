@@ -24,19 +24,43 @@ import os
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired
 
 from shared.errors import DataError
 from shared.evaluation.tables import render
 from shared.files import replaced_file
-from shared.nesting import from_json
 from shared.processor import processor
+from shared.records import check_record, parse_record
 
 if TYPE_CHECKING:
     import torch
 
-#: What every row has to say.
-REQUIRED = ("recipe", "split", "metric", "value", "signature", "lines")
+#: What every row has to say, and what is read of those that say more.
+ROW: dict[str, Any] = {
+    "recipe": str,
+    "split": str,
+    "metric": str,
+    "value": float,
+    "signature": str,
+    "lines": int,
+    "kind": NotRequired[str],
+    "keys": NotRequired[dict[str, Any] | None],
+    "phase": NotRequired[str | None],
+    "corpus": NotRequired[str | None],
+    "outputs": NotRequired[str],
+    "language": NotRequired[str | None],
+    "minutes": NotRequired[float | None],
+    "hardware": NotRequired[str | None],
+    "command": NotRequired[str | None],
+    "commit": NotRequired[str | None],
+    "deviation": NotRequired[float | None],
+    "values": NotRequired[list[float]],
+    "against": NotRequired[str],
+    "against_keys": NotRequired[dict[str, Any] | None],
+    "low": NotRequired[float],
+    "high": NotRequired[float],
+    "p": NotRequired[float],
+}
 
 #: Rows that agree in these are the same measurement: the last one counts.
 IDENTITY = (
@@ -50,13 +74,14 @@ def record(path: Path, row: dict[str, Any]) -> None:
 
     Args:
         path: results.jsonl; made if missing.
-        row: plain data with at least the keys of :data:`REQUIRED`.
+        row: plain data with at least the keys of :data:`ROW`.
 
     Raises:
         DataError: if a key is missing or the value is not a finite number.
 
     """
-    _check(row, str(path))
+    check_record(row, str(path), ROW, "a result")
+    _check_value(row, str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -90,16 +115,14 @@ def read(path: Path) -> list[dict[str, Any]]:
 
     """
     rows = []
-    text = path.read_text(encoding="utf-8").removesuffix("\n")
+    try:
+        text = path.read_text(encoding="utf-8").removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not results ({error})") from error
     for number, line in enumerate(text.split("\n") if text else [], 1):
         where = f"{path}, line {number}"
-        try:
-            row = from_json(line)
-        except ValueError as error:
-            raise DataError(f"{where}: not JSON ({getattr(error, 'msg', error)}): {line[:80]!r}") from error
-        if not isinstance(row, dict):
-            raise DataError(f"{where}: {line[:80]!r} is not a row")
-        _check(row, where)
+        row = parse_record(line, where, ROW, "a result")
+        _check_value(row, where)
         rows.append(row)
     return rows
 
@@ -161,13 +184,9 @@ def _line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n"
 
 
-def _check(row: dict[str, Any], where: str) -> None:
-    missing = [name for name in REQUIRED if name not in row]
-    if missing:
-        raise DataError(f"{where}: a result lacks {', '.join(missing)}")
-    value = row["value"]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise DataError(f"{where}: the value {value!r} of {row['metric']} is not a finite number")
+def _check_value(row: dict[str, Any], where: str) -> None:
+    if not math.isfinite(row["value"]):
+        raise DataError(f"{where}: the value {row['value']!r} of {row['metric']} is not a finite number")
 
 
 def hardware(device: torch.device | str | None = None) -> str:

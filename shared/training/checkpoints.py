@@ -10,9 +10,10 @@ A checkpoint is a folder ``checkpoints/00012000/`` with
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import torch
 from safetensors import SafetensorError
@@ -22,8 +23,19 @@ from torch import nn
 from shared.errors import DataError, UsageError
 from shared.files import discard_folder, replaced_folder
 from shared.module_state import contiguous, load_exactly
-from shared.nesting import from_json
+from shared.records import read_record
 from shared.training.tuning import merged
+
+#: Folders of checkpoints: the number of the update, filled up with zeros.
+_NAME = re.compile(r"[0-9]{8,18}", re.ASCII)
+_META: dict[str, Any] = {
+    "update": int,
+    "score": float | None,
+    "epoch": NotRequired[int],
+    "adapter_scale": NotRequired[float | None],
+}
+#: What a training state holds.
+_TRAINING = ("optimizer", "position", "ranks")
 
 
 @dataclass(frozen=True)
@@ -57,9 +69,13 @@ class Checkpoint:
         """Return the optimiser's state, the random states and the position in the data."""
         file = self.folder / "training.pt"
         try:
-            return dict(torch.load(file, map_location="cpu", weights_only=True))
+            found = dict(torch.load(file, map_location="cpu", weights_only=True))
         except Exception as error:  # torch raises many kinds for a damaged or a hostile file
             raise DataError(f"{file}: not a readable training state ({str(error).splitlines()[0]})") from error
+        missing = [name for name in _TRAINING if name not in found]
+        if missing:
+            raise DataError(f"{file}: not a readable training state (it lacks {', '.join(missing)})")
+        return found
 
 
 class Checkpoints:
@@ -108,12 +124,24 @@ class Checkpoints:
 
 
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
-    """Return the complete checkpoints below a folder, oldest first."""
+    """Return the complete checkpoints below a folder, oldest first; what has another name (a copy) is none.
+
+    Raises:
+        DataError: if the description of one cannot be read, or is that of another update than its name says.
+
+    """
     found = []
-    for place in sorted(folder.glob("[0-9]*")):
+    for place in folder.glob("[0-9]*"):
+        if not _NAME.fullmatch(place.name):
+            continue
         meta = _read_meta(place)
-        found.append(Checkpoint(place, int(meta["update"]), meta["score"]))
-    return found
+        if meta["update"] != int(place.name):
+            raise DataError(
+                f"{place / 'meta.json'}: is that of update {meta['update']}, not of {int(place.name)} as the folder's "
+                "name says: a copy needs a name that is no number"
+            )
+        found.append(Checkpoint(place, meta["update"], meta["score"]))
+    return sorted(found, key=lambda checkpoint: checkpoint.update)
 
 
 def best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
@@ -128,8 +156,5 @@ def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
-    file = folder / "meta.json"
-    try:
-        return dict(from_json(file.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{file}: not a readable checkpoint description ({error})") from error
+    advice = f"delete {folder}, and training goes on from the checkpoint before it"
+    return read_record(folder / "meta.json", _META, "a readable checkpoint description", advice)

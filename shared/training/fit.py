@@ -349,7 +349,7 @@ class Fit(Phase):
             history.add(row | {"validation": found.values, "score": found.score})
             workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, found)
             history.plot()
-            scores = [past["score"] for past in history.rows() if "validation" in past]
+            scores = [past["score"] for past in history.rows() if "score" in past]
             return found.score, validation.out_of_patience(scores)
 
         position.due = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import torch
 from torch import Tensor
@@ -13,8 +13,18 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.errors import DataError
 from shared.files import replaced_file, sync
-from shared.nesting import from_json
 from shared.objectives.objective import Loss
+from shared.records import parse_record
+
+#: What the rows of a history say, of training or of a validation.
+_ROW: dict[str, Any] = {
+    "update": int,
+    "loss": NotRequired[float],
+    "parts": NotRequired[dict[str, float]],
+    "lr": NotRequired[float],
+    "validation": NotRequired[dict[str, float]],
+    "score": NotRequired[float],
+}
 
 
 class Meter:
@@ -117,12 +127,13 @@ class History:
         """
         if not self.path.is_file():
             return []
+        try:
+            lines = self.path.read_text(encoding="utf-8").split("\n")[:-1]
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.path}: not a history ({error})") from error
         rows = []
-        for number, line in enumerate(self.path.read_text(encoding="utf-8").split("\n")[:-1], start=1):
-            try:
-                rows.append(from_json(line))
-            except ValueError as error:
-                raise DataError(f"{self.path}, line {number}: not a row of a history: {line[:80]!r}") from error
+        for number, line in enumerate(lines, start=1):
+            rows.append(parse_record(line, f"{self.path}, line {number}", _ROW, "a row of a history"))
         return rows
 
     def cut(self, update: int) -> None:

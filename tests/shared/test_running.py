@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -100,6 +101,43 @@ def test_a_moved_folder_is_still_done(recipe, tmp_path):
     (tmp_path / "out").rename(tmp_path / "moved")
     run_recipe(recipe(output_folder=str(tmp_path / "moved")))
     assert done(tmp_path, "moved") == ["first", "second", "apart"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"status": "finished"}', "'fingerprint' is missing"),
+        ("[]", r"\[\] is not an object"),
+        ('[["status", "finished"]]', "is not an object"),
+        ("{}", "'status' is missing"),
+        ('{"status": "done"}', "'status' is 'done', not one of running, finished, discarded"),
+        ('{"status": "running", "fingerprint": 5, "outputs": []}', "'fingerprint' is 5, not text"),
+        ('{"status": "running", "fingerprint": "x", "outputs": "out"}', "'outputs' is \"out\", not a list"),
+        (
+            '{"status": "running", "fingerprint": "x", "outputs": [], "seconds": "9"}',
+            "'seconds' is \"9\", not a number",
+        ),
+        ('{"status": "finished", "fingerprint": "x", "outputs": [], "runs": 7}', "'runs' is 7, not a list"),
+        ('{"status": "running", "fingerprint": "x", "outputs": [], "inputs": {"first": 1}}', "'inputs' is"),
+        ('{"status": "running", "fingerprint": "x", "outputs": [], "values": []}', "'values' is"),
+        ('{"status": "running", "fingerprint": "x", "outputs": [], "manifests": {"a": null}}', "'manifests' is"),
+        ("[" * 100_000, "is not JSON"),
+        ("\xff", "can't decode"),
+    ],
+)
+def test_an_odd_phase_record_is_named_and_what_helps_does(recipe, tmp_path, content, message):
+    run_recipe(recipe())
+    file = tmp_path / "out" / "state" / "second.json"
+    file.write_text(content, encoding="latin-1")
+    advice = f"; delete it and {tmp_path / 'out' / 'second'} to do the phase again"
+    for attempt in (run_recipe, is_finished):
+        with pytest.raises(DataError, match=rf"state/second\.json: not a phase record \(.*{message}") as refusal:
+            attempt(recipe())
+        assert str(refusal.value).endswith(advice)
+    file.unlink()
+    shutil.rmtree(tmp_path / "out" / "second")
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart", "second"]
 
 
 def test_until_and_unknown_phases(recipe, tmp_path):

@@ -50,19 +50,48 @@ def test_processes_append_at_once_without_loss(tmp_path):
 
 def test_refuses_what_is_not_a_result(tmp_path):
     path = tmp_path / "results.jsonl"
-    with pytest.raises(DataError, match="lacks split, lines"):
+    with pytest.raises(DataError, match=r"results\.jsonl: not a result \('split' is missing"):
         record(path, {k: v for k, v in ROW.items() if k not in ("split", "lines")})
-    for value in (float("nan"), "61", None, True):
-        with pytest.raises(DataError, match="not a finite number"):
+    with pytest.raises(DataError, match="not a finite number"):
+        record(path, ROW | {"value": float("nan")})
+    for value in ("61", None, True):
+        with pytest.raises(DataError, match="'value' is .*, not a number"):
             record(path, ROW | {"value": value})
     assert not path.exists()
     record(path, ROW)
     path.write_text(path.read_text() + "{broken\n")
-    with pytest.raises(DataError, match=r"results.jsonl, line 2: not JSON .*'\{broken'"):
+    with pytest.raises(DataError, match=r"results.jsonl, line 2: not a result \('\{broken' is not JSON"):
         read(path)
     path.write_text(json.dumps(ROW))
     with pytest.raises(DataError, match="the last line is cut off"):
         record(path, ROW)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"metric": ["bleu"]}, {"recipe": None}, {"split": 5}, {"lines": "300"}, {"lines": 10**23}, {"keys": "none"},
+        {"minutes": "14"}, {"commit": 7}, {"deviation": "0.1"}, {"values": [1, "2"]}, {"values": 3}, {"kind": []},
+        {"outputs": 1}, {"low": None}, {"against_keys": [1]},
+    ],
+)  # fmt: skip
+def test_an_odd_row_is_named_with_its_key(tmp_path, odd):
+    """Whatever would have been a traceback of the table."""
+    record(tmp_path / "results.jsonl", ROW)
+    with open(tmp_path / "results.jsonl", "a") as file:
+        file.write(json.dumps(ROW | odd) + "\n")
+    with pytest.raises(DataError, match=rf"results\.jsonl, line 2: not a result \('{next(iter(odd))}' is .*, not "):
+        collect([tmp_path], tmp_path / "all")
+
+
+@pytest.mark.parametrize("line", ["[1]", "null", "[" * 100_000, '{"value": %s}' % ("9" * 5000)])
+def test_a_line_that_is_no_row_is_named(tmp_path, line):
+    (tmp_path / "results.jsonl").write_text(line + "\n")
+    with pytest.raises(DataError, match=r"results\.jsonl, line 1: not a result"):
+        read(tmp_path / "results.jsonl")
+    (tmp_path / "results.jsonl").write_bytes(b"\xff\n")
+    with pytest.raises(DataError, match=r"results\.jsonl: not results"):
+        read(tmp_path / "results.jsonl")
 
 
 def cells(text):

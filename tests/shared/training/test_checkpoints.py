@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 from fractions import Fraction
 
 import pytest
@@ -68,6 +69,55 @@ def test_a_checkpoint_cut_in_half_is_named(tmp_path):
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     with pytest.raises(DataError, match=r"objective\.safetensors"):
         load_objective(model, list_checkpoints(tmp_path)[0])
+
+
+def test_a_copy_under_another_name_is_no_checkpoint(tmp_path):
+    """It would be averaged twice, and take the place of another among those that are kept."""
+    checkpoints = Checkpoints(keep_last=2)
+    for update in (9, 10):
+        save(checkpoints, tmp_path, update, score=0.5)
+    for name in ("00000010.bak2", "00000010-copy", "10", "1e5"):
+        shutil.copytree(tmp_path / "00000010", tmp_path / name)
+    assert [c.update for c in list_checkpoints(tmp_path)] == [9, 10]
+    save(checkpoints, tmp_path, 11, score=0.1)
+    assert [c.update for c in list_checkpoints(tmp_path)] == [9, 10, 11]
+    assert (tmp_path / "00000010.bak2").is_dir(), "a copy is not ours to delete"
+
+
+def test_a_copy_under_the_name_of_another_update_is_named(tmp_path):
+    save(Checkpoints(), tmp_path, 10)
+    shutil.copytree(tmp_path / "00000010", tmp_path / "00000011")
+    with pytest.raises(DataError, match=r"00000011/meta\.json: is that of update 10, not of 11"):
+        list_checkpoints(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[]", r"\[\] is not an object"),
+        ("{}", "'update' is missing"),
+        ('{"update": "1", "score": null}', "'update' is \"1\", not a whole number"),
+        ('{"update": 1, "score": "high"}', "'score' is \"high\", not a number or null"),
+        ('{"update": 1, "score": 0.5, "adapter_scale": []}', "'adapter_scale' is"),
+        ('{"update": 1e400, "score": 0.5}', "'update' is Infinity"),
+        ('{"update": %s, "score": 0.5}' % ("9" * 23), "'update' is 9+, not a whole number"),
+        ("[" * 100_000, "is not JSON"),
+        ("\xff", "can't decode"),
+    ],
+)
+def test_an_odd_description_of_a_checkpoint_is_named(tmp_path, content, message):
+    save(Checkpoints(), tmp_path, 1)
+    file = tmp_path / "00000001" / "meta.json"
+    file.write_text(content, encoding="latin-1")
+    with pytest.raises(DataError, match=rf"00000001/meta\.json: not a readable .*{message}.*; delete .*00000001, and"):
+        list_checkpoints(tmp_path)
+
+
+def test_a_training_state_of_something_else_is_named(tmp_path):
+    save(Checkpoints(), tmp_path, 1)
+    torch.save({"model": {}}, tmp_path / "00000001" / "training.pt")
+    with pytest.raises(DataError, match=r"training\.pt: not a readable .* lacks optimizer, position, ranks"):
+        list_checkpoints(tmp_path)[0].training()
 
 
 def test_code_in_a_training_state_never_runs(tmp_path):
