@@ -259,7 +259,8 @@ def summary(found: Found) -> str:
     """Return the figures of a step that a person looks at first."""
     if "arms" in found:
         rates = (
-            f"{name}: {arm['units_per_second']:,.0f} {found['unit']}/s, {arm['share_of_peak']} of the peak"
+            f"{name}: {arm['units_per_second']:,.0f} {found['unit']}/s"
+            + (f", {arm['share_of_peak']} of the peak" if arm["share_of_peak"] else "")
             for name, arm in found["arms"].items()
             if "units_per_second" in arm
         )

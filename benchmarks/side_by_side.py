@@ -136,7 +136,8 @@ def environment(threads: int) -> dict[str, str]:
         "OPENBLAS_NUM_THREADS": number,
         "GOMP_SPINCOUNT": "10000",
         "KMP_BLOCKTIME": "1",  # milliseconds
-        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",  # several models share a GPU
+        # Several models share a GPU. Some virtual machines refuse it, and may give another value.
+        "PYTORCH_CUDA_ALLOC_CONF": os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"),
         "THP_MEM_ALLOC_ENABLE": "1",  # large pages for torch, as `dragoman` asks for them
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",

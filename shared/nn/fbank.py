@@ -103,7 +103,9 @@ class Fbank(Described, nn.Module):
     def _features(self, waveforms: Tensor) -> Tensor:
         frames = waveforms.unfold(1, self.window, self.hop)
         frames = (frames - frames.mean(-1, keepdim=True)).mul_(SCALE)
-        earlier = F.pad(frames, (1, 0), mode="replicate")[..., :-1]  # of the first sample, the sample itself
+        # Of the first sample, the sample itself. (Replicating by F.pad, a GPU starts a block for each frame of a row,
+        # and may have no more than 65,535.)
+        earlier = torch.cat([frames[..., :1], frames[..., :-1]], dim=-1)
         frames -= earlier.mul_(PREEMPHASIS)
         frames *= povey_window(self.window, frames.device)
         spectrum = torch.fft.rfft(frames, n=self.fourier)

@@ -18,6 +18,27 @@ from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 
 
+def ctc_loss(scores: Tensor, labels: Tensor, positions: Tensor, lengths: Tensor, blank: int) -> Tensor:
+    """Return the loss of each sentence, (B,); 0 where no alignment is possible.
+
+    torch's gradient on GPUs adds up in any order. Where the same bits are asked for, a CPU computes it.
+
+    Args:
+        scores: (B, S, V) log-probabilities, float32.
+        labels: (B, L) int64.
+        positions: (B,) how many of S are real.
+        lengths: (B,) how many of L are real.
+        blank: the blank symbol.
+
+    """
+    device = scores.device
+    if device.type != "cpu" and torch.are_deterministic_algorithms_enabled():
+        scores, labels, positions, lengths = scores.cpu(), labels.cpu(), positions.cpu(), lengths.cpu()
+    by_position = scores.transpose(0, 1)
+    losses = F.ctc_loss(by_position, labels, positions, lengths, blank, reduction="none", zero_infinity=True)
+    return losses.to(device)
+
+
 class Ctc(Part):
     """CTC loss per label token, of a head of the model that reads a tapped encoder layer.
 
@@ -72,9 +93,7 @@ class Ctc(Part):
         labels = torch.where(real, labels, head.blank)
         repeats = ((labels[:, 1:] == labels[:, :-1]) & real[:, 1:]).sum(1)
         infeasible = lengths + repeats > states.lengths
-        losses = F.ctc_loss(
-            scores.transpose(0, 1), labels, states.lengths, lengths, head.blank, reduction="none", zero_infinity=True
-        )
+        losses = ctc_loss(scores, labels, states.lengths, lengths, head.blank)
         counts = self.counts(batch)
         return {
             f"{self.prefix}ctc": Term(losses.sum(), counts[f"{self.prefix}ctc"], self.weight),

@@ -32,7 +32,7 @@ from shared.training.compiling import compile_layers
 from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
 from shared.training.history import History, Meter, report
 from shared.training.initialise import Initialise
-from shared.training.memory import keep_freed_memory
+from shared.training.memory import enough_memory, keep_freed_memory
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule
 from shared.training.stopping import Interrupted, Stop
@@ -251,10 +251,16 @@ class Fit(Phase):
         """
         trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         size = sum(self.optimizer.state_bytes(parameter) for parameter in trained)
-        moments = torch.empty(size, dtype=torch.uint8, device=workspace.device)  # room for the optimiser's
+        advice = "make the model smaller, let a part of it learn, or take 8-bit moments"
+        with enough_memory(f"the optimiser's moments, {size / 2**30:.2f} GiB, do not fit beside the model; {advice}"):
+            moments = torch.empty(size, dtype=torch.uint8, device=workspace.device)
         with _same_randomness_after(workspace):
             for batch in loader.largest():
-                try:
+                shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
+                with enough_memory(
+                    f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
+                    "make the budget smaller and grad_accumulation_factor larger"
+                ):
                     objective.eval()
                     with torch.no_grad():
                         prepared = objective.prepare(batch.to(workspace.device))
@@ -262,12 +268,6 @@ class Fit(Phase):
                     with workspace.autocast():
                         total = objective(prepared).total()
                     total.backward()
-                except torch.OutOfMemoryError as error:
-                    shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
-                    raise DataError(
-                        f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
-                        "make the budget smaller and grad_accumulation_factor larger"
-                    ) from error
             objective.zero_grad(set_to_none=True)
         del moments
 

@@ -1,13 +1,44 @@
-"""Memory of a process that computes on a CPU."""
+"""Memory: keeping what a process that computes on a CPU frees, and telling that there was not enough."""
 
 from __future__ import annotations
 
 import ctypes
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
+from shared.errors import DataError
+
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
+
+
+#: What torch says where an allocation failed outside of its own allocator: on a CPU, and in CUDA's libraries.
+NO_MEMORY = ("allocate memory", "out of memory", "ALLOC_FAILED")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error means that memory was not enough, of a CPU or of a GPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(said in str(error) for said in NO_MEMORY)
+
+
+@contextmanager
+def enough_memory(message: str) -> Iterator[None]:
+    """Turn the many errors that mean too little memory into one.
+
+    Raises:
+        DataError: with the message, if memory was not enough.
+
+    """
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise DataError(message) from error
 
 
 def keep_freed_memory(device: str | torch.device = "cpu") -> bool:

@@ -21,6 +21,7 @@ from shared.recipe import RUN_OPTIONS, Recipe
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter
+from shared.training.memory import is_out_of_memory
 from shared.training.optimizer import set_learning_rate
 from shared.workspace import Stopwatch, Workspace
 
@@ -93,14 +94,12 @@ def _child(sender: Connection, source: str, overrides: list[str], phase: str, st
         torch.manual_seed(workspace.seed)
         _limit(workspace.device, limit)
         answer: Trial | Exception = measure(recipe.build(phase), stream, workspace)
-    except (torch.OutOfMemoryError, MemoryError):
-        answer = Trial(fits=False)
-    except RuntimeError as error:
-        if "allocate memory" not in str(error):  # how torch says it on a CPU
-            raise
-        answer = Trial(fits=False)
     except (DataError, UsageError) as error:
         answer = error
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        answer = Trial(fits=False)
     sender.send(answer)
 
 

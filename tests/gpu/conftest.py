@@ -1,5 +1,7 @@
 """The device of these tests, and a small world with text and speech on it."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -18,6 +20,9 @@ from shared.padded import Padded
 from shared.workspace import Workspace
 from tests.conftest import GPU_TEST_DEVICE
 from tests.shared.training.conftest import World
+
+# Read by cuBLAS when it is first used: without it, it is refused where algorithms have to be deterministic.
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 
 VOCABULARY, WIDTH = 200, 128
 PADDING, START, END, BLANK = 0, 1, 2, 3

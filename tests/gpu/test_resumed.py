@@ -5,6 +5,7 @@ import signal
 import pytest
 import torch
 
+from tests.gpu.conftest import gradients, speech_batch, speech_objective
 from tests.resume.conftest import Runs, differences
 
 pytestmark = pytest.mark.gpu
@@ -27,6 +28,21 @@ def test_killed_in_an_epoch_and_started_again(tmp_path, device):
     content = runs.content("whole")
     assert any(name.endswith("model.safetensors") for name in content)
     assert differences(runs.content("killed"), content) == []
+
+
+@pytest.fixture
+def deterministic():
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def test_speech_with_ctc_has_the_same_gradient_each_time(place, deterministic):
+    """Of which torch's own gradient of CTC on GPUs would be refused."""
+    there = place(precision="bf16")
+    losses, vectors = zip(*(gradients(speech_objective(), speech_batch(), there) for _ in range(3)), strict=True)
+    assert losses[0] == losses[1] == losses[2]
+    assert torch.equal(vectors[0], vectors[1]) and torch.equal(vectors[0], vectors[2])
 
 
 def test_random_numbers_of_the_device_go_on(world, place):

@@ -119,7 +119,14 @@ def test_the_command_on_a_cpu(tmp_path) -> None:
     assert refused.returncode == 2 and "less than the process takes" in refused.stderr
 
 
-def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+)
+def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch, error) -> None:
     from shared.training import trial
 
     sent: list[object] = []
@@ -129,7 +136,7 @@ def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch) -> None:
             sent.append(value)
 
     def out_of_memory(*_: object) -> Trial:
-        raise torch.OutOfMemoryError("CUDA out of memory")
+        raise error
 
     monkeypatch.setattr(trial, "measure", out_of_memory)
     monkeypatch.setattr(trial.Recipe, "build", lambda *_: None)

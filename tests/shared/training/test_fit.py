@@ -356,3 +356,21 @@ def test_patience_ends_a_run(world, workspace):
     assert done == 6  # the score of update 2 is not improved at 4 and 6
     world.fit(updates=50, validation=validation, checkpoints=checkpoints, schedule=Frozen()).run(place)
     assert json.loads((place.folder / "history.jsonl").read_text().splitlines()[-1])["update"] == done
+
+
+class NoRoom(EncoderDecoderObjective):
+    """Fails as CUDA's libraries do where memory is short."""
+
+    def forward(self, batch):
+        raise RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`")
+
+
+def test_what_does_not_fit_is_said_in_a_line_before_the_first_update(world, workspace, monkeypatch):
+    place = workspace()
+    fit = world.fit(objective=NoRoom(system=world.system(), parts=[CrossEntropy()]))
+    loader = Loader(streams=fit.streams, seed=1)
+    with pytest.raises(DataError, match=r"stream 'text': a batch of \{'source': \(8, .* does not fit into the GPU's"):
+        fit._try_largest(fit.objective, loader, place)
+    monkeypatch.setattr(fit.optimizer, "state_bytes", lambda parameter: 2**50)
+    with pytest.raises(DataError, match=r"the optimiser's moments, \d+.00 GiB, do not fit beside the model; make"):
+        fit._try_largest(fit.objective, loader, place)

@@ -5,6 +5,10 @@ import subprocess
 import sys
 
 import pytest
+import torch
+
+from shared.errors import DataError
+from shared.training.memory import enough_memory
 
 STEPS = """
 import resource
@@ -30,3 +34,28 @@ def test_what_is_freed_is_used_again():
     printed = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True).stdout
     usual, kept = map(int, printed.split())
     assert kept < usual / 10
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+        RuntimeError("cuFFT error: CUFFT_ALLOC_FAILED"),
+        MemoryError(),
+    ],
+)
+def test_too_little_memory_is_one_error_whoever_says_it(error):
+    with pytest.raises(DataError, match="too large"):
+        with enough_memory("too large"):
+            raise error
+
+
+def test_a_real_allocation_that_fails_is_one_too_and_other_errors_stay():
+    with pytest.raises(DataError, match="too large"):
+        with enough_memory("too large"):
+            torch.empty(2**50, dtype=torch.uint8)
+    with pytest.raises(RuntimeError, match="shape"):
+        with enough_memory("too large"):
+            torch.ones(3).view(2)
