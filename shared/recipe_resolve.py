@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import re
+from collections.abc import Collection
 from typing import Any
 
 from shared.nesting import DEPTH
-from shared.recipe_tree import Node, nearest
+from shared.recipe_tree import Node, keys_inside, nearest
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
 
@@ -68,7 +70,7 @@ def override(root: Node, key: str, new: Node) -> None:
         index: Any = part if isinstance(node.value, dict) else int(part) if part in names else None
         if part not in names:
             if not (last and node.tag.startswith(("!new:", "!name:")) and isinstance(node.value, dict)):
-                new.refuse(f"no such key{' in ' + here if here else ''}{nearest(part, names)}")
+                new.refuse(f"no such key{' in ' + here if here else ''}{_meant(root, key, part, names)}")
             part = part.replace("-", "_")
             index = part
         new_key = f"{here}.{part}" if here else part
@@ -78,6 +80,28 @@ def override(root: Node, key: str, new: Node) -> None:
             node.value[index] = merge(old, new) if old is not None else new
         else:
             node = node.value[index]
+
+
+def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
+    """Ask whether a key of this name elsewhere in the recipe was meant, or one with a similar name, here or elsewhere.
+
+    Args:
+        root: the whole recipe.
+        key: as given.
+        part: the part of it that does not exist.
+        names: what exists in its place.
+
+    """
+    keys = dict(keys_inside(root))
+    wanted = key.replace("-", "_")
+    meant = [known for known in keys if known.endswith("." + wanted)]
+    if not meant and not nearest(part, names, few=0):
+        close = difflib.get_close_matches(wanted.rpartition(".")[2], {*keys.values()}, n=1, cutoff=0.8)
+        meant = [known for known, name in keys.items() if name in close]
+    if not meant:
+        return nearest(part, names)
+    meant.sort(key=lambda known: (known.count("."), known))
+    return f" (did you mean {' or '.join(map(repr, meant[:3]))}?)"
 
 
 # -- references -----------------------------------------------------------------------------------------------------

@@ -66,16 +66,21 @@ def run_recipe(
         keys=keys_of_a_result(recipe),
         **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
     )
+    from shared.announcing import beginning, ending
     from shared.training.distributed import join, leave, on_main, together
 
     outermost = join(workspace)
     try:
         with workspace.locked(), together(), _algorithms(workspace):
+            workspace.log.info("%s", beginning(workspace))
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
             keep_time = workspace.keep_time  # of the run that this one is a phase of
             for name in names[: names.index(until) + 1] if until else names:
                 _run_phase(recipe, workspace, name, done, keep_time)
+            last = ending(workspace.output, names) if options is None and workspace.main else None
+            if last:
+                workspace.log.info("%s", last)
     except KeyboardInterrupt as error:
         raise Interrupted(
             f"{workspace.output}: stopped in phase {workspace.phase!r}; the same command goes on from there"

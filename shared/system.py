@@ -332,7 +332,9 @@ class System(Described, nn.Module):
         """
         config_file = folder / CONFIG
         if not config_file.is_file():
-            raise DataError(f"{folder}: not a model folder (it has no {CONFIG})")
+            inside = sorted(file.parent for file in folder.glob("**/model/" + CONFIG))[:3]
+            instead = f"; the model of this run is {' or '.join(map(str, inside))}" if inside else ""
+            raise DataError(f"{folder}: not a model folder (it has no {CONFIG}){instead}")
         try:
             config = from_json(config_file.read_text(encoding="utf-8"))
             if not isinstance(config, dict) or not {"format", "system"} <= config.keys():

@@ -5,6 +5,7 @@ Its first lines are metadata as the Hugging Face Hub reads them. It is made of t
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,18 +127,21 @@ class Task:
     command: str
 
 
-def task_of(system: System) -> Task:
-    """Return what a system does."""
+def task_of(system: System, folder: Path = Path("model")) -> Task:
+    """Return what a system does; ``folder`` is its model folder in the command."""
+    model = shlex.quote(str(folder))
     source, target = _named(system.source_languages), _named(system.target_languages)
-    look = "python -c 'from shared.system import System; print(System.load(\"model\"))'"
+    look = "python -c " + shlex.quote(f'from shared.system import System; print(System.load("{folder}"))')
     sides = (("--from", system.source_languages), ("--to", system.target_languages))
-    translate = "dragoman translate model" + "".join(f" {side} {codes[0]}" for side, codes in sides if len(codes) > 1)
+    translate = f"dragoman translate {model}" + "".join(
+        f" {side} {codes[0]}" for side, codes in sides if len(codes) > 1
+    )
     if isinstance(system, EncoderSystem):
         return Task("feature-extraction", "An encoder of speech, to begin training with.", ["speech"], look)
     if not isinstance(system, CtcSystem) and not isinstance(system.model, Generator):
         return Task("fill-mask", f"An encoder of {source} text, to begin training with.", [], look)
     if not system.inputs:
-        command = "dragoman translate TRANSLATOR --lm model news.txt"
+        command = f"dragoman translate TRANSLATOR --lm {model} news.txt"
         return Task("text-generation", f"A language model of {target} text.", ["language-model"], command)
     if "speech" not in system.inputs:
         return Task("translation", f"Translates {source} text to {target}.", ["translation"], f"{translate} news.txt")

@@ -34,7 +34,7 @@ from shared.training.history import History, Meter, report
 from shared.training.initialise import Initialise
 from shared.training.memory import enough_memory, keep_freed_memory
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
-from shared.training.schedules import Schedule
+from shared.training.schedules import Schedule, warm_up_notes
 from shared.training.stopping import Interrupted, Stop
 from shared.training.validation import Validation
 from shared.workspace import Phase, Workspace
@@ -159,9 +159,9 @@ class Fit(Phase):
             world=workspace.world,
             pin_memory=device.type == "cuda",
         )
-        for line in loader.report():
-            workspace.log.info("%s: %s", workspace.phase, line)
         updates = min(self.updates, 2) if workspace.debug else self.updates
+        for line in [*loader.report(), *warm_up_notes(self.schedule, self.updates)]:
+            workspace.log.info("%s: %s", workspace.phase, line)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main)
         position = self._restore(workspace, objective, optimizer, meter)
         history.cut(position.update)

@@ -1,6 +1,7 @@
 """The command, from the outside: a corpus of one's own to a scored translation, and wrong usage."""
 
 import json
+import platform
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+import torch
 import typer
 from rich.text import Text
 from typer.testing import CliRunner
@@ -60,6 +62,30 @@ def test_help_is_quick_and_needs_nothing_heavy():
     assert time.monotonic() - started < 20
     for name in ("prepare", "run", "batch-size", "translate", "evaluate", "score", "diff", "seeds", "recipes", "demo"):
         assert name in result.stdout
+
+
+def test_the_log_begins_with_the_machine_and_ends_with_the_model_and_what_to_do_with_it(run, tmp_path):
+    _, output = run
+    log = (output / "log.txt").read_text().splitlines()
+    assert "device cpu (" in log[0] and "precision fp32" in log[0]
+    assert f"Python {platform.python_version()}, torch {torch.__version__}" in log[0]
+    model = output / "average" / "model"
+    assert (
+        log[-1].partition(" ")[2].partition(" ")[2]
+        == f"the model is in {model}; to use it: dragoman translate {model} news.txt"
+    )
+    (tmp_path / "news.txt").write_text("one two\n")
+    done = dragoman(*log[-1].partition("to use it: dragoman ")[2].split(), cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.count("\n") == 1
+
+
+def test_a_folder_of_results_says_where_its_model_is(run):
+    _, output = run
+    done = dragoman("translate", output, text="one\n")
+    assert done.returncode == 1
+    assert f"{output}: not a model folder (it has no config.json); the model of this run is {output}/average/model" in (
+        done.stderr
+    )
 
 
 def test_a_run_leaves_a_model_scores_and_a_curve(run):

@@ -428,6 +428,11 @@ def test_refused(write, old, new, message):
         (["--compile", "maybe"], r"command line: --compile: 'maybe' is not a bool"),
         (["workers", "2"], r"'workers' stands where a --key was expected"),
         (["--model", "[1"], r"command line: --model: not YAML"),
+        (["--shape", "1"], r"no such key \(did you mean 'model\.shape'\?\)$"),
+        (["--scale", "1"], r"no such key \(did you mean 'model\.free\.scale'\?\)$"),
+        (["--free.scale", "1"], r"no such key \(did you mean 'model\.free\.scale'\?\)$"),
+        (["--dropot", "1"], r"no such key \(did you mean 'layer\.dropout'\?\)$"),
+        (["--file", "x"], r"no such key \(did you mean 'phases\.open\.file'\?\)$"),
     ],
 )
 def test_refused_overrides(load, arguments, message):

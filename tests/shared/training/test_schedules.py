@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import UsageError
-from shared.training.schedules import Constant, InverseSquareRoot, Linear, TriStage
+from shared.training.schedules import Constant, InverseSquareRoot, Linear, TriStage, warm_up_notes
 
 
 def test_inverse_square_root():
@@ -44,3 +44,11 @@ def test_constant():
 def test_impossible_settings_are_refused(make):
     with pytest.raises(UsageError):
         make()
+
+
+def test_a_warm_up_that_outlasts_the_training_is_a_warning():
+    (note,) = warm_up_notes(InverseSquareRoot(peak=0.002, warmup=10_000), 2_500)
+    assert "warm-up takes 10,000 updates, the training only 2,500" in note
+    assert "ends at 0.0005," in note  # a quarter of the peak
+    assert warm_up_notes(InverseSquareRoot(peak=0.002, warmup=10_000), 10_000) == []
+    assert warm_up_notes(lambda update: 0.1, 1) == []
