@@ -18,7 +18,7 @@ import typer
 
 from shared.cli_models import models
 from shared.errors import DataError, UsageError, one_line
-from shared.options import ModelOptions, SearchOptions, with_options
+from shared.options import ModelOptions, SearchOptions, SoundOptions, with_options
 from shared.training.stopping import Interrupted
 
 app = typer.Typer(
@@ -130,7 +130,7 @@ def batch_size(
 
 
 @app.command()
-@with_options(search=SearchOptions, models=ModelOptions)
+@with_options(sound=SoundOptions, search=SearchOptions, models=ModelOptions)
 def translate(
     model: Annotated[Path, typer.Argument(help="a model folder")],
     inputs: Annotated[list[Path] | None, typer.Argument(help="text files, or sound files and folders of them")] = None,
@@ -140,8 +140,8 @@ def translate(
         int, typer.Option(min=1, help="print so many hypotheses of each input (not of long sound files)")
     ] = 1,
     samples: Annotated[int, typer.Option(min=1, help="with --sample: so many outputs of each input")] = 1,
-    maximum_seconds: Annotated[float, typer.Option(help="longer sound files are divided at their pauses")] = 20.0,
     *,
+    sound: SoundOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -154,7 +154,7 @@ def translate(
         languages=(source_language, target_language),
         n_best=n_best,
         samples=samples,
-        maximum_seconds=maximum_seconds,
+        sound=sound,
         search=search,
         models=models,
     )

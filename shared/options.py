@@ -17,7 +17,7 @@ import typer
 
 from shared.errors import UsageError
 
-SEARCH, SAMPLING, MODELS = "How to search", "Sampling", "Models and machine"
+SEARCH, SAMPLING, SOUND, MODELS = "How to search", "Sampling", "Sound files", "Models and machine"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -74,6 +74,29 @@ class SearchOptions:
 
 
 RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_repeat_ngram", "allowed", "forbidden"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundOptions:
+    """What becomes of sound files before they are translated."""
+
+    maximum_seconds: Annotated[float, _option("longer sound files are divided at their pauses", SOUND)] = 20.0
+    keep_silence: Annotated[
+        bool, _option("translate segments without speech too, instead of skipping them with a warning", SOUND)
+    ] = False
+    speech_detector: Annotated[
+        str,
+        _option(
+            "what finds segments without speech: silero (pip install 'dragoman[vad]'), levels (needs nothing, takes "
+            "music for speech), or auto: silero if it is installed",
+            SOUND,
+        ),
+    ] = "auto"
+
+    def check(self) -> None:
+        """Refuse a detector that is not used, by UsageError."""
+        if self.keep_silence and self.speech_detector != type(self).speech_detector:
+            raise UsageError("--speech-detector has no part in --keep-silence: nothing is skipped")
 
 
 ENGINES = ("native", "ctranslate2")

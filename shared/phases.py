@@ -306,6 +306,8 @@ class Evaluate(Phase):
             "search": describe(self.search),
         }
         how |= {name: value for name, value in self.beside.items() if value}
+        if evaluation.without_speech is not None:
+            how["without_speech"] = evaluation.without_speech
         _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
 
 

@@ -27,6 +27,7 @@ from shared.batch import Batch
 from shared.corpus.fields import Field, TextField, blank_rows
 from shared.corpus.loader import collate, evaluation_batches
 from shared.corpus.pauses import file_segments
+from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from shared.corpus.stream import translation_budget
 from shared.described import Described, build, describe
 from shared.errors import DataError, UsageError, one_line, shortened
@@ -144,11 +145,14 @@ class System(Described, nn.Module):
         search: AnySearch | None = None,
         batch_size: int = 16,
         maximum_seconds: float = 20.0,
+        keep_silence: bool = False,
+        detector: SpeechDetector | None = None,
     ) -> Any:
         """Translate text, or sound files if the system reads speech.
 
         A sound file longer than ``maximum_seconds`` is divided at its quietest pauses (see shared/corpus/pauses.py),
-        its segments are translated, and their texts are put together again.
+        its segments are translated, and their texts are put together again. Segments without speech are not shown to
+        the model, which would make something up: they give empty output, and a warning names file and time.
 
         Args:
             inputs: one sentence or sound file, or a list of them. Blank sentences give empty output.
@@ -159,6 +163,9 @@ class System(Described, nn.Module):
                 :func:`shared.corpus.stream.translation_budget`). It does not change the output.
             maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
                 system was trained on is a good choice.
+            keep_silence: translate segments without speech too.
+            detector: finds those segments; by default the best that is installed (see
+                shared/corpus/speech_activity.py).
 
         Returns:
             A list with the n-best :class:`Hypothesis` list of each input; for a single input, the best text. A divided
@@ -186,15 +193,25 @@ class System(Described, nn.Module):
             parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
             owned.append(range(len(rows), len(rows) + len(parts)))
             rows += [part | common for part in parts]
-        found = self._translate_rows(rows, search or self.default_search(), batch_size)
-        results = [
-            found[own[0]] if len(own) == 1 else [self._joined([found[i][0] for i in own], common)] for own in owned
-        ]
+        silent: set[int] = set()
+        if "speech" in self.inputs and not keep_silence:
+            detector = detector or speech_detector()
+            silent = rows_without_speech(rows, detector)
+            warn_of_silence([rows[i] for i in sorted(silent)], detector)
+        found = self._translate_rows(rows, search or self.default_search(), batch_size, silent)
+        results = []
+        for own in owned:
+            # Segments that were skipped have no score that could count in the file's mean.
+            shown = [i for i in own if i not in silent] or own[:1]
+            divided = len(own) > 1
+            results.append([self._joined([found[i][0] for i in shown], common)] if divided else found[own[0]])
         return results[0][0].texts[self.output_name] if single else results
 
-    def _translate_rows(self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int) -> list[list[Hypothesis]]:
+    def _translate_rows(
+        self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int, silent: set[int]
+    ) -> list[list[Hypothesis]]:
         results = [[self.empty_output()] for _ in rows]
-        todo = np.flatnonzero(~blank_rows(self.inputs, rows)).tolist()
+        todo = [i for i in np.flatnonzero(~blank_rows(self.inputs, rows)).tolist() if i not in silent]
         some = [rows[i] for i in todo]
         with evaluating(self):
             for numbers in evaluation_batches(some, self.inputs, translation_budget(batch_size)):

@@ -12,6 +12,7 @@ from pathlib import Path
 from shared.combining import load_combined
 from shared.comparing import render_comparisons
 from shared.corpus.manifest import Manifest
+from shared.corpus.speech_activity import check_detector, speech_detector
 from shared.corpus.stream import translation_budget
 from shared.ctc_system import CtcSystem
 from shared.errors import DataError, UsageError
@@ -20,7 +21,7 @@ from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from shared.evaluation.scores import Score, TextScorer
 from shared.evaluation.significance import compare
-from shared.options import ModelOptions, SearchOptions
+from shared.options import ModelOptions, SearchOptions, SoundOptions
 from shared.phases import Evaluate
 from shared.running import log_to_terminal
 from shared.search import (
@@ -169,17 +170,19 @@ def translate_inputs(
     languages: tuple[str | None, str | None],
     n_best: int,
     samples: int,
-    maximum_seconds: float,
+    sound: SoundOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
     """Translate files or standard input and print the result."""
     search_for(search, n_best=n_best, samples=samples)
+    check_detector(sound.speech_detector)
     workspace = Workspace(output=Path(), device=models.device, precision=models.precision)
     system = load_models(model, models, workspace, ctc=search.ctc)
     search = fitting(search, system)
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
     speech, several = "speech" in system.inputs, max(n_best, samples) > 1
+    detector = speech_detector(sound.speech_detector) if speech else None
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK)):
@@ -190,7 +193,9 @@ def translate_inputs(
                 target_language=languages[1],
                 search=chosen,
                 batch_size=models.batch_size,
-                maximum_seconds=maximum_seconds,
+                maximum_seconds=sound.maximum_seconds,
+                keep_silence=sound.keep_silence,
+                detector=detector,
             )
         for item, hypotheses in zip(chunk, found, strict=True):
             for hypothesis in hypotheses:

@@ -208,7 +208,7 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "dev")
+PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "vad", "dev")
 
 
 #: Modules whose distributions have another name.

@@ -13,6 +13,7 @@ from shared import languages
 from shared.corpus.fields import Rows, blank_rows
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
+from shared.corpus.speech_activity import rows_without_speech, speech_detector
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.evaluation.alarms import Alarm, detect, detect_off_target
@@ -40,6 +41,8 @@ class Evaluation:
         off_target: the share of outputs in another language; None for a system that writes only one, or if no output
             could be judged.
         alarms: what looks wrong with the outputs as a whole.
+        without_speech: how many rows have a recording without speech (they are translated all the same); None for a
+            system that does not read speech.
 
     """
 
@@ -48,6 +51,7 @@ class Evaluation:
     scores: list[Score]
     off_target: Score | None
     alarms: list[Alarm]
+    without_speech: int | None = None
 
     @property
     def all_scores(self) -> list[Score]:
@@ -215,4 +219,24 @@ def evaluate_system(
     tests = TestSet(system, manifest, metrics)
     share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
     shares = gather(share, workspace)
-    return on_main(lambda: tests.evaluate(shares), workspace)
+    evaluation = on_main(lambda: tests.evaluate(shares), workspace)
+    if "speech" not in system.inputs:
+        return evaluation
+    return replace(evaluation, without_speech=_count_silence(manifest, workspace))
+
+
+def _count_silence(manifest: Manifest, workspace: Workspace) -> int:
+    """Return how many rows have a recording without speech, and warn of them; processes share the listening."""
+    detector = speech_detector()
+    mine = range(workspace.rank, len(manifest), workspace.world)
+    silent = rows_without_speech((manifest[number] for number in mine), detector)
+    count = sum(gather(len(silent), workspace))
+    if count and workspace.main:
+        workspace.log.warning(
+            "%s: %d of %d recordings hold no speech (detector: %s); they are translated and scored like the others",
+            manifest.path,
+            count,
+            len(manifest),
+            detector.name,
+        )
+    return count

@@ -7,7 +7,7 @@ A row says everything that is needed to trust or repeat its number:
 - on what: ``split``, ``corpus`` (the manifest's fingerprint), ``language`` and ``outputs`` (the table of hypotheses,
   seen from the run's folder);
 - how: ``averaging``, ``beam``, ``length_penalty``, ``search`` with all its settings;
-- what came out: ``metric``, ``value``, ``signature``, ``lines``;
+- what came out: ``metric``, ``value``, ``signature``, ``lines``; ``without_speech`` (how many recordings hold none);
 - on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
 
 Rows of the ``kind`` "seeds" are means over ``seeds``, with their standard ``deviation`` and ``values``; those of the

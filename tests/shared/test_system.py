@@ -2,6 +2,9 @@
 
 import json
 import pickle
+import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -126,11 +129,11 @@ def test_the_output_does_not_depend_on_the_batch(tokenizer, kind, tmp_path):
     items = WORDS
     if kind == "speech":
         items = [sound(tmp_path / f"{i}.wav", (0.3 + 0.4 * i, 300 + 200 * i)) for i in range(5)]
-    alone = system.translate(items, search=SEARCH, batch_size=1)
+    alone = system.translate(items, search=SEARCH, batch_size=1, keep_silence=True)
     assert len({tuple(one[0].tokens) for one in alone}) > 1 or len({one[0].score for one in alone}) == len(items)
     for size in (2, 5, 99):
-        assert_same(system.translate(items, search=SEARCH, batch_size=size), alone)
-    assert_same(system.translate(items[::-1], search=SEARCH), alone[::-1])
+        assert_same(system.translate(items, search=SEARCH, batch_size=size, keep_silence=True), alone)
+    assert_same(system.translate(items[::-1], search=SEARCH, keep_silence=True), alone[::-1])
 
 
 def test_modes_come_back_as_they_were(tokenizer):
@@ -155,7 +158,7 @@ def test_autograd_is_off_and_training_goes_on_afterwards(tokenizer, kind, tmp_pa
     project = system.model.project
     system.model.project = lambda states: seen.append(states.requires_grad) or project(states)
     path = sound(tmp_path / "a.wav", (1, 300))
-    system.translate("abc" if kind == "source" else path, search=SEARCH)
+    system.translate("abc" if kind == "source" else path, search=SEARCH, keep_silence=True)
     assert seen and not any(seen)
     row = {"id": "r", "audio": path, "start": 0.0, "duration": 1.0, "source_text": "abc", "target_text": "cba"}
     fields = system.inputs | {"target": system.output}
@@ -240,7 +243,7 @@ def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
     long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (3, 300), (0.5, 0), (4.5, 700), (0.5, 0), (4, 500))
     short = sound(tmp_path / "short.wav", (4, 200))
     for size in (1, 2, 16):
-        found = system.translate([long, short, str(long)], maximum_seconds=5, batch_size=size)
+        found = system.translate([long, short, str(long)], maximum_seconds=5, keep_silence=True, batch_size=size)
         assert found[0] == found[2] and len(found[0]) == 1
         assert found[0][0].texts == {"translation": "9 3 7 5", "transcript": "9 3 7 5"}
         assert found[0][0].score == pytest.approx(-(0.9 + 0.3 + 0.7 + 0.5) / 4)
@@ -250,15 +253,17 @@ def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
         assert lengths == sorted(lengths, reverse=True) and max(lengths) <= 5 * SAMPLE_RATE
         assert sum(lengths) == 2 * 17 * SAMPLE_RATE + 4 * SAMPLE_RATE  # nothing is lost
         system.sizes.clear()
-    assert system.translate(long, maximum_seconds=5) == "9 3 7 5"
+    assert system.translate(long, maximum_seconds=5, keep_silence=True) == "9 3 7 5"
     system.sizes.clear()
-    assert system.translate(long) == "7" and system.sizes == [[17 * SAMPLE_RATE]]  # below the default, untouched
+    assert system.translate(long, keep_silence=True) == "7" and system.sizes == [
+        [17 * SAMPLE_RATE]
+    ]  # below the default, untouched
 
 
 def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
     path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300))
     japanese = make(tokenizer, "speech", Ear, target_languages=["ja"])
-    found = japanese.translate([path], maximum_seconds=3)
+    found = japanese.translate([path], maximum_seconds=3, keep_silence=True)
     assert found[0][0].texts == {"translation": "93", "transcript": "9 3"}  # the transcript is English
     recogniser = Ear(
         model=japanese.model,
@@ -268,19 +273,56 @@ def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
         source_languages=["ja"],
         target_languages=["de"],
     )
-    assert recogniser.translate(path, maximum_seconds=3) == "93"
+    assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "93"
 
 
 def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):
     path = sound(tmp_path / "a.wav", (2, 900), (4, 0), (2, 300))
-    assert make(tokenizer, "speech", Ear).translate(path, maximum_seconds=2.5) == "9 3"
+    assert make(tokenizer, "speech", Ear).translate(path, maximum_seconds=2.5, keep_silence=True) == "9 3"
 
 
 def test_a_real_model_reads_a_long_file(tokenizer, tmp_path):
     system = make(tokenizer, "speech")
     parts = [(1.5, 300), (0.5, 0), (1.5, 800)]
-    found = system.translate([sound(tmp_path / "a.wav", *parts, rate=22050)], search=SEARCH, maximum_seconds=2)
+    found = system.translate(
+        [sound(tmp_path / "a.wav", *parts, rate=22050)], search=SEARCH, maximum_seconds=2, keep_silence=True
+    )
     assert len(found) == len(found[0]) == 1 and np.isfinite(found[0][0].score)
+
+
+class Hears:
+    """A detector to which a recording is speech if its strongest frequency is above 400 Hz."""
+
+    name = "test's ears"
+
+    def has_speech(self, waveform):
+        power = np.abs(np.fft.rfft(waveform))
+        return power.max() > 1e-3 and np.argmax(power) * SAMPLE_RATE / len(waveform) > 400
+
+
+def test_segments_without_speech_are_skipped_with_a_warning(tokenizer, tmp_path, caplog):
+    system = make(tokenizer, "speech", Ear)
+    long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (4, 300), (0.5, 0), (4, 200), (0.5, 0), (4, 500))
+    hum, word = sound(tmp_path / "hum.wav", (1, 300)), sound(tmp_path / "word.wav", (1, 700))
+    found = system.translate([long, hum, word], maximum_seconds=5, detector=Hears())
+    assert [one[0].texts["translation"] for one in found] == ["9 5", "", "7"]
+    assert found[0][0].score == pytest.approx(-(0.9 + 0.5) / 2)  # what was skipped has no part in the mean
+    assert (found[1], len(found[2])) == ([Hypothesis([], 0.0, {"translation": ""})], 2)
+    assert sum(len(sizes) for sizes in system.sizes) == 3  # the model never saw the others
+    first, second = caplog.messages
+    start, end = map(float, re.search(r"long.wav: no speech from (\S+) to (\S+) s: skipped", first).groups())
+    assert start == pytest.approx(4.25, abs=0.3) and end == pytest.approx(13.25, abs=0.3)  # two segments, one warning
+    assert "hum.wav: no speech from 0.00 to 1.00 s: skipped" in second and "test's ears" in second
+    assert "--keep-silence" in second
+    caplog.clear()
+    kept = system.translate([long, hum], maximum_seconds=5, keep_silence=True, detector=Hears())
+    assert [one[0].texts["translation"] for one in kept] == ["9 3 2 5", "3"] and not caplog.messages
+
+
+def test_a_file_whose_segments_are_all_silent_is_one_empty_output(tokenizer, tmp_path):
+    long = sound(tmp_path / "long.wav", (4, 300), (0.5, 0), (4, 300))
+    found = make(tokenizer, "speech", Ear).translate([long], maximum_seconds=5, detector=Hears())
+    assert [[h.texts["translation"] for h in one] for one in found] == [[""]] and found[0][0].score == 0
 
 
 def test_broken_sound_is_named(tokenizer, tmp_path):
@@ -298,6 +340,25 @@ def test_broken_sound_is_named(tokenizer, tmp_path):
     assert system.training
     with pytest.raises(UsageError, match="at least 1 second, not 0"):
         system.translate(good, maximum_seconds=0)
+
+
+def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
+    make(tokenizer, "speech").save(tmp_path / "model")
+    quiet, one = tmp_path / "quiet.wav", tmp_path / "one.wav"
+    soundfile.write(quiet, np.zeros(8000), SAMPLE_RATE)
+    soundfile.write(one, np.ones(1), SAMPLE_RATE)
+    command = [sys.executable, "-m", "shared.cli", "translate", tmp_path / "model", quiet, one, "--device", "cpu"]
+    command += ["--from", "en", "--to", "de", "--beam", "2", "--maximum-length-extra", "4"]
+    done = subprocess.run([*command, "--speech-detector", "levels"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{quiet}\t\n{one}\t\n")
+    assert f"{quiet}: no speech from 0.00 to 0.50 s: skipped (detector: levels and spectrum" in done.stderr
+    assert f"{one}: no speech" in done.stderr
+    kept = subprocess.run([*command[:5], quiet, *command[7:], "--keep-silence"], capture_output=True, text=True)
+    assert kept.returncode == 0 and "no speech" not in kept.stderr
+    for wrong, reason in (("ears", "not 'ears'"), ("levels", "no part in --keep-silence")):
+        options = ["--speech-detector", wrong, *(["--keep-silence"] if wrong == "levels" else [])]
+        refused = subprocess.run([*command, *options], capture_output=True, text=True)
+        assert refused.returncode == 2 and reason in refused.stderr
 
 
 # -- the folder ------------------------------------------------------------------------------------------------------

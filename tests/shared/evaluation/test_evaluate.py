@@ -5,16 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import sacrebleu
+import soundfile
 
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError
 from shared.evaluation import evaluate
+from shared.generator import Hypothesis
 from shared.search import BeamSearch
 from shared.system import System
+from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.workspace import Workspace
+from tests.shared.test_system import WORDS, make
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
@@ -121,3 +126,34 @@ def test_a_manifest_of_nothing_but_blanks_is_not_shown_to_the_model(sources, mon
     monkeypatch.setattr(System, "translate_batch", lambda *_: pytest.fail("the model was shown a blank"))
     found = dict(evaluate.translations(system, sources.select([0, 2, 4]), workspace=quiet(), **SETTINGS))
     assert [one[0].texts["translation"] for one in found.values()] == ["", "", ""]
+
+
+def test_recordings_without_speech_are_counted_and_translated_all_the_same(tmp_path, monkeypatch, caplog):
+    model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
+    system = make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "speech")
+    rows = []
+    for number, level in enumerate([0.5, 0.0, 0.3, 0.0, 0.0]):
+        file = tmp_path / f"{number}.wav"
+        soundfile.write(file, np.full(8000, level), 16000)
+        rows.append({"id": f"r{number}", "audio": str(file), "start": 0.0, "duration": 0.5, "target_text": "abc"})
+        rows[-1] |= {"source_language": "en", "target_language": "de"}
+    manifest = Manifest.write(tmp_path / "m.arrow", rows)
+    loud = SimpleNamespace(name="a threshold", has_speech=lambda waveform: np.abs(waveform).max() > 0.1)
+    monkeypatch.setattr(evaluate, "speech_detector", lambda: loud)
+    shown = []
+    monkeypatch.setattr(system, "translate_batch", lambda batch, search: shown.extend(batch.ids) or outputs(batch))
+
+    def outputs(batch):
+        return [[Hypothesis([], 0.0, {"translation": "cba"})] for _ in batch.ids]
+
+    found = evaluate.evaluate_system(
+        system,
+        manifest,
+        search=BeamSearch(beam=1),
+        budget=Budget(seconds=60),
+        metrics=["bleu"],
+        workspace=Workspace(output=tmp_path, device="cpu"),
+    )
+    assert found.without_speech == 3 and sorted(shown) == [row["id"] for row in rows]
+    (message,) = [message for message in caplog.messages if "no speech" in message]
+    assert "m.arrow: 3 of 5 recordings hold no speech (detector: a threshold)" in message
