@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from shared.batch import Batch
+from shared.corpus.fields import TextField
 from shared.errors import DataError, UsageError
 from shared.files import is_empty, replaced_folder
 from shared.generator import Hypothesis
@@ -35,9 +36,13 @@ from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.search import AnySearch
 from shared.system import System
+from shared.tokenizer import Tokenizer
 
 WEIGHTS, OURS = "model.bin", "dragoman"
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int16", "int8", "int8_float32", "int8_float16", "int8_bfloat16")
+
+#: Special symbols by their names in CTranslate2's settings.
+SPECIALS = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 #: Names of CTranslate2's activations, by the class of ours and its approximation.
 ACTIVATIONS = {"ReLU": "RELU", "GELU": "GELU", "GELU tanh": "GELUTanh", "SiLU": "SWISH"}
@@ -107,12 +112,13 @@ def specify(system: System, positions: int) -> Any:
         raise _refused(f"a {type(model.projection).__name__}")
     _fill_linear(decoder.projection, model.projection)
     specification = transformer_spec.TransformerSpec(encoder, decoder)
-    symbols = vocabulary(system)
-    specification.register_source_vocabulary(symbols)
-    specification.register_target_vocabulary(symbols)
     tokenizer = system.output.tokenizer
-    for name in ("bos", "eos", "unk"):
-        setattr(specification.config, f"{name}_token", symbols[getattr(tokenizer, name)])
+    symbols = vocabulary(tokenizer)
+    specification.register_source_vocabulary(vocabulary(cast(TextField, system.inputs["source"]).tokenizer))
+    specification.register_target_vocabulary(symbols)
+    for name, symbol in SPECIALS.items():
+        if symbol in tokenizer.symbols:  # Marian's have no <s>
+            setattr(specification.config, name, symbols[tokenizer.id(symbol)])
     # Ours begin with a language's tag: it is given as the first forced token, with no other before it.
     specification.config.decoder_start_token = None
     specification.config.add_source_bos = specification.config.add_source_eos = False
@@ -120,9 +126,8 @@ def specify(system: System, positions: int) -> Any:
     return specification
 
 
-def vocabulary(system: System) -> list[str]:
+def vocabulary(tokenizer: Tokenizer) -> list[str]:
     """Return the symbol of each id; a piece that is written like an earlier symbol gets its id behind it."""
-    tokenizer = system.output.tokenizer
     symbols: list[str] = []
     seen: set[str] = set()
     for number in range(tokenizer.size):
@@ -216,6 +221,7 @@ class CTranslate2System(System):
     """
 
     _engine: Any
+    _source_symbols: list[str]
     _symbols: list[str]
     _ids: dict[str, int]
     _longest: int
@@ -256,7 +262,8 @@ class CTranslate2System(System):
         except (RuntimeError, ValueError) as error:
             raise DataError(f"{folder}: CTranslate2 cannot load it ({error})") from error
         opened._longest = getattr(system.model, "longest_output", None) or sys.maxsize
-        opened._symbols = vocabulary(opened)
+        opened._source_symbols = vocabulary(cast(TextField, opened.inputs["source"]).tokenizer)
+        opened._symbols = vocabulary(opened.output.tokenizer)
         opened._ids = {symbol: number for number, symbol in enumerate(opened._symbols)}
         return opened.eval()
 
@@ -274,8 +281,9 @@ class CTranslate2System(System):
         """
         options = _options(search)
         rules = cast(BeamSearch | GreedySearch, search).rules
-        sources = [self._written(row) for row in batch["source"].rows()]
-        prefixes = [self._written(row) for row in self.prefix(batch.languages[self.output.side]).rows()]
+        starts = self.prefix(batch.languages[self.output.side])
+        sources = [[self._source_symbols[number] for number in row.tolist()] for row in batch["source"].rows()]
+        prefixes = [[self._symbols[number] for number in row.tolist()] for row in starts.rows()]
         # The longest output is one number a call there: sentences with another longest output are another call.
         rows: dict[int, list[int]] = defaultdict(list)
         for row, source in enumerate(sources):
@@ -319,9 +327,6 @@ class CTranslate2System(System):
         tokenizer = self.output.tokenizer
         tokens = [*(self._ids[symbol] for symbol in symbols), tokenizer.eos]
         return Hypothesis(tokens, score, {self.output_name: tokenizer.decode(tokens)})
-
-    def _written(self, ids: Tensor) -> list[str]:
-        return [self._symbols[number] for number in ids.tolist()]
 
 
 def _options(search: AnySearch) -> dict[str, Any]:

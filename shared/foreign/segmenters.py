@@ -111,8 +111,9 @@ class SentencePieces(Described):
         return self._processor.encode(valid(text), out_type=str)
 
     def join(self, pieces: list[str]) -> str:
-        """Return the text of pieces."""
-        return self._processor.decode(pieces)
+        """Return the text of pieces, also of those that are another model's, without spaces around it."""
+        # The library writes pieces that it does not know as they are, with their signs for spaces.
+        return self._processor.decode(pieces).replace("▁", " ").strip()
 
 
 class Words(Described):

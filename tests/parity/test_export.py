@@ -10,11 +10,15 @@ import pytest
 import torch
 
 from shared.batch import Batch
+from shared.checkpoints.ctranslate2 import CTranslate2System
+from shared.checkpoints.ctranslate2 import export as export_ctranslate2
 from shared.checkpoints.hf_export import export
 from shared.checkpoints.importing import import_model
+from shared.cli import app
 from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
 from shared.foreign.json_file import JsonTokenizer
+from shared.foreign.segmenters import SentencePieces
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
@@ -180,3 +184,59 @@ def test_what_was_imported_goes_back(name: str, lines: list[str], tmp_path: Path
         assert isinstance(System.load(tmp_path / "ours").output.tokenizer, JsonTokenizer)
     for line in [line for line in lines if not line.startswith(">>")]:
         assert again(line).input_ids == tokenizer(line).input_ids
+
+
+def marian(folder: Path, lines: list[str], separate: bool) -> tuple[Any, Any]:
+    """Save a random Marian with pieces of its own for either side, in one vocabulary or two."""
+    folder.mkdir()
+    texts = {"source.spm": lines[::2], "target.spm": lines[1::2]}
+    sides = [
+        SentencePieces(model=others.train(text, folder / name, "unigram")).pieces() for name, text in texts.items()
+    ]
+    both = [*dict.fromkeys([*sides[0], *sides[1]])]
+    rows = [["</s>", "<unk>", "<pad>", *pieces] for pieces in (sides if separate else [both, both])]
+    for name, symbols in zip(("vocab.json", "target_vocab.json"), rows, strict=True):
+        (folder / name).write_text(json.dumps({row: number for number, row in enumerate(symbols)}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"separate_vocabs": separate}), encoding="utf-8")
+    paths = [str(folder / name) for name in ("source.spm", "target.spm", "vocab.json", "target_vocab.json")]
+    theirs = test_import.random_model(
+        "Marian",
+        folder,
+        vocab_size=len(rows[0]),
+        decoder_vocab_size=len(rows[1]),
+        share_encoder_decoder_embeddings=not separate,
+        pad_token_id=2,
+        decoder_start_token_id=2,
+        eos_token_id=0,
+        init_std=1.2,
+    )
+    theirs.final_logits_bias[0, 0] = 11.0  # outputs end before they are cut
+    theirs.save_pretrained(folder)
+    return theirs, transformers.MarianTokenizer(*paths, separate_vocabs=separate)
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_an_imported_marian_in_ctranslate2(
+    separate: bool, lines: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("ctranslate2")
+    theirs, tokenizer = marian(tmp_path / "theirs", lines, separate)
+    import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["en"], target_languages=["de"])
+    chosen = [line for line in lines[:-20:9] if line.strip()]
+    inputs = tokenizer(chosen, return_tensors="pt", padding=True)
+    generated = theirs.generate(
+        **inputs, num_beams=5, early_stopping=True, max_length=62, suppress_tokens=[theirs.config.pad_token_id]
+    )
+    ended = [row for row, tokens in enumerate(generated.tolist()) if tokens.index(0) < 61]  # at the limit, rules differ
+    expected = tokenizer.batch_decode(generated[ended], skip_special_tokens=True)
+    assert len(ended) > 50 and len({*expected}) > 40
+    export_ctranslate2(tmp_path / "ours", tmp_path / "exported")
+    search = BeamSearch(rules=Rules(maximum_length=60, minimum_length=0, forced_free=True))
+    found = CTranslate2System.open(tmp_path / "exported").translate(chosen, search=search)
+    assert [found[row][0].texts["translation"] for row in ended] == expected
+    (tmp_path / "text").write_text("\n".join(chosen) + "\n", encoding="utf-8")
+    options = ["--engine", "ctranslate2", "--minimum-length", "0", "--maximum-length-ratio", "0"]
+    options += ["--maximum-length-extra", "60"]
+    app(["translate", str(tmp_path / "ours"), str(tmp_path / "text"), *options], standalone_mode=False)
+    printed = capsys.readouterr().out.splitlines()
+    assert [printed[row] for row in ended] == expected
