@@ -33,7 +33,7 @@ the time. Where the load is far above the number of cores, seconds say how often
 the better guide.
 
 The peak is that of the quicker library: on AMD's processors with AVX-512 oneDNN's, which is twice MKL's. Ours asks it
-there (`shared/nn/linear.py`; which product is taken where: `python -m benchmarks.products`).
+there (`shared/nn/cpu.py`; which product is taken where: `python -m benchmarks.products`).
 
 The machine was not equally fast for all tables: each has its date and the peak in its own rounds. text_250k is older
 than `shared/nn/lookup.py`, with which the same command found 4.38 GB for ours; text_250k_large is not. Ours in bf16 is

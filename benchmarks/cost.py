@@ -31,9 +31,10 @@ from benchmarks.side_by_side import machine, table
 from shared.batch import Batch
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection
+from shared.nn.layer import Layer
 from shared.nn.linear import store_for_search
 from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules

@@ -26,11 +26,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions
 from shared.nn.spans import SpanMasking
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.nn.waveform import (
     ConvolutionalPositions,

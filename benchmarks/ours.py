@@ -18,7 +18,7 @@ from shared.objectives.parts import EncoderDecoderObjective
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter
-from shared.training.memory import keep_freed_memory
+from shared.training.memory import prepare_process
 from shared.training.optimizer import Adam, set_learning_rate
 from shared.training.schedules import Constant
 from shared.workspace import Workspace
@@ -46,7 +46,7 @@ class Trainer:
     """
 
     def __init__(self, model: nn.Module, workspace: Workspace, rate: float, names: Names) -> None:
-        keep_freed_memory(workspace.device)  # as Fit.run does
+        prepare_process(workspace.device)  # as Fit.run does
         fill(parts(model, names))
         self.model = model
         self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])

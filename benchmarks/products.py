@@ -23,7 +23,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from shared.nn.attention import by_products
-from shared.nn.linear import linear, onednn, stored_for_search
+from shared.nn.cpu import onednn
+from shared.nn.linear import linear, stored_for_search
 from shared.processor import processor
 from shared.training.memory import keep_freed_memory
 

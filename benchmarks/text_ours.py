@@ -15,8 +15,9 @@ from shared.batch import Batch
 from shared.checkpoints.fairseq_names import counterparts
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.workspace import Workspace

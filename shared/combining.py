@@ -19,7 +19,7 @@ from shared.generator import Generator, Scorer
 from shared.nn.combined import Ensemble, ShallowFusion
 from shared.nn.linear import store_for_search
 from shared.system import System
-from shared.training.memory import keep_freed_memory
+from shared.training.memory import prepare_process
 
 
 def load_combined(
@@ -43,7 +43,7 @@ def load_combined(
         UsageError: if the systems do not fit together.
 
     """
-    keep_freed_memory(device)
+    prepare_process(device)
     system = System.load(model, device)
     if ctc:
         system = through_ctc(system)

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, NotRequired
 
@@ -28,7 +29,11 @@ PRECISIONS = ("auto", "fp32", "bf16")
 #: The locks that this process holds. A forked worker lets go of them: one that outlives its parent for a moment, when
 #: that is killed, must not keep the next start out.
 _locks: set[IO[str]] = set()
-os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _locks])
+
+
+@cache
+def _release_locks_in_workers() -> None:
+    os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _locks])
 
 
 class Phase(ABC):
@@ -165,6 +170,7 @@ class Workspace:
             try:
                 self.output.mkdir(parents=True, exist_ok=True)
                 if self.main:
+                    _release_locks_in_workers()
                     lock = open(self.output / "lock", "a+", encoding="utf-8")  # noqa: SIM115
                     _locks.add(lock)
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -13,7 +13,8 @@ from shared.batch import Batch
 from shared.checkpoints.importing import import_model
 from shared.described import build, describe
 from shared.nn.heads import TiedProjection
-from shared.nn.transformer import Decoder, Layer
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.recipe import Recipe

@@ -17,8 +17,9 @@ from shared.described import Described
 from shared.generator import Encoding, Generator, Hypothesis
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.padded import Padded

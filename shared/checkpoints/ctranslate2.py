@@ -30,7 +30,8 @@ from shared.files import is_empty, replaced_folder
 from shared.generator import Hypothesis
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.transformer import Decoder, Encoder, Layer, Stack
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder, Stack
 from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch

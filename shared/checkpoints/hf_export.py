@@ -24,8 +24,9 @@ from shared.errors import DataError, UsageError
 from shared.files import is_empty, replaced_folder
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, Translator
 from shared.system import WEIGHTS, System
 

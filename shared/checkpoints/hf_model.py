@@ -20,8 +20,9 @@ from shared.checkpoints.report import LoadReport, load_renamed
 from shared.errors import DataError
 from shared.nn.embeddings import TextEmbedding, TypeVectors
 from shared.nn.heads import MaskedTokenHead, OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, EncoderModel, Translator
 
 ACTIVATIONS = {

@@ -13,8 +13,9 @@ from shared.encoder_system import EncoderSystem
 from shared.errors import DataError
 from shared.foreign.vocabulary import VocabularyTokenizer
 from shared.nn.heads import CtcHead
+from shared.nn.layer import Layer
 from shared.nn.spans import SpanMasking
-from shared.nn.transformer import Encoder, Layer
+from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
 from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding, WaveformNorm
 from shared.system import System

@@ -9,6 +9,7 @@ stores the (L, S) weights where it has a fused kernel. Initialisation is fairseq
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,21 +17,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from shared.nn import cpu
 from shared.nn.linear import Linear
 from shared.padded import Padded
 
 #: Keys and values that are not made from the input: two tensors (B, P, D) or (1, P, D), already projected.
 Prompts = tuple[Tensor, Tensor]
-
-#: How many queries of a head a CPU attends by products of matrices (but not by one alone in float32), and for how many
-#: heads of a batch that pays.
-FEW_QUERIES, MANY_HEADS = 8, 128
-#: How many keys torch's kernel for CPUs learns from in float32 at least as fast as in bfloat16.
-SHORT = 256
-
-# On Hopper and Blackwell torch asks cuDNN first, which makes a plan for each new shape, in tenths of a second, and
-# keeps it for ever. Batches of training, and the steps of a search, are new shapes; torch's other kernels take any.
-torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 @dataclass(frozen=True)
@@ -147,28 +139,27 @@ class MultiHeadAttention(nn.Module):
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=causal,
         )
-        # Only below shapes, which what is compiled must not depend on.
-        if queries.device.type != "cpu" or torch.compiler.is_compiling():
-            return kernel(queries, keys, values)
-        sentences, heads, length, _ = queries.shape
-        if torch.is_grad_enabled():
-            if queries.dtype == torch.bfloat16 and keys.shape[2] <= SHORT:
-                added_mask = mask.float() if mask is not None and mask.dtype == queries.dtype else mask
-                with torch.autocast("cpu", enabled=False):
-                    attended = kernel(queries.float(), keys.float(), values.float(), attn_mask=added_mask)
-                return attended.to(queries.dtype)
-        elif not causal and length <= FEW_QUERIES and sentences * heads >= MANY_HEADS:
-            if length > 1 or queries.dtype == torch.bfloat16:
+        # Which kernel is the quickest depends on shapes, on which compiled code must not depend.
+        if queries.device.type == "cpu" and not torch.compiler.is_compiling():
+            if cpu.attends_in_float32(queries, keys):
+                return in_float32(kernel, queries, keys, values, mask)
+            if cpu.attends_by_products(queries, causal=causal):
                 return by_products(queries, keys, values, mask)
         return kernel(queries, keys, values)
 
 
-def by_products(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Return what :meth:`MultiHeadAttention.attend` returns, without dropout, by products of matrices.
+def in_float32(
+    kernel: Callable[..., Tensor], queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None
+) -> Tensor:
+    """Return what a kernel computes of bfloat16 in float32, in the type of the queries."""
+    added_mask = mask.float() if mask is not None and mask.dtype == queries.dtype else mask
+    with torch.autocast("cpu", enabled=False):
+        attended = kernel(queries.float(), keys.float(), values.float(), attn_mask=added_mask)
+    return attended.to(queries.dtype)
 
-    torch's kernel for CPUs prepares each head's product for long sequences. Here one call does those of all heads,
-    which takes half the time for the few beams of many sentences (``python -m benchmarks.products``).
-    """
+
+def by_products(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Return what :meth:`MultiHeadAttention.attend` returns, without dropout, by products of matrices."""
     sentences, heads, length, size = queries.shape
     if mask is None:
         mask = queries.new_zeros(1, 1, 1, 1)

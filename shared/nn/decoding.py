@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.layer import LayerCache
 from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, LayerCache
+from shared.nn.transformer import Decoder
 from shared.padded import Padded
 
 

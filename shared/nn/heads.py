@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from shared.described import Described
 from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.layer import activation_module, layer_norm
 from shared.nn.linear import Linear, linear, stored_for_search, stored_parameter
-from shared.nn.transformer import activation_module, layer_norm
 from shared.padded import Padded
 
 

@@ -1,15 +1,11 @@
-"""The Transformer (Vaswani et al. 2017): one layer class, and stacks of it for encoders and decoders.
+"""Stacks of Transformer layers (Vaswani et al. 2017): the encoder and the decoder.
 
-Legend: B sentences, K beams, R = B x K rows, L length, S memory, P prompts, D model width, F feed-forward width.
-
-A layer is self-attention, then attention to memories if it was built with any, then the feed-forward net. An encoder's
-layer has no memories, a decoder's is called causally; nothing else tells them apart.
+Legend: B sentences, K beams, R = B x K rows, L length, D model width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -17,183 +13,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
-from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
-from shared.nn.dropout import dropout
-from shared.nn.linear import Linear
+from shared.nn.attention import Prompts
+from shared.nn.layer import Layer, LayerCache, layer_norm
 from shared.padded import Padded
-
-#: By the name that model folders hold; "gelu_tanh" is the tanh approximation (Hendrycks and Gimpel 2016, section 2).
-#: What enters is a linear map's output, which nobody needs afterwards: "relu" writes over it.
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "relu": partial(nn.ReLU, inplace=True),
-    "gelu": nn.GELU,
-    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-    "swish": nn.SiLU,
-}
-
-
-def activation_module(name: str) -> nn.Module:
-    """Build an activation function.
-
-    Raises:
-        ValueError: for an unknown name.
-
-    """
-    if name not in ACTIVATIONS:
-        raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {name!r}")
-    return ACTIVATIONS[name]()
-
-
-def layer_norm(width: int, epsilon: float) -> nn.LayerNorm:
-    """Build a layer normalisation.
-
-    Raises:
-        ValueError: if the epsilon is not positive.
-
-    """
-    if not epsilon > 0:
-        raise ValueError(f"norm_epsilon must be positive, not {epsilon}")
-    return nn.LayerNorm(width, eps=epsilon)
-
-
-class LayerCache:
-    """What a layer keeps between the steps of a search: its past (R rows) and its memories (B sentences)."""
-
-    def __init__(self) -> None:
-        self.past = Past()
-        self.memories: dict[str, KeysValues] = {}
-
-    def reorder(self, index: Tensor, sentences: Tensor | None) -> None:
-        """Keep rows (R',), and of the memories ``sentences`` (B',), or all if None."""
-        self.past.reorder(index)
-        if sentences is not None:
-            self.memories = {name: memory.select(sentences) for name, memory in self.memories.items()}
-
-
-class Layer(Described, nn.Module):
-    """One layer.
-
-    How it combines several memories is a method to override (:meth:`combine`).
-
-    Args:
-        width: D.
-        heads: of every attention.
-        feedforward: F.
-        memories: the memories to attend to: their names, or names with widths where those differ from ``width``.
-        dropout: of what each sub-layer adds.
-        attention_dropout: of attention weights.
-        activation_dropout: inside the feed-forward net.
-        activation: "relu", "gelu", "gelu_tanh" or "swish".
-        pre_norm: normalise what enters a sub-layer (Xiong et al. 2020) instead of what leaves it.
-        norm_epsilon: added to the variance by which a normalisation divides.
-
-    """
-
-    def __init__(
-        self,
-        *,
-        width: int,
-        heads: int,
-        feedforward: int,
-        memories: list[str] | dict[str, int] | None = None,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        activation_dropout: float = 0.0,
-        activation: str = "relu",
-        pre_norm: bool = True,
-        norm_epsilon: float = 1e-5,
-    ) -> None:
-        super().__init__()
-        if feedforward < 1:
-            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
-        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
-        widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
-        self.width, self.pre_norm, self.norm_epsilon = width, pre_norm, norm_epsilon
-        self.dropout, self.activation_dropout = dropout, activation_dropout
-        self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
-        self.self_attention_norm = layer_norm(width, norm_epsilon)
-        self.memory_attention = nn.ModuleDict(
-            {
-                name: MemoryAttention(width=width, heads=heads, memory_width=size, dropout=attention_dropout)
-                for name, size in widths.items()
-            }
-        )
-        if widths:
-            self.memory_attention_norm = layer_norm(width, norm_epsilon)
-        # torch's own initialisation of linear maps, as in fairseq 0.12.
-        self.inner, self.outer = Linear(width, feedforward), Linear(feedforward, width)
-        self.activation = activation_module(activation)
-        self.feedforward_norm = layer_norm(width, norm_epsilon)
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        mask: Tensor | None = None,
-        memories: Mapping[str, Padded] | None = None,
-        prompts: Prompts | None = None,
-        causal: bool = False,
-        cache: LayerCache | None = None,
-    ) -> Tensor:
-        """Apply the layer.
-
-        Args:
-            x: (R, L, D).
-            mask: (R, L) bool, True where an element is real, at least one a row; None: all. Not needed if ``causal``.
-            memories: of B sentences, each row with at least one element. A memory that the layer was built with and
-                that is not given here is not attended; without any, there is no attention to memories.
-            prompts: more keys and values for the self-attention, seen by every element.
-            causal: an element sees no later one.
-            cache: kept from step to step: ``x`` continues what it holds, and memories it has are not needed again.
-
-        Returns:
-            (R, L, D).
-
-        Raises:
-            KeyError: if a memory is given that the layer was not built with.
-
-        """
-        h = self.self_attention(
-            self.before(x, self.self_attention_norm),
-            mask=mask,
-            causal=causal,
-            prompts=prompts,
-            past=cache.past if cache else None,
-        )
-        x = self.after(x, h, self.self_attention_norm)
-        remembered = self.remember(memories or {}, cache)
-        if remembered:
-            h = self.before(x, self.memory_attention_norm)
-            h = self.combine({name: self.memory_attention[name](h, memory) for name, memory in remembered.items()})
-            x = self.after(x, h, self.memory_attention_norm)
-        h = self.activation(self.inner(self.before(x, self.feedforward_norm)))
-        h = self.outer(dropout(h, self.activation_dropout, self.training))
-        return self.after(x, h, self.feedforward_norm)
-
-    def before(self, x: Tensor, norm: nn.Module) -> Tensor:
-        """Return what enters a sub-layer."""
-        return norm(x) if self.pre_norm else x
-
-    def after(self, x: Tensor, h: Tensor, norm: nn.Module) -> Tensor:
-        """Add what a sub-layer has made, ``h``, to what entered it."""
-        x = x + dropout(h, self.dropout, self.training)
-        return x if self.pre_norm else norm(x)
-
-    def combine(self, attended: dict[str, Tensor]) -> Tensor:
-        """Combine the results of attending to each memory, all (R, L, D): their sum."""
-        return torch.stack(list(attended.values())).sum(0) if len(attended) > 1 else next(iter(attended.values()))
-
-    def remember(self, memories: Mapping[str, Padded], cache: LayerCache | None = None) -> dict[str, KeysValues]:
-        """Project memories that the cache does not hold yet, and put them there."""
-        kept = cache.memories if cache else {}
-        for name, memory in memories.items():
-            if name not in self.memory_attention:
-                raise KeyError(f"this layer attends to {list(self.memory_attention)}, not to {name!r}")
-            if name not in kept:
-                kept[name] = cast(MemoryAttention, self.memory_attention[name]).remember(memory)
-        return kept
 
 
 def fresh(template: Any) -> Any:
@@ -277,9 +99,9 @@ class Encoder(Stack):
         layers: how many.
         taps: the layers whose states others want as well: 1 for the first layer's, ``layers`` for the encoder's output
             (normalised, as the inner ones are not), 0 for its input.
-        final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
-        layer_drop: the probability with which each layer is left out in training.
-        recompute: keep only what enters each layer, and compute the rest again in the backward pass.
+        final_norm: see :class:`Stack`.
+        layer_drop: see :class:`Stack`.
+        recompute: see :class:`Stack`.
 
     """
 
@@ -337,9 +159,9 @@ class Decoder(Stack):
     Args:
         layer: the first layer.
         layers: how many.
-        final_norm: normalise what leaves the last layer; by default, if the layers normalise what enters them.
-        layer_drop: the probability with which each layer is left out in training.
-        recompute: keep only what enters each layer, and compute the rest again in the backward pass.
+        final_norm: see :class:`Stack`.
+        layer_drop: see :class:`Stack`.
+        recompute: see :class:`Stack`.
 
     """
 

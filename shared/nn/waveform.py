@@ -18,9 +18,10 @@ from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
 from shared.nn.dropout import dropout
+from shared.nn.layer import layer_norm
 from shared.nn.linear import Linear
 from shared.nn.spans import SpanMasking
-from shared.nn.transformer import Encoder, layer_norm
+from shared.nn.transformer import Encoder
 from shared.padded import Padded
 
 #: (channels, kernel, stride) of each convolution: a frame of 25 ms every 20 ms at 16 kHz.

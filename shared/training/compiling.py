@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from shared.errors import UsageError
-from shared.nn.transformer import Layer
+from shared.nn.layer import Layer
 
 #: How many versions of a layer are compiled before the rest runs uncompiled. Lengths are dynamic, but a batch of one
 #: row, a first step, evaluation, or another set of memories each need their own.

@@ -32,7 +32,7 @@ from shared.training.compiling import compile_layers
 from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
 from shared.training.history import History, Meter, report
 from shared.training.initialise import Initialise
-from shared.training.memory import enough_memory, keep_freed_memory
+from shared.training.memory import enough_memory, prepare_process
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule, warm_up_notes
 from shared.training.stopping import Interrupted, Stop
@@ -146,7 +146,7 @@ class Fit(Phase):
         """
         join(workspace)
         device = torch.device(workspace.device)
-        keep_freed_memory(device)
+        prepare_process(device)
         objective = self.objective.to(device)
         if not list_checkpoints(workspace.folder / "checkpoints"):
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt

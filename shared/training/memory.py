@@ -1,4 +1,4 @@
-"""Memory: keeping what a process that computes on a CPU frees, and telling that there was not enough."""
+"""Memory and settings of a process that computes; nothing is set when a module is imported."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ def enough_memory(message: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise DataError(message) from error
+
+
+def prepare_process(device: str | torch.device) -> None:
+    """Set what this process needs to compute quickly on a device; called by what trains and what loads models."""
+    keep_freed_memory(device)
+    if torch.device(device).type == "cuda":
+        # On Hopper and Blackwell torch asks cuDNN first, which makes a plan for each new shape, in tenths of a second,
+        # and keeps it for ever. Batches of training, and the steps of a search, are new shapes; torch's other kernels
+        # take any.
+        torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def keep_freed_memory(device: str | torch.device = "cpu") -> bool:

@@ -20,8 +20,9 @@ from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.search import BeamSearch, Rules

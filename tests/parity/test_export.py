@@ -21,8 +21,9 @@ from shared.foreign.json_file import JsonTokenizer
 from shared.foreign.segmenters import SentencePieces
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules

@@ -19,8 +19,9 @@ from shared.errors import DataError, UsageError
 from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.linear import Linear
-from shared.nn.transformer import Decoder, Layer
+from shared.nn.transformer import Decoder
 from shared.nn.translator import LanguageModel
 from shared.options import ModelOptions, SearchOptions
 from shared.padded import Padded

@@ -15,8 +15,9 @@ from shared.corpus.loader import collate
 from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer, fresh
+from shared.nn.transformer import Decoder, Encoder, fresh
 from shared.nn.translator import Translator
 from shared.search import BeamSearch, GreedySearch, RepeatedNgrams, Rules, SamplingSearch
 from shared.system import System

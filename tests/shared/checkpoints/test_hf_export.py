@@ -17,8 +17,9 @@ from shared.corpus.normalise import Lowercase, Policy
 from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.system import System
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece

@@ -17,7 +17,8 @@ from shared.errors import DataError, UsageError
 from shared.evaluation.results import record
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel, LanguageModel
 from shared.system import System
 from tests.shared.checkpoints.local_hub import identity, serving

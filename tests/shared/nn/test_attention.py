@@ -7,15 +7,13 @@ import torch
 from torch import Tensor
 
 from shared.nn.attention import (
-    FEW_QUERIES,
-    MANY_HEADS,
-    SHORT,
     MemoryAttention,
     Past,
     SelfAttention,
     added,
     by_products,
 )
+from shared.nn.cpu import FEW_QUERIES, MANY_HEADS, SHORT
 from shared.padded import Padded
 
 
@@ -177,11 +175,6 @@ def test_a_memory_for_many_calls_holds_what_is_added_to_scores(kind: torch.dtype
     for learning in (False, True):
         with torch.set_grad_enabled(learning):
             torch.testing.assert_close(attention(x, kept), attention(x, remembered), **close)
-
-
-def test_kernels_that_plan_for_each_shape_are_not_asked() -> None:
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-    assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])

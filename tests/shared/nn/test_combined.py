@@ -14,8 +14,9 @@ from shared.generator import Generator, Scorer, Scoring
 from shared.nn.combined import Ensemble, ShallowFusion
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import LanguageModel, Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, GreedySearch, RepeatedNgrams, Rules, SamplingSearch

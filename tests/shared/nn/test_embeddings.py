@@ -10,10 +10,11 @@ from shared.described import build, describe
 from shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import CtcHead, MaskedTokenHead, OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
 

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from shared.nn import linear as module
+from shared.nn import cpu
+from shared.nn.cpu import BLOCK, LARGE, WORTH, OneDNN
 from shared.nn.heads import OutputProjection
-from shared.nn.linear import BLOCK, LARGE, WORTH, Linear, OneDNN, linear, store_for_search, write_product
+from shared.nn.linear import Linear, linear, store_for_search, write_product
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch comes without oneDNN"
@@ -33,7 +34,7 @@ def apply(*given: Tensor | None) -> tuple[Tensor, bool]:
 
 @pytest.fixture(params=OneDNN)
 def quicker(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> OneDNN:
-    monkeypatch.setattr(module, "onednn", lambda: request.param)
+    monkeypatch.setattr(cpu, "onednn", lambda: request.param)
     return request.param
 
 

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.padded import Padded
 
 

@@ -14,8 +14,9 @@ from shared.described import Described, build, describe
 from shared.generator import Encoding, Generator
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel, Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules

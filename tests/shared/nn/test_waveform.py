@@ -5,8 +5,9 @@ import torch
 from torch import Tensor, nn
 from torchaudio.models import wav2vec2_model
 
+from shared.nn.layer import Layer
 from shared.nn.spans import SpanMasking
-from shared.nn.transformer import Encoder, Layer
+from shared.nn.transformer import Encoder
 from shared.nn.waveform import (
     ConvolutionalPositions,
     WaveformConvolutions,

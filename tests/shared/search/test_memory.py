@@ -7,7 +7,8 @@ import torch
 
 from shared.nn.attention import Past
 from shared.nn.decoding import DecoderState
-from shared.nn.transformer import Decoder, Layer
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder
 from shared.padded import Padded
 from shared.search.memory import STEP, beam_search_bytes
 

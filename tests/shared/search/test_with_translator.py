@@ -9,7 +9,8 @@ from torch import nn
 from shared.batch import Batch
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, GreedySearch, Rules

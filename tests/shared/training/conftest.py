@@ -9,8 +9,9 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.padded import Padded

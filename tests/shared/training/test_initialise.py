@@ -6,7 +6,8 @@ import torch
 from shared.corpus.fields import TextField
 from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel
 from shared.phases import Average
 from shared.system import System

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from shared.errors import DataError
-from shared.training.memory import enough_memory
+from shared.training.memory import enough_memory, prepare_process
 
 STEPS = """
 import resource
@@ -59,3 +59,38 @@ def test_a_real_allocation_that_fails_is_one_too_and_other_errors_stay():
     with pytest.raises(RuntimeError, match="shape"):
         with enough_memory("too large"):
             torch.ones(3).view(2)
+
+
+IMPORTED = """
+import importlib, os, pkgutil, signal, sys
+import torch
+
+def state():
+    settings = [torch.backends.cuda.cudnn_sdp_enabled(), torch.get_num_threads(), torch.get_default_dtype()]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TORCH")}
+    return [*settings, environment, signal.getsignal(signal.SIGTERM), list(sys.path), torch.random.initial_seed()]
+
+forked = []
+os.register_at_fork = lambda **given: forked.extend(function.__module__ for function in given.values())
+before = state()
+importlib.import_module("shared.workspace")
+for package in ("dragoman", "shared.nn", "shared.training", "shared.search", "shared.objectives"):
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__, package + "."):
+        if module.name != "dragoman.__main__":
+            importlib.import_module(module.name)
+ours = [name for name in forked if name.startswith(("shared", "dragoman"))]
+assert state() == before and not ours, (state(), before, ours)
+"""
+
+
+def test_importing_changes_no_state_of_the_process():
+    subprocess.run([sys.executable, "-c", IMPORTED], check=True)
+
+
+def test_kernels_that_plan_for_each_shape_are_not_asked_on_a_gpu(monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.backends.cuda, "enable_cudnn_sdp", asked.append)
+    prepare_process("cpu")
+    assert asked == []
+    prepare_process("cuda:1")
+    assert asked == [False]
