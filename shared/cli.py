@@ -96,10 +96,17 @@ def check(
 def run(
     context: typer.Context,
     recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
-    restart: Annotated[list[str] | None, typer.Option(help="a phase to do again from the start")] = None,
+    restart: Annotated[
+        list[str] | None,
+        typer.Option(help="a phase to do again from the start; asr.fit: phase fit of the recipe that phase asr runs"),
+    ] = None,
     until: Annotated[str | None, typer.Option(help="the last phase to run")] = None,
 ) -> None:
-    """Run a recipe: finished phases are skipped, an interrupted one goes on. --key value overrides its keys."""
+    """Run a recipe: finished phases are skipped, an interrupted one goes on. --key value overrides its keys.
+
+    Where its phase asr runs another recipe, --phases.asr.KEY value overrides that one's keys, and --phases.asr null trains
+    without it, from scratch. --debug does two updates of everything, in folders of their own that end in -debug.
+    """
     from shared.recipe import Recipe
     from shared.running import log_to_terminal, run_recipe
 

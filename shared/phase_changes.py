@@ -127,8 +127,9 @@ class PhaseNow:
         if not differing:
             return UsageError(f"{self._title} {self._other_inputs(state)}; {self._again()}")
         shown: dict[str, str] = {}
+        inside = "".join(f"phases.{phase}." for phase in self.workspace.inside.split(".") if phase)
         for _, key, old, new in differing:
-            shown.setdefault(key, f"{key} {old} (now {new})")
+            shown.setdefault(key, f"{inside}{key} {old} (now {new})")
         listed = ", ".join([*shown.values()][:LISTED])
         if len(shown) > LISTED:
             listed += f" and {len(shown) - LISTED} more"
@@ -172,13 +173,15 @@ class PhaseNow:
 
     @property
     def _title(self) -> str:
-        return f"{self.workspace.output}: phase {self.name!r} of {self.recipe.name}"
+        around = f" (run by phase {self.workspace.inside!r})" if self.workspace.inside else ""
+        return f"{self.workspace.output}: phase {self.name!r} of {self.recipe.name}{around}"
 
     def _advice(self) -> str:
-        return f"to keep its work, give the old values or another --output_folder; or {self._again()}"
+        elsewhere = "" if self.workspace.inside else " or another --output_folder"
+        return f"to keep its work, give the old values{elsewhere}; or {self._again()}"
 
     def _again(self) -> str:
-        restart = f"--restart {self.name}"
+        restart = "--restart " + ".".join(filter(None, (self.workspace.inside, self.name)))
         if self.workspace.command:
             restart = f"{self.workspace.command} {restart}"
         return f"do it again with {restart}"

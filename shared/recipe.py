@@ -11,15 +11,19 @@ are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError, UsageError
+from shared.errors import UsageError
 from shared.recipe_check import check_tree, locate, mismatch
+from shared.recipe_construct import Refused, construct
+from shared.recipe_inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off
+from shared.recipe_overrides import node_of, pairs, texts
 from shared.recipe_resolve import Resolver, merge, override
-from shared.recipe_tree import COMMAND_LINE, Node, leaf_nodes, leaves, nearest, parse_value, plain, read, to_yaml
+from shared.recipe_tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, read, to_yaml
 
 #: Keys that every recipe knows: their type, default, and meaning.
 OPTIONS: dict[str, tuple[type, Any, str]] = {
@@ -29,7 +33,7 @@ OPTIONS: dict[str, tuple[type, Any, str]] = {
     "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
     "grad_accumulation_factor": (int, 1, "batches per update and process"),
     "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
-    "debug": (bool, False, "two updates and two batches of everything"),
+    "debug": (bool, False, "two updates and two batches of everything, in a folder of its own (OUTPUT-debug)"),
     "noprogressbar": (bool, False, "log lines instead of a progress bar"),
     "workers": (int, 1, "processes that read data beside the training process"),
 }
@@ -40,6 +44,7 @@ RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "nopr
 Names = list[str]
 Listing = list[tuple[str, str]]
 Listing3 = list[tuple[str, str, str]]
+Off = list[SwitchedOff]
 
 
 class Recipe:
@@ -49,22 +54,30 @@ class Recipe:
         name: "almanac/st".
         source: how messages name the file.
         changed: the keys that overrides gave other values, as plain data.
+        switched_off: the recipes that it would run, but for a null in place of their phases.
 
     """
 
-    def __init__(self, root: Node, *, name: str, source: str, header: str, changed: dict[str, Any]) -> None:
+    def __init__(
+        self, root: Node, *, name: str, source: str, header: str, changed: dict[str, Any], above: Sequence[str] = ()
+    ) -> None:
         self.name, self.source, self._header, self.changed = name, source, header, changed
         self._root = root
-        self._resolver = Resolver(root)
+        self._line = (*above, name)
+        self.switched_off: Off
+        self.switched_off, self._idle = switch_off(root, self._line, texts(changed))
 
     @staticmethod
-    def load(source: str | Path, overrides: Mapping[str, Any] | Sequence[str] = ()) -> Recipe:
+    def load(
+        source: str | Path, overrides: Mapping[str, Any] | Sequence[str] = (), *, above: Sequence[str] = ()
+    ) -> Recipe:
         """Read a recipe, its base and its overrides; nothing is imported or built.
 
         Args:
             source: a file, or the name of an installed recipe ("almanac/st").
             overrides: by dotted key ("model.encoder.layers"), or as on the command line ("--key", "value", ...).
                 Texts are read as YAML; the last one wins.
+            above: the names of the recipes that run this one, the outermost first.
 
         Raises:
             UsageError: naming file, line, key and value.
@@ -75,12 +88,17 @@ class Recipe:
         for option, (_, default, _) in OPTIONS.items():
             root.value.setdefault(option, Node(default, place="default", key=option, own=False))
         root.value.setdefault("seed", Node(1, place="default", key="seed", own=False))
+        _name_folder(root, path)
         changed = {}
-        for key, value in _pairs(overrides):
-            new = parse_value(value, key) if isinstance(value, str) else _node(value, key)
-            override(root, key, new)
-            changed[new.key] = plain(new)
-        return Recipe(root, name=name, source=shown, header=_header(path), changed=changed)
+        for key, value in pairs(overrides):
+            if isinstance(value, Node):  # of a recipe that runs this one
+                override(root, key, value, of=shown)
+                changed[key] = plain(value)
+            else:
+                new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
+                override(root, key, new)
+                changed[new.key] = plain(new)
+        return Recipe(root, name=name, source=shown, header=_header(path), changed=changed, above=above)
 
     @staticmethod
     def list() -> Listing:
@@ -133,16 +151,32 @@ class Recipe:
 
     def plain(self, phase: str) -> Any:
         """Return all that a phase is built from as plain data; objects are ``{"!new:path": {arguments}}``."""
-        return plain(self._resolver.resolve(self._phase(phase)))
+        return plain(self._resolved(phase))
+
+    def inner(self, phase: str) -> Recipe | None:
+        """Return the recipe that a phase runs, None if it runs none."""
+        written = self._phase(phase)
+        return load_inner(written, self._resolved(phase), self._line) if written.tag == INNER else None
+
+    def folders(self) -> Names:
+        """Return the output folders of this recipe and of those that it runs, as they are without ``debug``."""
+        resolver = Resolver(self._root)
+        inner = [
+            load_inner(node, resolver.resolve(node), self._line)
+            for node in self._phases().values()
+            if node.tag == INNER
+        ]
+        own = resolver.resolve(self._root.value["output_folder"]).value
+        return [own, *(folder for recipe in inner for folder in recipe.folders())]
 
     def values(self, phase: str) -> Listing3:
         """Return path inside a phase, value as text, and the key that sets it, of all that the phase is built from."""
-        found = leaf_nodes(self._resolver.resolve(self._phase(phase)))
+        found = leaf_nodes(self._resolved(phase))
         return [(path, text, node.key) for path, text, node in found]
 
     def phase_type(self, phase: str) -> Any:
         """Return the class of a phase, which is imported."""
-        return locate(self._resolver.resolve(self._phase(phase)))
+        return locate(self._resolved(phase))
 
     def text(self) -> str:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""
@@ -176,8 +210,15 @@ class Recipe:
             self._check_phase(resolver.resolve(node), node, seen)
         used = self._used(resolver)
         for key, node in self._root.value.items():
-            if key not in used and node.own:
-                node.refuse(f"nothing uses this key{nearest(key, used, few=0)}")
+            if key not in used and node.own and (key not in self._idle or node.place == COMMAND_LINE):
+                idle = " without the phase that is switched off" if key in self._idle else nearest(key, used, few=0)
+                node.refuse(f"nothing uses this key{idle}")
+        for phase in self.phases:
+            for off in self.switched_off:
+                off.refuse_reading(self._resolved(phase).walk())
+            inner = self.inner(phase)
+            if inner is not None:
+                inner.check()
 
     def _used(self, resolver: Resolver) -> set[str]:
         """Return the top-level keys that the run reads or phases refer to."""
@@ -207,17 +248,32 @@ class Recipe:
 
         """
         written = self._phase(phase)
-        resolved = self._resolver.resolve(written)
+        resolved = self._resolved(phase)
         self._check_phase(resolved, written, set())
         text = to_yaml(Node({"phase": resolved}), exact=True)
         try:
-            return _construct(text)["phase"]
-        except _Refused as refusal:
+            return construct(text)["phase"]
+        except Refused as refusal:
             at = [node for node in resolved.walk() if node.tag == refusal.tag]
             where = at[0] if len(at) == 1 else written
             where.refuse(f"{refusal.tag}: {' '.join(str(refusal.error).split())}", refusal.error)
 
     # -- inside -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _debug(self) -> bool:
+        return Resolver(self._root).resolve(self._root.value["debug"]).value is True
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        """The resolver of the recipe's values; those of a debug run are in folders of its own."""
+        moved = self.folders() if self._debug and "output_folder" in self._root.value else []
+        return Resolver(self._root, moved={folder: debug_folder(folder) for folder in moved if isinstance(folder, str)})
+
+    def _resolved(self, phase: str) -> Node:
+        """Return a phase with its references followed."""
+        resolved = self._resolver.resolve(self._phase(phase))
+        return debugging(resolved) if self._debug and resolved.tag == INNER else resolved
 
     def _phases(self) -> dict[str, Node]:
         node = self._root.value.get("phases")
@@ -291,6 +347,14 @@ def _read_with_bases(path: Path, shown: str, above: Sequence[Path]) -> Node:
     return root if below is None else merge(below, root)
 
 
+def _name_folder(root: Node, path: Path) -> None:
+    """Give a recipe that has inherited its output folder from another one a folder of its own."""
+    folder = root.value.get("output_folder")
+    if folder is not None and not folder.own and isinstance(folder.value, str) and folder.tag in ("", "!ref"):
+        named = f"{folder.value.rstrip('/')}-{path.stem}"
+        root.value["output_folder"] = Node(named, folder.tag, folder.place, folder.key, own=False)
+
+
 def _beside(path: Path) -> Sequence[Path]:
     return [other for other in path.parent.glob("*.yaml") if other.resolve() != path.resolve()]
 
@@ -302,78 +366,3 @@ def _header(path: Path) -> str:
             break
         lines.append(line[1:].strip())
     return "\n".join(lines)
-
-
-# -- overrides ------------------------------------------------------------------------------------------------------
-
-
-def _pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, Any]]:
-    """Read ``--key value``, ``--key=value`` and ``--switch``, in order."""
-    if isinstance(overrides, Mapping):
-        return list(overrides.items())
-    pairs = []
-    rest = list(overrides)
-    while rest:
-        word = rest.pop(0)
-        key, equals, value = word[2:].partition("=")
-        if not word.startswith("--") or not key:
-            raise UsageError(f"{COMMAND_LINE}: {word!r} stands where a --key was expected")
-        if not equals:
-            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        pairs.append((key, value))
-    return pairs
-
-
-def _node(value: Any, key: str) -> Node:
-    """Turn a Python value of an override into nodes."""
-    node = Node(value, place=COMMAND_LINE, key=key)
-    if isinstance(value, Mapping):
-        node.value = {str(name): _node(child, f"{key}.{name}") for name, child in value.items()}
-    elif isinstance(value, list | tuple):
-        node.value = [_node(child, f"{key}.{i}") for i, child in enumerate(value)]
-    elif isinstance(value, Path):
-        node.value = str(value)
-    elif not (value is None or isinstance(value, bool | int | float | str)):
-        node.refuse(f"a {type(value).__name__} cannot be a value of a recipe")
-    return node
-
-
-# -- constructing ---------------------------------------------------------------------------------------------------
-
-
-class _Refused(Exception):
-    """A constructor raised a ValueError."""
-
-    def __init__(self, tag: str, error: ValueError) -> None:
-        super().__init__(tag)
-        self.tag, self.error = tag, error
-
-
-def _construct(text: str) -> Any:
-    import ruamel.yaml
-    import yaml
-    from hyperpyyaml import load_hyperpyyaml
-
-    class Loader(ruamel.yaml.loader.Loader):
-        @classmethod
-        def add_implicit_resolver(cls, *_: object, **__: object) -> None:
-            """Leave text in parentheses alone: tuples have been read before, and bear their tag."""
-
-        @classmethod
-        def add_multi_constructor(cls, tag_prefix: str, multi_constructor: Callable[..., Any]) -> None:
-            def construct(loader: Any, path: str, node: Any) -> Any:
-                try:
-                    return multi_constructor(loader, path, node)
-                except DataError:
-                    raise
-                except ValueError as error:
-                    raise _Refused(tag_prefix + path, error) from error
-
-            super().add_multi_constructor(tag_prefix, construct)
-
-    Loader.add_constructor("!float", lambda loader, node: float(node.value))
-    try:
-        return load_hyperpyyaml(text, loader=Loader)
-    finally:  # HyperPyYAML changes these while it loads, and leaves them changed if loading fails
-        yaml.constructor.BaseConstructor.construct_object.__defaults__ = (False,)
-        ruamel.yaml.constructor.BaseConstructor.construct_object.__defaults__ = (False,)

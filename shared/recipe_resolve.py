@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 import difflib
+import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from shared.nesting import DEPTH
-from shared.recipe_tree import Node, keys_inside, nearest
+from shared.recipe_tree import INNER, Node, keys_inside, nearest
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
 
@@ -24,6 +25,8 @@ def merge(base: Node, new: Node) -> Node:
     not have is put behind the one that it follows in the recipe.
     """
     if not (isinstance(base.value, dict) and isinstance(new.value, dict) and new.tag in ("", base.tag)):
+        if new.value is None and not new.tag:
+            new.off = base if base.tag == INNER else base.off
         return new
     common = [name for name in new.value if name in base.value]
     if new.key == "phases" and common != [name for name in base.value if name in new.value]:
@@ -47,8 +50,14 @@ def merge(base: Node, new: Node) -> Node:
     return Node(merged, base.tag, base.place, base.key, own=base.own or new.own)
 
 
-def override(root: Node, key: str, new: Node) -> None:
-    """Replace the value at a dotted key.
+def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
+    """Replace the value at a dotted key. A key inside a phase that runs another recipe is one of that recipe.
+
+    Args:
+        root: the recipe.
+        key: the key.
+        new: the value, which gets the key's name unless the recipe is one that another runs.
+        of: the recipe's name, if another runs it.
 
     Raises:
         UsageError: for a key that the recipe does not have. An argument that a ``!new:`` object is not given in the
@@ -60,6 +69,8 @@ def override(root: Node, key: str, new: Node) -> None:
     for depth, part in enumerate(parts):
         last = depth == len(parts) - 1
         here = ".".join(parts[:depth])
+        if node.tag == INNER and part != "recipe":
+            return _override_inside(node, parts[depth:], here, new, of=of)
         if node.tag in ("!ref", "!copy"):
             new.refuse(f"{here} is a reference, {node.tag} {node.value}: override what it refers to")
         if not isinstance(node.value, dict | list) or node.tag == "!tuple":
@@ -70,12 +81,13 @@ def override(root: Node, key: str, new: Node) -> None:
         index: Any = part if isinstance(node.value, dict) else int(part) if part in names else None
         if part not in names:
             if not (last and node.tag.startswith(("!new:", "!name:")) and isinstance(node.value, dict)):
-                new.refuse(f"no such key{' in ' + here if here else ''}{_meant(root, key, part, names)}")
+                place = " of ".join(filter(None, (here, of)))
+                new.refuse(f"no such key{' in ' + place if place else ''}{_meant(root, key, part, names)}")
             part = part.replace("-", "_")
             index = part
         new_key = f"{here}.{part}" if here else part
         if last:
-            new.key = new_key
+            new.key = new.key if of else new_key
             old = node.value.get(part) if isinstance(node.value, dict) else node.value[index]
             node.value[index] = merge(old, new) if old is not None else new
         else:
@@ -104,6 +116,19 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
     return f" (did you mean {' or '.join(map(repr, meant[:3]))}?)"
 
 
+def _override_inside(phase: Node, parts: list[str], here: str, new: Node, *, of: str) -> None:
+    """Replace a value of the recipe that a phase runs."""
+    if parts[0] == "overrides":
+        new.refuse(f"give a key of the recipe that {here} runs as --{here}.KEY")
+    overrides = phase.value.setdefault("overrides", Node({}, "", new.place, f"{here}.overrides"))
+    if not isinstance(overrides.value, dict) or overrides.tag:
+        new.refuse(f"{here}.overrides is not a mapping, {overrides.tag} {overrides.value}: override what it refers to")
+    key = ".".join(parts).replace("-", "_")
+    overrides.value.pop(key, None)  # the last one wins
+    overrides.value[key] = new
+    new.key = new.key if of else f"{here}.{key}"
+
+
 # -- references -----------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +138,7 @@ class Resolver:
     Args:
         root: the whole recipe.
         lenient: let placeholders be empty text.
+        moved: folders -> where they are instead; paths in them follow.
 
     Attributes:
         used: the top-level keys that references have reached.
@@ -120,8 +146,9 @@ class Resolver:
 
     """
 
-    def __init__(self, root: Node, *, lenient: bool = False) -> None:
+    def __init__(self, root: Node, *, lenient: bool = False, moved: Mapping[str, str] | None = None) -> None:
         self.root, self.lenient = root, lenient
+        self.moved = dict(moved or {})
         self.missing: list[Node] = []
         self.used: set[str] = set()
         self._done: dict[int, Node] = {}
@@ -163,6 +190,8 @@ class Resolver:
             value = {name: self.resolve(child) for name, child in value.items()}
         elif isinstance(value, list):
             value = [self.resolve(child) for child in value]
+        elif isinstance(value, str) and not node.tag:
+            value = self._moved(value)
         return Node(value, node.tag, node.place, node.key, node.own, node)
 
     def _follow(self, node: Node) -> Node:
@@ -189,7 +218,17 @@ class Resolver:
             node.refuse(f"{node.tag} {text}: {filled} cannot be calculated ({error})", error)
         except ValueError:  # text that Python's parser takes no interest in
             value = filled
+        if isinstance(value, str):
+            value = self._moved(value)
         return Node(value, "", node.place, node.key, node.own, node)
+
+    def _moved(self, text: str) -> str:
+        """Return a path in the place that its folder has moved to; any other text as it is."""
+        for folder in sorted(self.moved, key=len, reverse=True):  # the innermost first
+            if within(text, folder):
+                rest = os.path.relpath(text, folder)
+                return self.moved[folder] if rest == "." else os.path.join(self.moved[folder], rest)
+        return text
 
     def _find(self, reference: str, node: Node) -> Node:
         keys, _, attribute = reference.partition(".")
@@ -210,3 +249,9 @@ class Resolver:
             name = Node(attribute, "", node.place, node.key, node.own)
             return Node([found, name], "!apply:getattr", node.place, node.key, node.own)
         return found
+
+
+def within(text: str, place: str) -> bool:
+    """Tell whether a path is a place or lies in it."""
+    text, place = os.path.normpath(text), os.path.normpath(place)
+    return text == place or text.startswith(place + os.sep)

@@ -25,6 +25,8 @@ from shared.nesting import yaml_problem
 
 COMMAND_LINE = "command line"
 TAGS = ("!ref", "!copy", "!tuple", "!PLACEHOLDER")
+#: A phase that runs another recipe.
+INNER = "!new:shared.running.RunRecipe"
 CALLS = ("!new:", "!name:", "!apply:", "!module:")
 INSTEAD = {"!include:": "base: FILE at the top of the recipe", "!applyref:": "!apply:"}
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")}
@@ -44,6 +46,7 @@ class Node:
         key: "model.encoder.layers".
         own: whether it stands in the recipe itself or on the command line, and not in its base.
         source: for a node whose references have been followed, the node as it was written.
+        off: for a null, the phase that it switches off, if that runs another recipe.
 
     """
 
@@ -53,6 +56,7 @@ class Node:
     key: str = ""
     own: bool = True
     source: Node | None = field(default=None, repr=False)
+    off: Node | None = field(default=None, repr=False)
 
     @property
     def where(self) -> str:

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError, UsageError
-from shared.files import discard_folder, replaced_file, sweep
+from shared.errors import DataError
+from shared.files import replaced_file, sweep
 from shared.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
 from shared.recipe import RUN_OPTIONS, Recipe
+from shared.restarting import check_phase, discard, places, reads
+from shared.restarting import restart as restart_phases
 from shared.training.stopping import Interrupted
-from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, strings
+from shared.workspace import LOG, Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, log_message
 
 #: Keys that say where and how something is run, not what; so do those that end in _folder.
 NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers")
@@ -41,10 +43,12 @@ def run_recipe(
 
     Args:
         recipe: a loaded recipe.
-        restart: phases whose work is thrown away first; so is that of the phases which read from them.
+        restart: phases whose work is thrown away first; so is that of the phases which read from them. "asr.fit" is
+            phase ``fit`` of the recipe that phase ``asr`` runs, "asr" all of that recipe.
         until: the last phase to run.
         command: how the run was started, for the record.
-        options: the run options, if not those of the recipe; and ``keep_time`` of the run that this one is part of.
+        options: the run options, if not those of the recipe; and ``keep_time`` and ``inside`` of the run that this one
+            is part of.
 
     Raises:
         UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
@@ -54,9 +58,10 @@ def run_recipe(
     """
     recipe.check()
     names = recipe.phases
-    for name in [*restart, *([until] if until else [])]:
-        if name not in names:
-            raise UsageError(f"{recipe.source}: no phase {name!r}; its phases are {', '.join(names)}")
+    for name in restart:
+        check_phase(recipe, name, inside=True)
+    if until:
+        check_phase(recipe, until)
     check_values(recipe)
     workspace = Workspace(
         output=Path(recipe.value("output_folder")),
@@ -93,6 +98,8 @@ def run_recipe(
 def check_values(recipe: Recipe) -> None:
     """Build every phase, on a device without memory: a wrong value is found before the first phase, not hours later.
 
+    So are the phases of the recipes that it runs.
+
     What earlier phases are yet to write is missing, and says nothing about the values.
 
     Raises:
@@ -105,6 +112,9 @@ def check_values(recipe: Recipe) -> None:
         for name in recipe.phases:
             with suppress(DataError):
                 recipe.build(name)
+            inner = recipe.inner(name)
+            if inner is not None:
+                check_values(inner)
 
 
 def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
@@ -113,20 +123,36 @@ def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
     return {key: value for key, value in given if key not in NOT_OF_A_RESULT and not key.endswith("_folder")}
 
 
-def is_finished(recipe: Recipe) -> bool:
-    """Tell whether all phases of a recipe were finished as it now says."""
+def unfinished(recipe: Recipe) -> list[str]:
+    """Return the phases of a recipe that were not finished as it now says."""
     output = Path(recipe.value("output_folder"))
     done: Done = {}
     for name in recipe.phases:
         state = PhaseRecord(output, name).read()
-        if not _finished(state) or state["fingerprint"] != phase_mark(recipe, name, _inputs(recipe, name, done)):
-            return False
-        if (state.get("seed"), state.get("debug")) != (recipe.value("seed"), recipe.options["debug"]):
-            return False
-        if any(changed_manifests(state)):
-            return False
-        done[name] = _result(output, name, state)
-    return True
+        same_run = (state.get("seed"), state.get("debug")) == (recipe.value("seed"), recipe.options["debug"])
+        if not (same_run and _finished(state)) or any(changed_manifests(state)):
+            continue
+        if state["fingerprint"] == phase_mark(recipe, name, _inputs(recipe, name, done)):
+            done[name] = _result(output, name, state)
+    return [name for name in recipe.phases if name not in done]
+
+
+def is_finished(recipe: Recipe) -> bool:
+    """Tell whether all phases of a recipe were finished as it now says."""
+    return not unfinished(recipe)
+
+
+def intention(recipe: Recipe) -> str:
+    """Say what running a recipe will do: where, the phases still to do, and their updates."""
+    todo = unfinished(recipe)
+    shown = []
+    for name in todo:
+        [arguments] = recipe.plain(name).values()
+        updates = arguments.get("updates") if isinstance(arguments, dict) else None
+        shown.append(f"{name} ({updates:,} updates)" if isinstance(updates, int) else name)
+    debug = ", two updates each for debug" if recipe.options["debug"] else ""
+    what = f"runs {', '.join(shown)}{debug}" if todo else "done before"
+    return f"{recipe.name} in {recipe.value('output_folder')}: {what}"
 
 
 @contextmanager
@@ -147,7 +173,9 @@ def _algorithms(workspace: Workspace) -> Iterator[None]:
 def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:
     """Clear away what killed runs have left, throw away what is to be done again, and write down the recipe."""
     sweep(workspace.output)
-    _discard(recipe, workspace, set(restart))
+    restart_phases(recipe, workspace, restart)
+    for off in recipe.switched_off:
+        workspace.log.info("%s", off)
     done: Done = {}
     for name in recipe.phases:
         state = PhaseRecord(workspace.output, name).read()
@@ -159,32 +187,6 @@ def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None
         temporary.write_text(recipe.text(), encoding="utf-8")
 
 
-def _discard(recipe: Recipe, workspace: Workspace, again: set[str], *, keep: str | None = None) -> None:
-    """Throw away the work of phases, and of those that read from them.
-
-    First all records say so, the later phases' before the earlier ones': a kill leaves nothing that seems finished.
-
-    Args:
-        recipe: the recipe.
-        workspace: its run.
-        again: the phases; those that read from them are added.
-        keep: one of them that loses nothing itself.
-
-    """
-    places: dict[str, list[str]] = {}
-    for name in recipe.phases:
-        state = PhaseRecord(workspace.output, name).read()
-        if state.get("status") == "discarded" or again.intersection(_reads(recipe, name, places)):
-            again.add(name)
-        places[name] = _places(workspace.output, name, state)
-    discarded = [name for name in recipe.phases if name in again and name != keep]
-    for name in reversed(discarded):
-        PhaseRecord(workspace.output, name).write(status="discarded")
-    for name in discarded:
-        discard_folder(workspace.output / name)
-        PhaseRecord(workspace.output, name).remove()
-
-
 def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, Any]:
     """Return what of an earlier start the phase goes on from; what cannot be used any more is thrown away."""
     name = now.name
@@ -194,10 +196,10 @@ def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, An
         return state
     if verdict is Verdict.AFRESH:
         workspace.log.info("%s: has changed since it failed, and had left nothing: starting again", name)
-        _discard(recipe, workspace, {name})
+        discard(recipe, workspace, {name})
         return {}
     workspace.log.info("%s: going on further than it was started for; phases that read from it are done again", name)
-    _discard(recipe, workspace, {name}, keep=name)
+    discard(recipe, workspace, {name}, keep=name)
     return state | {"status": "running"}
 
 
@@ -269,30 +271,13 @@ def _result(output: Path, name: str, state: Mapping[str, Any]) -> tuple[str, lis
     mark = state["fingerprint"]
     if state.get("runs"):
         mark = fingerprint(state["runs"], {name: mark})
-    return mark, _places(output, name, state)
+    return mark, places(output, name, state)
 
 
 def _inputs(recipe: Recipe, name: str, done: Done) -> dict[str, str]:
     """Return the fingerprints of the finished phases that a phase reads from."""
-    read = _reads(recipe, name, {earlier: places for earlier, (_, places) in done.items()})
+    read = reads(recipe, name, {earlier: known for earlier, (_, known) in done.items()})
     return {earlier: done[earlier][0] for earlier in read}
-
-
-def _reads(recipe: Recipe, name: str, places: Mapping[str, list[str]]) -> list[str]:
-    """Return the earlier phases, given with the places they write to, that a phase reads from."""
-    texts = list(strings(recipe.plain(name)))
-    return [
-        earlier for earlier, found in places.items() if any(_inside(text, place) for text in texts for place in found)
-    ]
-
-
-def _places(output: Path, name: str, state: Mapping[str, Any]) -> list[str]:
-    return [str(output / name), *state.get("outputs", [])]
-
-
-def _inside(text: str, place: str) -> bool:
-    text, place = os.path.normpath(text), os.path.normpath(place)
-    return text == place or text.startswith(place + os.sep)
 
 
 class RunRecipe(Phase):
@@ -314,7 +299,9 @@ class RunRecipe(Phase):
     def run(self, workspace: Workspace) -> None:
         """Run it with this run's device, precision and other options."""
         options = {key: getattr(workspace, key) for key in (*RUN_OPTIONS, "keep_time")}
-        run_recipe(self.recipe, command=workspace.command, options=options)
+        if workspace.main:
+            workspace.log.info("%s: %s", workspace.phase, intention(self.recipe))
+        run_recipe(self.recipe, command=workspace.command, options=options | {"inside": workspace.title})
 
 
 def log_to_terminal() -> None:
@@ -324,9 +311,9 @@ def log_to_terminal() -> None:
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             time = self.formatter.formatTime(record, "%H:%M:%S") if self.formatter else ""
-            console().print(f"{time} {record.getMessage()}", markup=False, highlight=False)
+            console().print(f"{time} {log_message(record)}", markup=False, highlight=False)
 
-    logger = logging.getLogger("dragoman")
+    logger = logging.getLogger(LOG)
     # All processes of a run have the same to say, and errors end them.
     logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
     logger.propagate = False

@@ -24,6 +24,8 @@ from shared.records import check_record, read_record
 if TYPE_CHECKING:
     import torch
 
+#: The name of the log.
+LOG = "dragoman"
 PRECISIONS = ("auto", "fp32", "bf16")
 
 #: The locks that this process holds. A forked worker lets go of them: one that outlives its parent for a moment, when
@@ -76,10 +78,12 @@ class Workspace:
         precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
         compile: compile the layers (torch.compile).
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
-        debug: do two updates and two batches of everything, to see that a recipe runs.
+        debug: do two updates and two batches of everything, to see that a recipe runs; in a folder of its own, which
+            ends in -debug.
         noprogressbar: log lines instead of a progress bar.
         workers: processes that read data beside the training process.
         phase: the name of the phase now running.
+        inside: the phases of other recipes that this run is part of, "asr" or "asr.mt"; "" if there is none.
         rank: this process's number among ``world`` processes (set by torchrun).
         command: how the run was started, for the record.
         recipe: the name of the recipe that is run; "" if none is.
@@ -99,6 +103,7 @@ class Workspace:
     noprogressbar: bool = False
     workers: int = 1
     phase: str = ""
+    inside: str = ""
     rank: int = field(default_factory=lambda: int(os.environ.get("RANK", "0")))
     world: int = field(default_factory=lambda: int(os.environ.get("WORLD_SIZE", "1")))
     command: str = ""
@@ -128,8 +133,13 @@ class Workspace:
 
     @property
     def log(self) -> logging.Logger:
-        """The run's log: the terminal and ``log.txt``."""
-        return logging.getLogger("dragoman")
+        """The run's log: the terminal and ``log.txt``; lines of a run inside another begin with the other's phase."""
+        return logging.getLogger(f"{LOG}.{self.inside}" if self.inside else LOG)
+
+    @property
+    def title(self) -> str:
+        """The name of the phase now running, as seen from the outermost run: "asr.fit"."""
+        return f"{self.inside}.{self.phase}" if self.inside else self.phase
 
     @property
     def show_progress(self) -> bool:
@@ -180,16 +190,32 @@ class Workspace:
             except OSError as error:
                 raise UsageError(f"{self.output}: cannot be written ({error.strerror})") from error
             for handler in handlers:
-                handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
-                self.log.addHandler(handler)
+                handler.setFormatter(_LogLine(self.log.name))
+                logging.getLogger(LOG).addHandler(handler)
             yield
         finally:
             for handler in handlers:
-                self.log.removeHandler(handler)
+                logging.getLogger(LOG).removeHandler(handler)
                 handler.close()
             if lock is not None:
                 _locks.discard(lock)
                 lock.close()
+
+
+def log_message(record: logging.LogRecord, run: str = LOG) -> str:
+    """Return the message of a line in the log of a run, behind the phase of it in which another recipe says so."""
+    inside = record.name.removeprefix(run).lstrip(".")
+    return f"{inside}: {record.getMessage()}" if inside and record.name.startswith(run) else record.getMessage()
+
+
+class _LogLine(logging.Formatter):
+    def __init__(self, run: str) -> None:
+        super().__init__("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S")
+        self.run = run
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (its name in logging)
+        record.message = log_message(record, self.run)
+        return super().formatMessage(record)
 
 
 class _LogFile(logging.FileHandler):

@@ -173,7 +173,7 @@ class Fit(Phase):
         source = _batches(loader, position)
         with Stop() as stop, progress_bar(enabled=workspace.show_progress) as bar:
             running = Running(workspace, objective, model, optimizer, updates, position, meter, history, stop)
-            task = bar.add_task(workspace.phase, total=updates, completed=position.update, status="")
+            task = bar.add_task(workspace.title, total=updates, completed=position.update, status="")
             while position.due or not (running.last or position.finished):
                 if not position.due:
                     self._advance(running, source, bar, task)

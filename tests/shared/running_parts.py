@@ -7,7 +7,8 @@ from typing import ClassVar
 
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
+from shared.training.initialise import Initialise
 from shared.workspace import Phase, Workspace
 
 
@@ -26,6 +27,8 @@ class Count(Phase):
         manifests: list[str] | None = None,
         fails_after: int = -1,
     ) -> None:
+        if updates < 0:
+            raise UsageError(f"updates must not be negative: {updates}")
         self.updates = updates
         self.total = total
         self.rate = rate
@@ -45,6 +48,18 @@ class Count(Phase):
                 place.write_text(str(sum(len(Manifest.open(path)) for path in find_manifests(self.manifests))))
                 with open(workspace.output / "work.txt", "a") as file:
                     file.write(f"{workspace.phase}{update} ")
+
+
+class Starts(Count):
+    """Notes the folders that it would be initialised from."""
+
+    def __init__(self, *, updates: int, initialise: list[Initialise] | None = None) -> None:
+        super().__init__(updates=updates)
+        self.initialise = initialise or []
+
+    def run(self, workspace: Workspace) -> None:
+        super().run(workspace)
+        (workspace.folder / "starts.txt").write_text(" ".join(str(start.folder) for start in self.initialise))
 
 
 def worked(folder: Path) -> list[str]:

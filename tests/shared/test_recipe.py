@@ -157,7 +157,7 @@ def test_what_a_recipe_says(load, tmp_path):
     assert recipe.phases == ["fit", "open"]
     assert recipe.header.splitlines()[0] == "Somebody and others, 2024, section 3"
     assert recipe.name == "good"
-    assert (recipe.value("seed"), recipe.value("output_folder")) == (3, str(tmp_path / "out"))
+    assert (recipe.value("seed"), recipe.value("output_folder")) == (3, str(tmp_path / "out-debug"))
     defaults = {name: default for name, (_, default, _) in OPTIONS.items()}
     assert recipe.options == defaults | {"workers": 2, "debug": True, "max_grad_norm": 5}
     layer = {"!new:tests.shared.recipe_parts.Layer": {"size": 32, "dropout": 0.1}}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import shared.running
+import shared.restarting
 from shared.errors import DataError, UsageError
 from shared.recipe import Recipe
 from shared.running import RunRecipe, is_finished, run_recipe
@@ -152,7 +152,7 @@ def test_a_restart_that_is_killed_leaves_nothing_that_seems_finished(recipe, tmp
     for calls in range(6):
         with monkeypatch.context() as patch:
             left = iter(range(calls))
-            for place, name in ((PhaseRecord, "write"), (PhaseRecord, "remove"), (shared.running, "discard_folder")):
+            for place, name in ((PhaseRecord, "write"), (PhaseRecord, "remove"), (shared.restarting, "discard_folder")):
                 function = getattr(place, name)
 
                 def killed(*arguments, real=function, left=left, **keywords):
@@ -179,16 +179,21 @@ def test_what_reads_from_a_restarted_phase_is_redone_even_later(recipe, tmp_path
     assert done(tmp_path) == ["first", "second", "apart", "first", "second"]
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "message"), [("seed", 2, r"seed 1 \(now 2\)"), ("debug", True, r"debug False \(now True\)")]
-)
-def test_another_seed_is_another_run(recipe, tmp_path, key, value, message):
+def test_another_seed_is_another_run(recipe, tmp_path):
     file = tmp_path / "seeded.yaml"
     recipe()
     file.write_text("# As before\nseed: 1\n" + (tmp_path / "chain.yaml").read_text().partition("\n")[2])
     run_recipe(Recipe.load(file))
-    with pytest.raises(UsageError, match=message):
-        run_recipe(Recipe.load(file, {key: value}))
+    with pytest.raises(UsageError, match=r"seed 1 \(now 2\)"):
+        run_recipe(Recipe.load(file, {"seed": 2}))
+
+
+def test_a_debug_run_of_older_versions_is_refused_where_it_stands(recipe, tmp_path):
+    run_recipe(recipe())
+    record = PhaseRecord(tmp_path / "out", "first")
+    record.write(**record.read() | {"debug": True})
+    with pytest.raises(UsageError, match=r"debug True \(now False\).*--restart first"):
+        run_recipe(recipe())
 
 
 def test_a_refused_run_leaves_the_recipe_of_the_one_that_was(recipe, tmp_path):
@@ -317,7 +322,7 @@ def test_a_recipe_redone_with_other_keys_is_not_taken_for_the_one_that_was(recip
     recipe()
     run_recipe(outer_recipe(tmp_path))
     run_recipe(recipe(two=7), restart=["second"])
-    with pytest.raises(UsageError, match=f"{tmp_path / 'out'}: phase 'second' of chain was started .* two 7"):
+    with pytest.raises(UsageError, match=r"'second' of chain \(run by phase 'inner'\) was .* phases\.inner\.two 7"):
         run_recipe(outer_recipe(tmp_path))
 
 

@@ -1,0 +1,267 @@
+"""Recipes inside recipes: their keys, folders, log lines and restarts; and runs without them."""
+
+import pytest
+
+from shared.errors import UsageError
+from shared.recipe import Recipe
+from shared.running import is_finished, log_to_terminal, run_recipe
+from tests.shared.running_parts import worked
+
+DEEP = """\
+# The innermost
+output_folder: {folder}/deep/<seed>
+updates: 1
+rate: 1.0
+phases:
+    fit: !new:tests.shared.running_parts.Count
+        updates: !ref <updates>
+        rate: !ref <rate>
+"""
+INNER = """\
+# A recogniser
+results: {folder}
+output_folder: !ref <results>/asr/<seed>
+updates: 2
+rate: 0.5
+deep_updates: 1
+phases:
+    deep: !new:shared.running.RunRecipe
+        recipe: {folder}/deep.yaml
+        overrides:
+            seed: !ref <seed>
+    fit: !new:tests.shared.running_parts.Count
+        updates: !ref <updates>
+        rate: !ref <rate>
+    average: !new:tests.shared.running_parts.Count
+        updates: 1
+        reads: [!ref <output_folder>/fit/1.txt]
+"""
+OUTER = """\
+# A translator that starts from a recogniser
+results: {folder}
+output_folder: !ref <results>/st/<seed>
+asr_folder: !ref <results>/asr/<seed>
+updates: 2
+phases:
+    asr: !new:shared.running.RunRecipe
+        recipe: {folder}/asr.yaml
+        overrides:
+            results: !ref <results>
+            seed: !ref <seed>
+    apart: !new:tests.shared.running_parts.Count
+        updates: 1
+    fit: !new:tests.shared.running_parts.Starts
+        updates: !ref <updates>
+        initialise:
+            - !new:shared.training.initialise.Initialise
+                folder: !ref <asr_folder>/average/model
+                parts: {{model.encoder: model.encoder}}
+"""
+
+
+@pytest.fixture
+def outer(tmp_path):
+    for name, text in {"deep": DEEP, "asr": INNER.replace("deep_updates: 1\n", ""), "st": OUTER}.items():
+        text = text.replace("{folder}/deep/<seed>", "!ref {folder}/deep/<seed>")
+        (tmp_path / f"{name}.yaml").write_text(text.format(folder=tmp_path))
+    return lambda *words: Recipe.load(tmp_path / "st.yaml", words)
+
+
+# -- debug runs ------------------------------------------------------------------------------------------------------
+
+
+def test_debug_runs_have_folders_of_their_own(outer, tmp_path):
+    run_recipe(outer("--debug"))
+    for place in ("st/1", "asr/1", "deep/1"):
+        assert not (tmp_path / place).exists() and worked(tmp_path / f"{place}-debug")
+    assert (tmp_path / "st" / "1-debug" / "fit" / "starts.txt").read_text() == f"{tmp_path}/asr/1-debug/average/model"
+    run_recipe(outer())
+    assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{tmp_path}/asr/1/average/model"
+    assert is_finished(outer()) and is_finished(outer("--debug"))
+
+
+def test_the_recipe_that_a_debug_run_writes_down_is_that_run(outer, tmp_path):
+    run_recipe(outer("--debug"))
+    written = Recipe.load(tmp_path / "st" / "1-debug" / "recipe.yaml")
+    assert written.value("output_folder") == f"{tmp_path}/st/1-debug"
+    assert is_finished(written)
+
+
+def test_a_folder_that_is_handed_on_is_a_debug_folder_once(outer, tmp_path):
+    recipe = outer("--debug", "--phases.asr.output_folder", "!ref <output_folder>/inner")
+    assert recipe.inner("asr").value("output_folder") == f"{tmp_path}/st/1-debug/inner-debug"
+    recipe.check()
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_of_inner_recipes_can_be_given_at_any_depth(outer, tmp_path):
+    run_recipe(outer("--phases.asr.updates", "3", "--phases.asr.phases.deep.updates=2", "--updates", "1"))
+    assert worked(tmp_path / "deep" / "1") == ["fit1", "fit2"]
+    assert worked(tmp_path / "asr" / "1") == ["fit1", "fit2", "fit3", "average1"]
+    assert worked(tmp_path / "st" / "1") == ["apart1", "fit1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--phases.asr.updtes", "3"],
+            r"command line: --phases\.asr\.updtes: no such key in .*asr\.yaml \(did you",
+        ),
+        (["--phases.asr.updates", "x"], r"phases\.fit\.updates: 'x' is not an int .*written at command line: --phases"),
+        (
+            ["--phases.asr.phases.deep.updtes", "3"],
+            r"--phases\.asr\.phases\.deep\.updtes: no such key in .*deep\.yaml \(did you mean 'updates'",
+        ),
+        (
+            ["--phases.asr.overrides.updates", "3"],
+            r"give a key of the recipe that phases\.asr runs as --phases\.asr",
+        ),
+        (["--phases.asr.fit.speed", "3"], r"--phases\.asr\.fit\.speed: no such key in .*asr\.yaml"),
+        (["--phases.asr.recipe", "almanac/asrr"], r"no recipe 'almanac/asrr'"),
+        (["--phases.asr.updates", "-1"], r"updates must not be negative: -1"),
+    ],
+)
+def test_wrong_keys_of_inner_recipes_are_refused_before_anything_runs(outer, tmp_path, words, message):
+    with pytest.raises(UsageError, match=message):
+        run_recipe(outer(*words))
+    assert not (tmp_path / "asr").exists() and not (tmp_path / "st").exists()
+
+
+def test_a_key_that_is_handed_on_is_refused_where_it_is_written(outer, tmp_path):
+    file = tmp_path / "st.yaml"
+    file.write_text(file.read_text().replace("            seed: ", "            sead: "))
+    line = file.read_text().splitlines().index("            sead: !ref <seed>") + 1
+    with pytest.raises(UsageError, match=rf"st\.yaml:{line}: phases\.asr\.overrides\.sead: no such key .*'seed'"):
+        outer().check()
+
+
+def test_recipes_that_run_each_other_are_refused(tmp_path, outer):
+    outer()
+    text = INNER.replace("deep.yaml", "asr.yaml").replace("deep_updates: 1\n", "")
+    (tmp_path / "asr.yaml").write_text(text.format(folder=tmp_path))
+    with pytest.raises(UsageError, match="recipes run each other without end: st -> asr -> asr"):
+        outer().check()
+
+
+# -- what is said ----------------------------------------------------------------------------------------------------
+
+
+def lines(file):
+    return [line[20:] for line in file.read_text().splitlines()]
+
+
+def test_what_an_inner_recipe_will_do_is_said_before_and_its_lines_bear_its_name(outer, tmp_path, capsys):
+    log_to_terminal()
+    run_recipe(outer("--noprogressbar"))
+    log = lines(tmp_path / "st" / "1" / "log.txt")
+    assert log[:2] == [
+        "asr: starting",
+        f"asr: asr in {tmp_path}/asr/1: runs deep, fit (2 updates), average (1 updates)",
+    ]
+    assert "asr: fit: starting" in log and "asr.deep: fit: starting" in log and "fit: starting" in log
+    assert "fit: starting" in lines(tmp_path / "asr" / "1" / "log.txt")
+    assert "deep: fit: starting" in lines(tmp_path / "asr" / "1" / "log.txt")
+    assert "fit: starting" in lines(tmp_path / "deep" / "1" / "log.txt")
+    said = [line[9:] for line in capsys.readouterr().err.replace("\n ", " ").splitlines()]
+    assert "asr.deep: fit: starting" in said
+    run_recipe(outer("--phases.asr.updates", "3", "--phases.asr.phases.average", "null"), restart=["asr.fit"])
+    assert f"asr: asr in {tmp_path}/asr/1: runs fit (3 updates)" in lines(tmp_path / "st" / "1" / "log.txt")
+
+
+def test_a_refusal_inside_names_the_key_and_the_restart_as_they_have_to_be_given(outer):
+    run_recipe(outer())
+    with pytest.raises(UsageError) as caught:
+        run_recipe(outer("--phases.asr.phases.deep.rate", "2.0"), command="dragoman run st")
+    message = str(caught.value)
+    assert "phase 'deep' of asr (run by phase 'asr')" in message or "phase 'asr' of st" in message
+    run_recipe(outer("--phases.asr.phases.deep.rate", "2.0"), restart=["asr.deep.fit"])
+
+
+# -- restarts --------------------------------------------------------------------------------------------------------
+
+
+def test_restart_reaches_phases_of_inner_recipes(outer, tmp_path):
+    run_recipe(outer())
+    run_recipe(outer(), restart=["asr.fit"])
+    assert worked(tmp_path / "deep" / "1") == ["fit1"]
+    assert worked(tmp_path / "asr" / "1") == ["fit1", "fit2", "average1"] * 2
+    assert worked(tmp_path / "st" / "1") == ["apart1", "fit1", "fit2", "fit1", "fit2"]
+    run_recipe(outer(), restart=["asr.deep.fit"])
+    assert worked(tmp_path / "deep" / "1") == ["fit1"] * 2
+    assert len(worked(tmp_path / "asr" / "1")) == 6
+    run_recipe(outer(), restart=["asr"])
+    assert worked(tmp_path / "deep" / "1") == ["fit1"] * 3
+    assert len(worked(tmp_path / "asr" / "1")) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("asr.fot", r"asr\.yaml: no phase 'fot' \(did you mean 'fit'\?\); its phases are deep, fit, average"),
+        ("fit.fit", r"st\.yaml: phase 'fit' runs no recipe, so that there is no phase 'fit\.fit'"),
+        ("ast.fit", r"st\.yaml: no phase 'ast\.fit'.*; its phases are asr, apart, fit"),
+    ],
+)
+def test_restarts_of_unknown_phases_are_refused(outer, name, message):
+    with pytest.raises(UsageError, match=message):
+        run_recipe(outer(), restart=[name])
+
+
+# -- without ---------------------------------------------------------------------------------------------------------
+
+
+def test_switched_off_the_run_starts_from_scratch_and_says_so(outer, tmp_path):
+    run_recipe(outer("--phases.asr", "null"))
+    assert not (tmp_path / "asr").exists()
+    assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == ""
+    assert "asr: switched off: trained from scratch: model.encoder" in lines(tmp_path / "st" / "1" / "log.txt")
+    assert is_finished(Recipe.load(tmp_path / "st" / "1" / "recipe.yaml"))
+
+
+def test_switched_off_by_a_recipe_that_is_laid_over(outer, tmp_path):
+    outer()
+    (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nphases:\n    asr: null\n")
+    run_recipe(Recipe.load(tmp_path / "mine.yaml"))
+    assert (tmp_path / "st" / "1-mine" / "fit" / "starts.txt").read_text() == ""
+
+
+def test_a_folder_that_the_user_names_is_still_started_from(outer, tmp_path):
+    for folder in (tmp_path / "asr" / "1", tmp_path / "elsewhere"):
+        (folder / "average" / "model").mkdir(parents=True)
+        run_recipe(outer("--phases.asr", "null", "--asr_folder", str(folder)), restart=["fit"])
+        assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{folder}/average/model"
+
+
+def test_what_cannot_be_done_without_it_is_refused_at_once(outer, tmp_path):
+    words = ["--phases.asr", "null", "--phases.apart.reads", "[!ref <asr_folder>/tokenizer.model]"]
+    with pytest.raises(UsageError) as caught:
+        run_recipe(outer(*words))
+    assert str(caught.value) == (
+        f"command line: --phases.apart.reads.0: {tmp_path}/asr/1/tokenizer.model is not there, and phase 'asr', "
+        "which makes it, is switched off"
+    )
+    (tmp_path / "asr" / "1").mkdir(parents=True)
+    (tmp_path / "asr" / "1" / "tokenizer.model").touch()
+    run_recipe(outer(*words))
+
+
+# -- derived recipes -------------------------------------------------------------------------------------------------
+
+
+def test_a_recipe_laid_over_another_has_a_folder_of_its_own(outer, tmp_path):
+    outer()
+    (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nupdates: 3\n")
+    (tmp_path / "more.yaml").write_text("# More\nbase: mine.yaml\n")
+    (tmp_path / "named.yaml").write_text("# Named\nbase: st.yaml\noutput_folder: here\n")
+    folders = {
+        name: Recipe.load(tmp_path / f"{name}.yaml").value("output_folder") for name in ("mine", "more", "named")
+    }
+    assert folders == {"mine": f"{tmp_path}/st/1-mine", "more": f"{tmp_path}/st/1-more", "named": "here"}
+    assert Recipe.load(tmp_path / "mine.yaml", {"output_folder": "x"}).value("output_folder") == "x"
+    assert Recipe.load(tmp_path / "mine.yaml", {"debug": True}).value("output_folder") == f"{tmp_path}/st/1-mine-debug"
+    run_recipe(outer())
+    run_recipe(Recipe.load(tmp_path / "mine.yaml"))
+    assert worked(tmp_path / "st" / "1") == ["apart1", "fit1", "fit2"]
