@@ -104,8 +104,8 @@ def run(
 ) -> None:
     """Run a recipe: finished phases are skipped, an interrupted one goes on. --key value overrides its keys.
 
-    Where its phase asr runs another recipe, --phases.asr.KEY value overrides that one's keys, and --phases.asr null trains
-    without it, from scratch. --debug does two updates of everything, in folders of their own that end in -debug.
+    Where its phase asr runs another recipe, --phases.asr.KEY value overrides that one's keys, and --phases.asr null
+    trains from scratch, without it. --debug does two updates of everything, in folders that end in -debug.
     """
     from shared.recipe import Recipe
     from shared.running import log_to_terminal, run_recipe
