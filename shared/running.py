@@ -149,7 +149,8 @@ def intention(recipe: Recipe) -> str:
     for name in todo:
         [arguments] = recipe.plain(name).values()
         updates = arguments.get("updates") if isinstance(arguments, dict) else None
-        shown.append(f"{name} ({updates:,} updates)" if isinstance(updates, int) else name)
+        plural = "" if updates == 1 else "s"
+        shown.append(f"{name} ({updates:,} update{plural})" if isinstance(updates, int) else name)
     debug = ", two updates each for debug" if recipe.options["debug"] else ""
     what = f"runs {', '.join(shown)}{debug}" if todo else "done before"
     return f"{recipe.name} in {recipe.value('output_folder')}: {what}"
