@@ -5,6 +5,7 @@ import resource
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,9 @@ settings.register_profile("any speed", deadline=None, suppress_health_check=[Hea
 settings.load_profile("any speed")
 
 HERE = {"127.0.0.1", "::1", "localhost", "0.0.0.0", "", socket.gethostname()}
+
+#: PYTHONPATH of the processes that tests start: this clone, and what else this process was given.
+IMPORT_PATH = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
 
 #: The device of the tests marked "gpu". With "cpu" their code runs where there is no GPU, as `make gpu` can ask.
 GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")

@@ -127,3 +127,13 @@ def test_training_that_is_fed_is_measured(tmp_path, kind):
     found = json.loads((tmp_path / "found.json").read_text())
     assert 0 <= found["share_of_time_waiting_for_data"] < 1 and found["units_per_second"] > 0
     assert 0 < found["share_of_peak"] < 1.5 and found["share_of_time_the_host_waited"] > 0
+
+
+def test_processes_of_tests_find_packages_where_the_tests_do():
+    """On a machine whose packages stand in a folder, PYTHONPATH names it."""
+    program = "import tests.conftest; print(tests.conftest.IMPORT_PATH)"
+    given = os.environ | {"PYTHONPATH": os.pathsep.join([str(gpu.ROOT), "/somewhere"])}
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=given)
+    assert done.stdout.strip().split(os.pathsep) == [str(gpu.ROOT), str(gpu.ROOT), "/somewhere"]
+    starting = [path for path in (gpu.ROOT / "tests").rglob("*.py") if '"PYTHONPATH": str(' in path.read_text()]
+    assert [path for path in starting if path != Path(__file__)] == []

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import IMPORT_PATH
+
 pytestmark = pytest.mark.gpu
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +59,7 @@ distributed.leave()
 
 def test_ddp_with_one_process_trains_as_the_model_alone(tmp_path, device):
     rendezvous = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    environment = os.environ | rendezvous | {"PYTHONPATH": os.pathsep.join([str(ROOT), *path()])}
+    environment = os.environ | rendezvous | {"PYTHONPATH": IMPORT_PATH}
     command = [sys.executable, "-c", CASE, str(tmp_path), device]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
@@ -73,7 +75,7 @@ def test_the_command_under_torchrun_with_one_process(tmp_path, device):
     model = ROOT / "tests" / "golden" / "model"
     (tmp_path / "in.txt").write_text("one two\nsix\n")
     asked = ["translate", str(model), str(tmp_path / "in.txt"), "--to", "de", "--device", device]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *path()])}
+    environment = os.environ | {"PYTHONPATH": IMPORT_PATH}
     outputs = []
     for launcher in ([sys.executable], command):
         done = subprocess.run(
@@ -82,7 +84,3 @@ def test_the_command_under_torchrun_with_one_process(tmp_path, device):
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1] and len(outputs[0].splitlines()) == 2
-
-
-def path():
-    return filter(None, [os.environ.get("PYTHONPATH")])

@@ -12,11 +12,13 @@ import soundfile
 import torch
 from safetensors.torch import load_file
 
+from tests.conftest import IMPORT_PATH
+
 HERE = Path(__file__).parent
 WORDS = "one two three four five six seven eight".split()
 WORTE = "eins zwei drei vier fünf sechs sieben acht".split()
 
-ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": IMPORT_PATH}
 
 #: What depends on when and how a run was done, and not on what it found.
 TIMES = {"tokens_per_second": 0, "minutes": 0, "evaluation_minutes": 0, "commit": "", "command": ""}

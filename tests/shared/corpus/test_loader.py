@@ -24,6 +24,7 @@ from shared.corpus.stream import Budget, Stream
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from tests.conftest import IMPORT_PATH
 
 
 class Noisy(Described):
@@ -318,12 +319,11 @@ def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> 
             """
         )
     )
-    root = Path(__file__).parents[3]
     process = subprocess.Popen(
         [sys.executable, str(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"PYTHONPATH": IMPORT_PATH, "OMP_NUM_THREADS": "1"},
         start_new_session=True,
         text=True,
     )

@@ -10,6 +10,7 @@ import pytest
 from shared.corpus.manifest import Manifest
 from shared.training.checkpoints import list_checkpoints
 from shared.training.history import History
+from tests.conftest import IMPORT_PATH
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(*command):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": IMPORT_PATH}
     return subprocess.run(
         [sys.executable, *map(str, command)], capture_output=True, text=True, timeout=600, env=environment
     )
