@@ -74,7 +74,7 @@ class CtcSystem(System):
         """Read the outputs of a batch off the head; the best hypothesis of each row comes first.
 
         Raises:
-            UsageError: if the search is for decoders.
+            UsageError: if the search is for decoders, or needs more memory than there is.
 
         """
         if not isinstance(search, CtcSearch):
@@ -82,6 +82,7 @@ class CtcSystem(System):
         model: Any = self.model
         head = model.heads[self.head]
         scores = head.log_probabilities(model.tap(model.encode(batch), head.tap))  # (B, S, V)
+        self.check_memory(batch, search, positions=scores.values.shape[1])
         companion = None
         if isinstance(self.language_model, Scorer):
             prefix = self.prefix(batch.languages[self.output.side])

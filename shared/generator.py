@@ -60,7 +60,8 @@ class State(Protocol):
 class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
-    One that cannot consume more than so many tokens (it has positions for no more) says so in ``longest_output``.
+    One that cannot consume more than so many tokens (it has positions for no more) says so in ``longest_output``; one
+    that knows how many bytes its state of an output of so many tokens takes has ``state_bytes(length)``.
     """
 
     def encode(self, batch: Batch) -> Encoding:

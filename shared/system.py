@@ -33,10 +33,12 @@ from shared.described import Described, build, describe
 from shared.errors import DataError, UsageError, one_line, shortened
 from shared.files import is_empty, replaced_folder
 from shared.generator import Generator, Hypothesis
+from shared.memory import refuse_over
 from shared.module_state import contiguous, evaluating, load_exactly
 from shared.nesting import from_json
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
+from shared.search.memory import kept_outputs, search_bytes
 from shared.search.search import AnySearch, Search
 from shared.tokenizer import Tokenizer
 
@@ -115,7 +117,8 @@ class System(Described, nn.Module):
         """Translate a batch on the system's device; the best hypothesis of each row comes first.
 
         Raises:
-            UsageError: if the model has no decoder, or the search is none for decoders.
+            UsageError: if the model has no decoder, or the search is none for decoders, or needs more memory than
+                there is.
 
         """
         if not isinstance(self.model, Generator):
@@ -123,6 +126,7 @@ class System(Described, nn.Module):
         if not isinstance(search, Search):
             raise UsageError(f"{type(search).__name__} is no search for a decoder: the system needs --ctc")
         tokenizer = self.output.tokenizer
+        self.check_memory(batch, search)
         found = search.search(
             self.model,
             batch,
@@ -134,6 +138,33 @@ class System(Described, nn.Module):
             [Hypothesis(h.tokens, h.score, {self.output_name: tokenizer.decode(h.tokens)}) for h in hypotheses]
             for hypotheses in found
         ]
+
+    def check_memory(self, batch: Batch, search: AnySearch, positions: int = 0) -> None:
+        """Refuse a search that needs more memory than there is; it would take all of the machine's.
+
+        Outputs are assumed to be as long as the longest text of the batch, or 16 tokens if that is shorter.
+
+        Args:
+            batch: of B sentences.
+            search: for it.
+            positions: of a CTC head's output.
+
+        Raises:
+            UsageError: with both figures.
+
+        """
+        fields = ((name, field) for name, field in self.inputs.items() if field.unit == "tokens")
+        longest = max((batch[name].values.shape[1] for name, _ in fields), default=0)
+        state_bytes = getattr(self.model, "state_bytes", None)
+        needed = search_bytes(
+            search,
+            sentences=len(batch),
+            vocabulary=self.output.tokenizer.size,
+            state=0 if state_bytes is None else state_bytes(max(longest, 16)),
+            positions=positions,
+        )
+        what = f"{type(search).__name__} of {kept_outputs(search):,} outputs for {len(batch):,} inputs at a time"
+        refuse_over(needed, what, self.device)
 
     @torch.inference_mode()
     def translate(

@@ -281,6 +281,7 @@ class CTranslate2System(System):
 
         """
         options = _options(search)
+        self.check_memory(batch, search)
         rules = cast(BeamSearch | GreedySearch, search).rules
         starts = self.prefix(batch.languages[self.output.side])
         sources = [[self._source_symbols[number] for number in row.tolist()] for row in batch["source"].rows()]

@@ -90,6 +90,10 @@ class Combination(nn.Module):
         limits = [getattr(model, "longest_output", None) for model in self.models]
         return min((limit for limit in limits if limit is not None), default=None)
 
+    def state_bytes(self, length: int) -> int:
+        """Return how many bytes the states of one output of so many tokens take, of all models that say so."""
+        return sum(model.state_bytes(length) for model in self._generators() if hasattr(model, "state_bytes"))
+
     def _generators(self) -> list[Any]:
         return list(self.models)
 

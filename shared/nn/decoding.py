@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from shared.generator import Encoding
+from shared.nn.attention import Past
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import LayerCache
 from shared.nn.positions import LearnedPositions
@@ -83,6 +84,12 @@ class TokenDecoder(nn.Module):
         """How many tokens the decoder has positions for, start symbols included; None if there is no end to them."""
         positions = self.target_embedding.positions
         return positions.length if isinstance(positions, LearnedPositions) else None
+
+    def state_bytes(self, length: int) -> int:
+        """Return how many bytes the keys and values of one output of so many tokens take, in both of their buffers."""
+        weight = self.target_embedding.weight
+        positions = -(-length // Past.STEP) * Past.STEP
+        return 4 * len(self.decoder.layers) * positions * self.decoder.width * weight.element_size()
 
     def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
         """Return log-probabilities (B, T, V) in float32 of the token after each token of prefix (B, T)."""

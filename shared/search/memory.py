@@ -1,53 +1,41 @@
-"""What beam search needs of memory, beside the model's parameters.
+"""About how much memory a search needs at once, beside the model and what it has encoded.
 
-Legend: B sentences, K beams, T longest output, S longest memory, D model width, V vocabulary, N decoder layers.
+Legend: B sentences, K beams or samples, S positions, C candidates, V vocabulary.
 """
 
 from __future__ import annotations
 
-STEP = 16  # caches grow by so many positions (shared/nn/attention.py)
+from shared.search.beam import BeamSearch
+from shared.search.ctc_prefix import CtcPrefixSearch
+from shared.search.sampling import SamplingSearch
+from shared.search.search import AnySearch
 
 
-def beam_search_bytes(
-    *,
-    sentences: int,
-    beam: int,
-    length: int,
-    memory: int,
-    vocabulary: int,
-    layers: int,
-    width: int,
-    number_bytes: int = 4,
-) -> dict[str, int]:
-    """Return bytes by what they are for, with the Transformer of shared/nn, when the longest output is reached.
+def search_bytes(search: AnySearch, *, sentences: int, vocabulary: int, state: int = 0, positions: int = 0) -> int:
+    """Return about how many bytes a search needs at once.
 
     Args:
+        search: beam search, sampling, or prefix search through a CTC head; others keep one output of each sentence.
         sentences: B, in a batch.
-        beam: K; or the samples of each sentence, when sampling.
-        length: T, tokens of the longest output, start and end symbols included.
-        memory: S, positions of the longest encoder memory.
         vocabulary: V.
-        layers: N.
-        width: D.
-        number_bytes: of a number in the model's type: 4 for fp32, 2 for bf16.
-
-    Returns:
-        "past": keys and values of the outputs, twice, because beams are reordered from one buffer into another:
-        ``4 N B K T D`` numbers, T rounded up to a multiple of 16; "memory": keys and values of the encoder's output,
-        once for all beams, ``2 N B S D`` numbers; "scores": the logits, ``B K V`` numbers, and as many
-        log-probabilities in float32 (on a CPU those of float32 logits take their place).
-
-    Raises:
-        ValueError: if a number is below 1.
+        state: bytes of the decoder's state of one output.
+        positions: S, of a CTC head's output.
 
     """
-    sizes = (sentences, beam, length, memory, vocabulary, layers, width, number_bytes)
-    if min(sizes) < 1:
-        raise ValueError(f"sizes must be at least 1, not {sizes}")
-    positions = -(-length // STEP) * STEP
-    rows = sentences * beam
-    return {
-        "past": 4 * layers * rows * positions * width * number_bytes,
-        "memory": 2 * layers * sentences * memory * width * number_bytes,
-        "scores": rows * vocabulary * (number_bytes + 4),
-    }
+    if isinstance(search, CtcPrefixSearch):
+        candidates = min(search.candidates + 1, vocabulary) if search.candidates else vocabulary
+        # Prefixes are compared with each other by all their tokens and by the symbols that they may grow by, a byte
+        # each; a pair of prefixes has three numbers more.
+        pairs = search.beam * (max(2 * positions, candidates) + 16)
+        return sentences * search.beam * (pairs + 24 * (positions + candidates))
+    outputs = kept_outputs(search)
+    # Logits and log-probabilities; a sample also the changed ones, and the bits and numbers of its noise.
+    scores = 24 if isinstance(search, SamplingSearch) else 8
+    return sentences * outputs * (vocabulary * scores + state)
+
+
+def kept_outputs(search: AnySearch) -> int:
+    """Return K, how many outputs of each sentence a search works on at once."""
+    if isinstance(search, BeamSearch | CtcPrefixSearch):
+        return search.beam
+    return search.samples if isinstance(search, SamplingSearch) else 1
