@@ -289,7 +289,8 @@ class CTranslate2System(System):
         # The longest output is one number a call there: sentences with another longest output are another call.
         rows: dict[int, list[int]] = defaultdict(list)
         for row, source in enumerate(sources):
-            limit = min(max(int(rules.ratio * len(source)) + rules.extra, rules.minimum), rules.maximum)
+            proportional = int(min(rules.ratio * len(source), rules.maximum))
+            limit = min(max(proportional + rules.extra, rules.minimum), rules.maximum)
             limit = min(limit, self._longest - rules.start_symbols)
             rows[max(limit, len(prefixes[row]) - rules.start_symbols)].append(row)
         found: list[list[Hypothesis]] = [[] for _ in sources]

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from shared.corpus.audio import samples
+from shared.corpus.audio import SAMPLE_RATE, samples
 from shared.corpus.fields import Field, Rows
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
@@ -55,7 +55,7 @@ class Budget:
 
         """
         if field.unit == "samples":
-            return None if self.seconds is None else samples(self.seconds)
+            return None if self.seconds is None else samples(min(self.seconds, LONGEST / SAMPLE_RATE))
         if field.unit == "tokens":
             return self.tokens
         raise UsageError(f"a field's unit must be 'samples' or 'tokens', not {field.unit!r}")
@@ -68,7 +68,8 @@ class Budget:
             lengths: (F, R) int32.
 
         """
-        capacities = np.full(lengths.shape[1], self.rows or lengths.shape[1] or 1, dtype=np.int32)
+        rows = min(self.rows or lengths.shape[1] or 1, LONGEST)
+        capacities = np.full(lengths.shape[1], rows, dtype=np.int32)
         for field, length in zip(fields.values(), lengths, strict=True):
             limit = self.of(field)
             if limit is not None:

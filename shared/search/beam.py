@@ -17,7 +17,6 @@ The rules (``sequence_generator.py`` and ``search.py`` of fairseq 0.12), for eac
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +30,9 @@ from shared.padded import Padded
 from shared.search.constraints import Constraints, check_numbers, no_output
 from shared.search.rules import Rules
 from shared.search.top import best_continuations
+
+#: A million to this power is still a number.
+LARGEST_PENALTY = 50
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,11 @@ class BeamSearch(Described):
             raise ValueError(f"beam must be at least 1, not {beam}")
         if not 1 <= n_best <= beam:
             raise ValueError(f"n_best must be between 1 and beam ({beam}), not {n_best}")
-        if not math.isfinite(length_penalty):
-            raise ValueError(f"length_penalty must be a number, not {length_penalty}")
+        if not abs(length_penalty) <= LARGEST_PENALTY:
+            raise ValueError(
+                f"length_penalty must be between -{LARGEST_PENALTY} and {LARGEST_PENALTY} (beyond, powers of lengths "
+                f"are no longer numbers), not {length_penalty}"
+            )
         self.beam, self.length_penalty, self.n_best, self.rules = beam, length_penalty, n_best, rules or Rules()
 
     @torch.no_grad()

@@ -36,6 +36,8 @@ from shared.search.ctc import check_blank
 from shared.search.search import Companion
 
 NOTHING = float("-inf")
+#: Of a token; scores in single precision have seven digits, and they are to tell outputs apart.
+LARGEST_BONUS = 1e4
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,11 @@ class CtcPrefixSearch(Described):
             raise ValueError(f"candidates must not be negative, not {candidates}")
         if not 1 <= n_best <= beam:
             raise ValueError(f"n_best must be between 1 and beam ({beam}), not {n_best}")
-        if not math.isfinite(length_bonus):
-            raise ValueError(f"length_bonus must be a number, not {length_bonus}")
+        if not abs(length_bonus) <= LARGEST_BONUS:
+            raise ValueError(
+                f"length_bonus must be between {-LARGEST_BONUS:g} and {LARGEST_BONUS:g} (beyond, scores lose their "
+                f"digits), not {length_bonus}"
+            )
         self.beam, self.candidates, self.n_best, self.length_bonus = beam, candidates, n_best, length_bonus
 
     @torch.no_grad()

@@ -9,12 +9,17 @@ from the longest source of the batch, and it is never shorter than the forced be
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from shared.described import Described
 from shared.generator import Encoding, Generator
 from shared.search.bans import Ban
+
+#: Tokens of an output that steps can count, in 32 bits.
+LONGEST = 2**31 - 1
 
 
 class Rules(Described):
@@ -46,11 +51,13 @@ class Rules(Described):
         bans: list[Ban] | None = None,
         forced_free: bool = False,
     ) -> None:
-        if not maximum_length_ratio >= 0 or maximum_length_extra < 0:
+        if not 0 <= maximum_length_ratio < math.inf or maximum_length_extra < 0:
             raise ValueError(
                 f"the longest output cannot be {maximum_length_ratio} tokens per source position "
                 f"+ {maximum_length_extra}"
             )
+        if maximum_length > LONGEST:
+            raise ValueError(f"maximum_length must be at most {LONGEST} (32 bits), not {maximum_length}")
         if not 0 <= minimum_length <= maximum_length:
             raise ValueError(f"minimum_length {minimum_length} is not between 0 and maximum_length {maximum_length}")
         if start_symbols < 1:
@@ -63,7 +70,8 @@ class Rules(Described):
         """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum_length``."""
         lengths = [memory.lengths for memory in encoding.memories.values()]
         memories = torch.stack(lengths).amax(0).cpu() if lengths else torch.zeros(len(encoding), dtype=torch.int64)
-        limits = (self.ratio * memories.double()).floor().long() + self.extra
-        limits = limits.clamp(min=self.minimum, max=self.maximum)
+        # Cut before they become whole numbers, which have a largest one.
+        limits = (self.ratio * memories.double()).clamp(max=self.maximum).floor().long()
+        limits = (limits + min(self.extra, self.maximum)).clamp(min=self.minimum, max=self.maximum)
         known = getattr(generator, "longest_output", None)  # positions that the model has, those of the start included
         return limits if known is None else limits.clamp(max=known - self.start_symbols)

@@ -25,6 +25,9 @@ from shared.padded import Padded
 from shared.search.rules import Rules
 from shared.search.stepwise import generate
 
+#: Of temperatures: below, logits that are divided by it can exceed single precision.
+COLDEST = 1e-6
+
 
 class SamplingSearch(Described):
     """Draws outputs token by token.
@@ -58,8 +61,11 @@ class SamplingSearch(Described):
     ) -> None:
         if samples < 1:
             raise ValueError(f"samples must be at least 1, not {samples}")
-        if not (temperature > 0 and math.isfinite(temperature)):
-            raise ValueError(f"temperature must be above 0, not {temperature}")
+        if not COLDEST <= temperature < math.inf:
+            raise ValueError(
+                f"temperature must be at least {COLDEST:g} (below, scores divided by it are no longer numbers), "
+                f"not {temperature}"
+            )
         if top_k < 0:
             raise ValueError(f"top_k must not be negative, not {top_k}")
         if not 0 < top_p <= 1:
