@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 from shared.errors import DataError
 from shared.evaluation.tables import render
-from shared.files import replaced_file
+from shared.files import names_when_full, replaced_file
 from shared.processor import processor
 from shared.records import check_record, parse_record
 
@@ -90,10 +90,11 @@ def record(path: Path, row: dict[str, Any]) -> None:
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             raise DataError(f"{path}: the last line is cut off; remove it or complete it")
         data = _line(row).encode("utf-8")
-        if os.write(descriptor, data) != len(data):
-            os.ftruncate(descriptor, size)
-            raise OSError(f"{path}: could not write a whole row")
-        os.fsync(descriptor)
+        with names_when_full(path):
+            if os.write(descriptor, data) != len(data):
+                os.ftruncate(descriptor, size)
+                raise OSError(f"{path}: could not write a whole row")
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 

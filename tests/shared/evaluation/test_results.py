@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
+import os
 import subprocess
 
 import pytest
@@ -230,3 +232,13 @@ def test_keys_that_all_rows_have_are_listed_below_the_table(tmp_path):
     assert [row[1] for row in cells(text)] == ["keys", "heads=2", "heads=4"]
     assert [row[-2] for row in cells(text)] == ["against", "", "almanac/mt"]
     assert "- almanac/mt: `width=64`\n" in text
+
+
+def test_a_full_disk_names_the_results(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    row = {"recipe": "r", "split": "s", "metric": "bleu", "value": 1.0, "signature": "x", "lines": 1}
+    with pytest.raises(OSError, match=r"No space left on device: '.*results\.jsonl'"):
+        record(tmp_path / "results.jsonl", row)
