@@ -5,8 +5,8 @@ Exit codes: 0 done; 1 something is wrong with the data or the run (or it was sto
 
 from __future__ import annotations
 
+import io
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -17,8 +17,9 @@ from typing import Annotated, Any
 import typer
 
 from shared.cli_models import models
-from shared.errors import DataError, UsageError, one_line
-from shared.options import ModelOptions, SearchOptions, SoundOptions, with_options
+from shared.errors import DataError, UsageError, one_line, shortened
+from shared.options import ModelOptions, SearchOptions, SoundOptions, command_line, with_options
+from shared.surrogates import find_surrogate, printable
 from shared.training.stopping import Interrupted
 
 app = typer.Typer(
@@ -112,7 +113,7 @@ def run(
 
     log_to_terminal()
     loaded = Recipe.load(recipe, context.args)
-    run_recipe(loaded, restart=restart or [], until=until, command=shlex.join(["dragoman", *sys.argv[1:]]))
+    run_recipe(loaded, restart=restart or [], until=until, command=command_line())
 
 
 @app.command("batch-size", context_settings=OPEN)
@@ -257,7 +258,7 @@ def seeds(
         phase=phase,
         into=into,
         launcher=launcher,
-        command=shlex.join(["dragoman", *sys.argv[1:]]),
+        command=command_line(),
     )
     sys.exit(0 if done else 1)
 
@@ -312,21 +313,35 @@ def main() -> None:
     # Logits are tens of megabytes a step: Linux is asked for them in pages of 2 MiB, not of 4 KiB.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     signal.signal(signal.SIGTERM, _as_ctrl_c(os.getpid()))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")  # names of files are written as the disk has them
     try:
         app()
     except Interrupted as error:
         if os.environ.get("RANK", "0") != "0":  # all processes of the run were stopped, and rank 0 says so
             sys.exit(1)
         _complain(error, 1)
+    except UnicodeEncodeError as error:
+        _complain(*_unwritable(error))
     except UsageError as error:
         _complain(error, 2)
     except (DataError, OSError) as error:  # a full disk, a folder that is not ours: the message names the file
         _complain(error, 1)
 
 
+def _unwritable(error: UnicodeEncodeError) -> tuple[Exception, int]:
+    """Return what to say about text that has no bytes, and the exit code."""
+    text = printable(error.object)
+    shown = ascii(error.object[error.start])
+    if find_surrogate(error.object):
+        return DataError(f"{shortened(text, 200)}: is not UTF-8 ({shown}): rename the file or folder"), 1
+    encoding = sys.stdout.encoding
+    return UsageError(f"the output is written as {encoding}, which has no {shown}: set PYTHONIOENCODING=utf-8"), 2
+
+
 def _complain(error: Exception, code: int) -> None:
     process = f" (process {os.environ['RANK']})" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
-    print(f"dragoman: error{process}: {one_line(error)}", file=sys.stderr)
+    print(f"dragoman: error{process}: {printable(one_line(error))}", file=sys.stderr)
     sys.exit(code)
 
 

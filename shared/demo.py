@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 from shared.corpus.manifest import Manifest
 from shared.evaluation.results import read
+from shared.options import command_line
 from shared.recipe import Recipe
 from shared.running import run_recipe
 from shared.system import System
@@ -21,7 +21,7 @@ def run_demo(folder: Path) -> None:
         "output_folder": str(folder / "st"),
     }
     recipe = Recipe.load("almanac/st", overrides)
-    workspace = run_recipe(recipe, command=" ".join(["dragoman", *sys.argv[1:]]))
+    workspace = run_recipe(recipe, command=command_line())
     model = workspace.output / "average" / "model"
     print("\nScores (the synthetic, closed world of Almanac; tst-HE has voices and phrasings never trained on):")
     for row in read(workspace.output / "results.jsonl"):

@@ -7,6 +7,8 @@ receives one object of the group.
 from __future__ import annotations
 
 import inspect
+import shlex
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -99,6 +101,7 @@ class SoundOptions:
             raise UsageError("--speech-detector has no part in --keep-silence: nothing is skipped")
 
 
+LARGEST_WEIGHT = 1e4
 ENGINES = ("native", "ctranslate2")
 
 
@@ -128,8 +131,16 @@ class ModelOptions:
             raise UsageError(f"--ensemble and --lm need the native engine, not {self.engine}")
         if self.lm is None and self.lm_weight != type(self).lm_weight:
             raise UsageError("--lm-weight has no part without --lm")
-        if not 0 < self.lm_weight < float("inf"):
-            raise UsageError(f"--lm-weight must be above 0, not {self.lm_weight}")
+        if not 0 < self.lm_weight <= LARGEST_WEIGHT:
+            raise UsageError(
+                f"--lm-weight must be above 0 and at most {LARGEST_WEIGHT:g} (beyond, the model has no say), "
+                f"not {self.lm_weight}"
+            )
+
+
+def command_line() -> str:
+    """Return the command that runs, quoted as a shell needs it, for the records of what it makes."""
+    return shlex.join(["dragoman", *sys.argv[1:]])
 
 
 def with_options(**groups: type) -> Callable[[Command], Command]:

@@ -25,6 +25,7 @@ from torch import nn
 from shared import languages
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField, blank_rows
+from shared.corpus.findings import LONGEST_TEXT
 from shared.corpus.loader import collate, evaluation_batches
 from shared.corpus.pauses import file_segments
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
@@ -178,6 +179,7 @@ class System(Described, nn.Module):
         maximum_seconds: float = 20.0,
         keep_silence: bool = False,
         detector: SpeechDetector | None = None,
+        unreadable: list[DataError] | None = None,
     ) -> Any:
         """Translate text, or sound files if the system reads speech.
 
@@ -197,6 +199,8 @@ class System(Described, nn.Module):
             keep_silence: translate segments without speech too.
             detector: finds those segments; by default the best that is installed (see
                 shared/corpus/speech_activity.py).
+            unreadable: of a list of inputs, those that cannot be read have no hypothesis then, and their errors are
+                added to this list.
 
         Returns:
             A list with the n-best :class:`Hypothesis` list of each input; for a single input, the best text. A divided
@@ -221,7 +225,13 @@ class System(Described, nn.Module):
         rows: list[dict[str, Any]] = []
         owned: list[range] = []  # the rows of each input
         for item in items:
-            parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
+            try:
+                parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
+            except DataError as error:
+                if unreadable is None or single:
+                    raise
+                unreadable.append(error)
+                parts = []
             owned.append(range(len(rows), len(rows) + len(parts)))
             rows += [part | common for part in parts]
         silent: set[int] = set()
@@ -234,8 +244,10 @@ class System(Described, nn.Module):
         for own in owned:
             # Segments that were skipped have no score that could count in the file's mean.
             shown = [i for i in own if i not in silent] or own[:1]
-            divided = len(own) > 1
-            results.append([self._joined([found[i][0] for i in shown], common)] if divided else found[own[0]])
+            if len(own) > 1:
+                results.append([self._joined([found[i][0] for i in shown], common)])
+            else:
+                results.append(found[own[0]] if own else [])
         return results[0][0].texts[self.output_name] if single else results
 
     def _translate_rows(
@@ -280,6 +292,10 @@ class System(Described, nn.Module):
             raise UsageError(f"this system reads text: give sentences, not the {type(item).__name__} {str(item)!r}")
         if item.lower().endswith(tuple(AUDIO_SUFFIXES)) and os.path.isfile(item):
             raise UsageError(f"this system reads text, and {item!r} is a sound file")
+        if len(item) > LONGEST_TEXT:
+            raise DataError(
+                f"{shortened(item)!r}: {len(item):,} characters, more than {LONGEST_TEXT:,}: text without line ends?"
+            )
         return {"id": shortened(item), "audio": None, "source_text": item}
 
     def _sound_rows(self, item: str | Path, maximum: float) -> list[dict[str, Any]]:

@@ -8,20 +8,22 @@ from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 from shared.combining import load_combined
 from shared.comparing import render_comparisons
+from shared.corpus.findings import LONGEST_TEXT
 from shared.corpus.manifest import Manifest
 from shared.corpus.speech_activity import check_detector, speech_detector
 from shared.corpus.stream import translation_budget
 from shared.ctc_system import CtcSystem
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, one_line, shortened
 from shared.evaluation.evaluate import check_metrics, evaluate_system
 from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from shared.evaluation.scores import Score, TextScorer
 from shared.evaluation.significance import compare
-from shared.options import ModelOptions, SearchOptions, SoundOptions
+from shared.options import ModelOptions, SearchOptions, SoundOptions, command_line
 from shared.phases import Evaluate
 from shared.running import log_to_terminal
 from shared.search import (
@@ -37,6 +39,7 @@ from shared.search import (
     SamplingSearch,
 )
 from shared.search.bans import Ban
+from shared.surrogates import printable
 from shared.system import AUDIO_SUFFIXES, System
 from shared.tokenizer import Tokenizer
 from shared.training.distributed import join, leave, together
@@ -184,11 +187,13 @@ def translate_inputs(
     speech, several = "speech" in system.inputs, max(n_best, samples) > 1
     detector = speech_detector(sound.speech_detector) if speech else None
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
-    iterator = iter(items)
+    iterator = enumerate(items, start=1)
+    unreadable: list[DataError] = []
     while chunk := list(islice(iterator, CHUNK)):
+        before = len(unreadable)
         with workspace.autocast():
             found = system.translate(
-                chunk,
+                [item for _, item in chunk],
                 source_language=languages[0],
                 target_language=languages[1],
                 search=chosen,
@@ -196,13 +201,18 @@ def translate_inputs(
                 maximum_seconds=sound.maximum_seconds,
                 keep_silence=sound.keep_silence,
                 detector=detector,
+                unreadable=unreadable,
             )
-        for item, hypotheses in zip(chunk, found, strict=True):
+        for (number, item), hypotheses in zip(chunk, found, strict=True):
             for hypothesis in hypotheses:
-                cells = [str(item)] if speech else []
+                cells = [str(item)] if speech else [str(number)] if several else []
                 cells += [f"{hypothesis.score:.4f}"] if several else []
                 print("\t".join([*cells, hypothesis.texts[system.output_name].translate(ONE_LINE)]))
         sys.stdout.flush()
+        for error in unreadable[before:]:
+            print(f"dragoman: error: {printable(one_line(error))}", file=sys.stderr)
+    if unreadable:
+        raise DataError(f"{len(unreadable)} of {number} sound files could not be translated")
 
 
 def sound_files(inputs: list[Path]) -> list[Path]:
@@ -233,12 +243,17 @@ def lines(inputs: list[Path]) -> Iterator[str]:
             raise DataError(f"{path}: cannot be read ({error.strerror})") from error
 
 
-def _decoded(file: Iterable[bytes], name: str) -> Iterator[str]:
-    for number, line in enumerate(file, start=1):
+def _decoded(file: BinaryIO, name: str) -> Iterator[str]:
+    # A file without line ends would be read into memory whole: characters have at most four bytes.
+    limited = iter(lambda: file.readline(4 * LONGEST_TEXT + 2), b"")
+    for number, line in enumerate(limited, start=1):
         try:
-            yield line.decode("utf-8").rstrip("\r\n")
+            text = line.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise DataError(f"{name}: line {number} is not UTF-8 (byte {error.object[error.start]:#04x})") from error
+        if len(text) > LONGEST_TEXT:
+            raise DataError(f"{name}: line {number} has more than {LONGEST_TEXT:,} characters: {shortened(text)!r}")
+        yield text
 
 
 def evaluate_manifests(
@@ -311,8 +326,9 @@ def rescore_manifest(
 
 
 def _workspace(output: Path, models: ModelOptions, phase: str) -> Workspace:
-    command = " ".join(["dragoman", *sys.argv[1:]])
-    return Workspace(output=output, device=models.device, precision=models.precision, command=command, phase=phase)
+    return Workspace(
+        output=output, device=models.device, precision=models.precision, command=command_line(), phase=phase
+    )
 
 
 def score_files(

@@ -6,6 +6,7 @@ Legend: N samples.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -192,7 +193,7 @@ def _open(path: str | Path) -> soundfile.SoundFile:
     import soundfile
 
     try:
-        sound = soundfile.SoundFile(str(path))
+        sound = soundfile.SoundFile(os.fsencode(path))  # soundfile cannot encode every name
     except soundfile.LibsndfileError as error:
         if not Path(path).is_file():
             raise DataError(f"{path}: there is no such sound file") from error

@@ -14,6 +14,7 @@ Legend: N samples, F frames of about 10 ms.
 from __future__ import annotations
 
 import math
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -92,7 +93,7 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
     if length <= maximum:
         return [(0.0, length)]
     try:
-        with soundfile.SoundFile(str(path)) as sound:
+        with soundfile.SoundFile(os.fsencode(path)) as sound:
             rate = sound.samplerate
             size = samples(FRAME, rate)
             blocks = (block.mean(axis=1) for block in _blocks(sound, size * _BLOCK_FRAMES))
