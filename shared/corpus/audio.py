@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shared.corpus.mpeg import naming_damage
 from shared.errors import DataError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def read_audio(path: str | Path, start: float = 0.0, duration: float | None = No
 
     """
     _check_segment(path, start, duration)
-    with _open(path) as sound:
+    with naming_damage(path), _open(path) as sound:
         rate, total = sound.samplerate, sound.frames
         if duration is None:
             _check_whole(path, sound)
@@ -110,7 +111,7 @@ def probe(path: str | Path) -> float:
         DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
 
     """
-    with _open(path) as sound:
+    with naming_damage(path), _open(path) as sound:
         _check_whole(path, sound)
         if sound.format in _UNCOMPRESSED and sound.subtype not in _FLOATING:
             return sound.frames / sound.samplerate
@@ -148,7 +149,7 @@ def levels(path: str | Path, start: float, duration: float) -> Levels:
 
     """
     peak, full, decoded = 0.0, 0, 0
-    with _open(path) as sound:
+    with naming_damage(path), _open(path) as sound:
         first = samples(start, sound.samplerate)
         end = min(first + samples(duration, sound.samplerate), sound.frames)
         for begin in range(first, end, _BLOCK):

@@ -46,6 +46,7 @@ ERRORS = (
 )
 WARNINGS = (
     "segment cut at the end",
+    "damaged audio",  # mp3 frames that the decoder replaces by something
     "silent audio",
     "clipped audio",
     "short audio",

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from shared.corpus.audio import SAMPLE_RATE, probe, samples
+from shared.corpus.mpeg import naming_damage
 from shared.errors import DataError, UsageError
 
 #: Seconds between the places where a cut may be.
@@ -93,7 +94,7 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
     if length <= maximum:
         return [(0.0, length)]
     try:
-        with soundfile.SoundFile(os.fsencode(path)) as sound:
+        with naming_damage(path), soundfile.SoundFile(os.fsencode(path)) as sound:
             rate = sound.samplerate
             size = samples(FRAME, rate)
             blocks = (block.mean(axis=1) for block in _blocks(sound, size * _BLOCK_FRAMES))

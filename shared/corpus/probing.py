@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 
 from shared.corpus.audio import clip_duration, levels, probe
 from shared.corpus.findings import ERRORS, SHORTEST, Problem
+from shared.corpus.mpeg import listed_damage
 from shared.errors import DataError
 
 Result = TypeVar("Result")
@@ -47,6 +49,9 @@ def check_segments(segments: list[Segment]) -> list[Finding]:
     findings: list[Finding] = []
     for duration, problems in examine_segments(segments, listen=False):
         errors = [problem.detail for problem in problems if problem.kind in ERRORS]
+        for problem in problems:
+            if problem.kind == "damaged audio":
+                logging.getLogger("dragoman").warning("%s", problem.detail)
         findings.append(errors[0] if errors else duration)
     return findings
 
@@ -61,15 +66,18 @@ def _examine(path: str | None, start: float | None, duration: float | None, *, l
         return None, []
     kind = "unreadable audio"
     try:
-        length = _length(path)
-        kind = "segment outside its file"
-        real = clip_duration(path, start or 0.0, duration, length)
-        kind = "unreadable audio"
-        heard = levels(path, start or 0.0, real) if listen else None
+        with listed_damage() as damage:
+            length = _length(path)
+            kind = "segment outside its file"
+            real = clip_duration(path, start or 0.0, duration, length)
+            kind = "unreadable audio"
+            heard = levels(path, start or 0.0, real) if listen else None
     except DataError as error:
         missing = kind == "unreadable audio" and not os.path.isfile(path)
         return None, [Problem("missing audio" if missing else kind, str(error))]
     strange = {}
+    if damage:
+        strange["damaged audio"] = damage[0]
     if duration is not None and duration - real > ROUNDING:
         strange["segment cut at the end"] = f"{duration - real:.3f} s past the end ({length:.3f} s)"
     if real < SHORTEST:
