@@ -10,6 +10,7 @@ from shared.corpus.find import find_manifests
 from shared.errors import DataError, UsageError
 from shared.preparing import corpora
 from shared.progress import progress
+from shared.surrogates import printable
 
 
 def check(targets: list[str], *, root: Path | None, workers: int, listen: bool, arguments: list[str]) -> None:
@@ -44,7 +45,8 @@ def check(targets: list[str], *, root: Path | None, workers: int, listen: bool, 
             with progress(name, enabled=enabled) as show:
                 results[name] = check_corpus(corpus, workers=workers, listen=listen, progress=show)
     for name, checked in results.items():
-        print(f"{name}: {checked.rows:,} rows, {checked.seconds / 3600:,.2f} hours\n{checked.findings.render()}")
+        total = f"{checked.rows:,} rows, {checked.seconds / 3600:,.2f} hours"
+        print(printable(f"{name}: {total}\n{checked.findings.render()}"))
     wrong = {name: checked.findings.errors for name, checked in results.items() if checked.findings.errors}
     if wrong:
         raise DataError("; ".join(f"{name}: {errors:,} errors" for name, errors in wrong.items()))

@@ -16,6 +16,7 @@ from shared.corpus.sharding import Waiting, prepare_shard, read_shard
 from shared.errors import UsageError
 from shared.progress import progress
 from shared.running import log_to_terminal
+from shared.surrogates import printable
 
 
 def corpus_class(name: str) -> type:
@@ -66,13 +67,14 @@ def prepare_corpus(
         title = f"{name} {corpus.folder}".strip()
         with progress(title, enabled=enabled) as show:
             if part is None:
-                print(f"{title}\n{render(prepare(corpus, out, workers=workers, progress=show, skip_bad=skip_bad))}")
+                reports = prepare(corpus, out, workers=workers, progress=show, skip_bad=skip_bad)
+                print(printable(f"{title}\n{render(reports)}"))
                 continue
             found = prepare_shard(corpus, out, shard=part, workers=workers, progress=show, skip_bad=skip_bad)
         if isinstance(found, Waiting):
             print(f"{title}: shard {shard} is done; {found} of {part[1]} still to be run")
         else:
-            print(f"{title}\n{render(found)}")
+            print(printable(f"{title}\n{render(found)}"))
 
 
 def reader_options(kind: type, arguments: list[str]) -> dict[str, Any]:

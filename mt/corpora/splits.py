@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 
 _ORDER = ("train", "dev", "valid", "test")
 
@@ -21,11 +21,16 @@ def chosen_splits(splits: list[str] | None, files: Collection[str], *, root: str
 
     Raises:
         DataError: if there is no file of a name.
+        UsageError: if a name cannot be that of a manifest, or two splits have the same.
 
     """
-    found = {}
+    found: dict[str, list[str]] = {}
     for choice in splits or sorted(files, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name)):
         name, joined, names = choice.partition("=")
+        if not name or "/" in name or "\0" in name:
+            raise UsageError(f"{root}: a split cannot be called {name!r}, since a file is named after it")
+        if name in found:
+            raise UsageError(f"{root}: two splits are called {name!r}")
         found[name] = names.split("+") if joined else [name]
         for one in found[name]:
             if one not in files:

@@ -46,6 +46,9 @@ LOWEST_RATE = 1000
 #: sound cards have are far below.
 LARGEST_FILTER = 1 << 24
 
+#: Seconds (31 years): a later start or a longer duration is no time in a recording, and too large to count samples.
+LATEST = 1e9
+
 _BLOCK = 1 << 18
 _FULL_SCALE = 1 - 2.0**-15  # the largest sample of 16 bits
 _OGG_PAGE = 65307  # bytes of the longest page
@@ -177,9 +180,9 @@ def clip_duration(path: str | Path, start: float, duration: float | None, length
 
 
 def _check_segment(path: str | Path, start: float, duration: float | None) -> None:
-    if not (math.isfinite(start) and start >= 0):
+    if not 0 <= start <= LATEST:
         raise DataError(f"{path}: a segment cannot start at {start} s")
-    if duration is not None and not (math.isfinite(duration) and samples(duration) > 0):
+    if duration is not None and not (0 < duration <= LATEST and samples(duration) > 0):
         raise DataError(f"{path}: the segment at {start:g} s has a duration of {duration} s")
 
 

@@ -52,7 +52,8 @@ def check_corpus(corpus: Corpus, *, workers: int = 0, listen: bool = True, progr
 
     """
     splits: dict[str, Callable[[], Rows]] = {split: partial(corpus.rows, split) for split in corpus.splits()}
-    return _check(splits, corpus.published, workers, listen, progress, expected_rows(corpus))
+    files = {split: str(corpus.inputs(split)[0]) for split in splits}
+    return _check(splits, files, corpus.published, workers, listen, progress, expected_rows(corpus))
 
 
 def check_manifests(
@@ -60,7 +61,7 @@ def check_manifests(
 ) -> Checked:
     """Check manifests; those whose file name begins with "train" are compared with the others."""
     splits: dict[str, Callable[[], Rows]] = {str(path): partial(_manifest_rows, path) for path in paths}
-    return _check(splits, {}, workers, listen, progress, None)
+    return _check(splits, {split: split for split in splits}, {}, workers, listen, progress, None)
 
 
 def _manifest_rows(path: Path) -> Rows:
@@ -70,6 +71,7 @@ def _manifest_rows(path: Path) -> Rows:
 
 def _check(
     splits: dict[str, Callable[[], Rows]],
+    files: dict[str, str],
     published: dict[str, dict[str, float]],
     workers: int,
     listen: bool,
@@ -93,6 +95,8 @@ def _check(
                 checked.findings.add("broken files", "", str(error))
                 continue
             work.finish()
+            if checked.rows == before[0]:
+                checked.findings.add("no rows", "", f"{files[split]}: no rows")
             counts = {"rows": checked.rows - before[0], "hours": (checked.seconds - before[1]) / 3600}
             _compare(checked.findings, split, counts, published.get(split, {}))
     return checked

@@ -17,7 +17,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from shared.corpus.audio import read_audio, samples, samples_of
+from shared.corpus.audio import LATEST, read_audio, samples, samples_of
 from shared.corpus.lengths import kept_counts
 from shared.corpus.manifest import Manifest, Row
 from shared.corpus.normalise import Normalizer, apply
@@ -317,6 +317,10 @@ class SpeechField(Described):
         lost = np.flatnonzero(there & np.isnan(durations))
         if len(lost):
             raise DataError(f"{rows.path}: row {rows[int(lost[0])]['id']!r} has audio, but no duration")
+        impossible = np.flatnonzero(there & ~((durations > 0) & (durations <= LATEST)))
+        if len(impossible):
+            number = int(impossible[0])
+            raise DataError(f"{rows.path}: row {rows[number]['id']!r} has a duration of {durations[number]:g} s")
         lengths = np.full(len(rows), -1, dtype=np.int64)
         lengths[there] = self._slowest(samples_of(durations[there]))
         return lengths

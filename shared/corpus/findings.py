@@ -34,6 +34,7 @@ class Problem(NamedTuple):
 
 ERRORS = (
     "broken files",  # line counts that differ, no yaml, a missing column: the split cannot be read
+    "no rows",  # a table with nothing but its header, an empty text, a manifest of nothing
     "broken lines",  # a line of a table that cannot become a row
     "missing audio",
     "unreadable audio",  # no samples, cut off, not sound, not a number

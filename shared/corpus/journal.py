@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from shared.corpus.probing import Finding
 from shared.files import names_when_full
+from shared.nesting import from_json
 
 _COMPLETE = {"complete": True}
 
@@ -45,14 +46,12 @@ class Journal:
             with names_when_full(self.path):
                 self._file.close()
 
-    def __contains__(self, number: int) -> bool:
-        """Tell whether a chunk is known."""
-        return number in self._chunks
-
-    def find(self, number: int) -> list[Finding] | None:
-        """Return what was found in a chunk, None if that is not known."""
+    def find(self, number: int, size: int) -> list[Finding] | None:
+        """Return what was found in the ``size`` rows of a chunk, None if that is not known."""
         known = self._chunks.get(number)
-        return None if known is None else [None if math.isnan(value) else value for value in known]
+        if known is None or len(known) != size:
+            return None
+        return [None if math.isnan(value) else value for value in known]
 
     def read(self) -> int:
         """Load the chunks; return how many bytes of the file are whole lines of this fingerprint."""
@@ -62,13 +61,13 @@ class Journal:
         with open(self.path, "rb") as file:
             for line in file:
                 try:
-                    entry = json.loads(line) if line.endswith(b"\n") else None
-                except ValueError:
-                    entry = None
-                if entry is None or (whole == 0 and entry != {"fingerprint": self.fingerprint}):
+                    entry = from_json(line) if line.endswith(b"\n") else None
+                    if entry is None or (whole == 0 and entry != {"fingerprint": self.fingerprint}):
+                        break
+                    if whole:
+                        self._note(entry)
+                except (ValueError, TypeError, OverflowError):
                     break
-                if whole:
-                    self._note(entry)
                 whole += len(line)
         return whole
 
@@ -81,7 +80,7 @@ class Journal:
 
     def add(self, number: int, findings: list[Finding]) -> None:
         """Note a chunk in which every segment is sound; those without audio are not worth noting."""
-        if number not in self and any(findings) and not any(isinstance(finding, str) for finding in findings):
+        if number not in self._chunks and any(findings) and not any(isinstance(finding, str) for finding in findings):
             self._write([number, findings])
 
     def finish(self) -> None:

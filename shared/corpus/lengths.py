@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from shared.corpus.manifest import Manifest
+from shared.errors import shortened
 from shared.files import replaced_file
 
 #: Manifests with fewer rows are counted anew each time, which takes less than 0.1 s.
@@ -31,7 +32,7 @@ def kept_counts(
         manifest: whose rows are counted.
         key: fingerprint of how they are counted (tokenizer, normalizers).
         column: of the text.
-        count: gives (rows,) integers.
+        count: gives (rows,) integers, -1 for a row without the text.
         folder: where sidecars of read-only corpora go.
 
     Returns:
@@ -59,16 +60,26 @@ def kept_counts(
 
 
 def _read(path: Path, rows: int) -> np.ndarray | None:
+    """Return the counts of a sidecar, None for one that is damaged or of another number of rows."""
     try:
-        with pa.memory_map(str(path)) as source:
-            counts = pa.ipc.open_file(source).read_all()["length"].to_numpy().astype(np.int64)
+        with pa.memory_map(os.fsencode(path)) as source:
+            column = pa.ipc.open_file(source).read_all()["length"]
+            column.validate(full=True)
+            if not pa.types.is_integer(column.type) or column.null_count:
+                raise pa.ArrowInvalid(f"counts are expected, not {column.type} with {column.null_count} nulls")
+            counts = column.to_numpy().astype(np.int64)
     except (pa.ArrowInvalid, OSError, KeyError) as error:
-        logging.getLogger("dragoman").warning("%s: unreadable, counting again (%s)", path, str(error).splitlines()[0])
+        reason = shortened(str(error).splitlines()[0], 200)
+        logging.getLogger("dragoman").warning("%s: unreadable, counting again (%s)", path, reason)
         return None
-    return counts if len(counts) == rows else None
+    return counts if len(counts) == rows and (counts >= -1).all() else None
 
 
 def _write(path: Path, counts: np.ndarray) -> None:
     table = pa.table({"length": pa.array(counts, type=pa.int32())})
-    with replaced_file(path) as temporary, pa.ipc.new_file(str(temporary), table.schema) as writer:
+    with (
+        replaced_file(path) as temporary,
+        pa.OSFile(os.fsencode(temporary), "wb") as file,
+        pa.ipc.new_file(file, table.schema) as writer,
+    ):
         writer.write_table(table)

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
+from reprlib import repr as shown
 from typing import Any
 
 import numpy as np
@@ -70,7 +72,7 @@ class Manifest:
         """
         path = Path(path)
         try:
-            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+            reader = pa.ipc.open_file(pa.memory_map(os.fsencode(path)))
             _, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such manifest") from None
@@ -91,6 +93,13 @@ class Manifest:
             raise DataError(
                 f"{path}: an Arrow file, but no manifest of version {_VERSION} (version {trailer.get('version')!r})"
             )
+        try:
+            full_batches = -(-int(trailer["rows"]) // int(trailer["batch_rows"]))
+            whole = full_batches == reader.num_record_batches - 1 and isinstance(trailer["fingerprint"], str)
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            whole = False
+        if not whole:
+            raise DataError(f"{path}: damaged: {reader.num_record_batches} record batches, but {shown(trailer)}")
         return cls(path, reader, trailer)
 
     @staticmethod
@@ -114,7 +123,11 @@ class Manifest:
         schema = _schema(path, batch, columns)
         digest = hashlib.blake2b(str(schema).encode(), digest_size=16)
         count = 0
-        with replaced_file(path) as temporary, pa.ipc.new_file(str(temporary), schema) as writer:
+        with (
+            replaced_file(path) as temporary,
+            pa.OSFile(os.fsencode(temporary), "wb") as file,
+            pa.ipc.new_file(file, schema) as writer,
+        ):
             while batch:
                 table = _record_batch(path, schema, batch, count)
                 for name, column in zip(schema.names, table.columns, strict=True):

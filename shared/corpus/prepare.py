@@ -27,7 +27,7 @@ from shared.corpus.reading import Corpus, SourceRow, Unusable, is_training, plac
 from shared.corpus.report import NAMED, SplitReport
 from shared.corpus.seen import Seen
 from shared.described import describe
-from shared.errors import DataError
+from shared.errors import DataError, one_line, shortened
 from shared.files import forget_left, locked, replaced_file
 from shared.nesting import from_json
 from shared.surrogates import printable
@@ -225,8 +225,8 @@ class Split:
         number = 0
         while items := list(islice(stream, CHUNK)):
             if mine(number):
-                known = (journal.find(number) for journal in (self.journal, *self._parts) if number in journal)
-                yield (number, items), segments(items), next(known, None)
+                known = (journal.find(number, len(items)) for journal in (self.journal, *self._parts))
+                yield (number, items), segments(items), next((found for found in known if found is not None), None)
             number += 1
 
     def _usable(self, item: Row | Unusable, finding: Finding, before: int | None) -> bool:
@@ -322,19 +322,28 @@ class Finished:
             try:
                 self.splits = dict(from_json(path.read_text(encoding="utf-8"))["splits"])
             except (ValueError, KeyError, TypeError) as error:
-                raise DataError(f"{path}: not what prepare writes ({error}); delete it to prepare anew") from error
+                raise self._error(error) from error
 
     def get(self, work: Split) -> SplitReport | None:
         """Return the report of a split if nothing has changed since and its manifest is the one written then."""
-        entry = self.splits.get(work.split)
-        if entry is None or entry["fingerprint"] != work.fingerprint or not work.path.exists():
+        if work.split not in self.splits:
             return None
         try:
-            if Manifest.open(work.path).fingerprint != entry["manifest"]:
-                return None
+            entry = dict(self.splits[work.split])
+            prepared_from, written = entry["fingerprint"], entry["manifest"]
+            report = SplitReport.from_json({**entry["report"], "path": str(work.path)})
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._error(error) from error
+        if prepared_from != work.fingerprint or not work.path.exists():
+            return None
+        try:
+            return report if Manifest.open(work.path).fingerprint == written else None
         except DataError:  # damaged: it is written again
             return None
-        return SplitReport(**entry["report"] | {"path": str(work.path)})
+
+    def _error(self, error: Exception) -> DataError:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else shortened(one_line(error), 200)
+        return DataError(f"{self.path}: not what prepare writes ({reason}); delete it to prepare anew")
 
     def add(self, work: Split) -> None:
         """Note a split as done."""
@@ -346,7 +355,9 @@ class Finished:
         corpus = work.corpus
         content = {"corpus": corpus.name, "arguments": describe(corpus.arguments), "splits": self.splits}
         with replaced_file(self.path) as temporary:
-            temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            # Names of files that are not UTF-8 are lone surrogates: backslashreplace writes them as JSON does.
+            text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+            temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _fingerprint(corpus: Corpus, split: str, skip_bad: bool) -> str:

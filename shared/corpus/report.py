@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from reprlib import repr as shown
 from typing import Any
 
 #: How many rows a report or an error message names.
@@ -59,8 +60,23 @@ class SplitReport:
         return self.rows + self.left_out
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as plain data; ``SplitReport(**data)`` makes it again."""
+        """Return it as plain data; :meth:`from_json` makes it again."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> SplitReport:
+        """Return the report of which :meth:`to_json` gave the data.
+
+        Raises:
+            TypeError: if a key or the type of a value is another.
+
+        """
+        report = cls(**data)
+        for name, usual in asdict(cls(split="", path="")).items():
+            value = getattr(report, name)
+            if not isinstance(value, (int, float) if isinstance(usual, float) else type(usual)):
+                raise TypeError(f"{name} is {shown(value)}")
+        return report
 
 
 def render(reports: Sequence[SplitReport]) -> str:

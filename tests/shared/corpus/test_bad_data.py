@@ -170,9 +170,8 @@ def test_a_corpus_is_named_and_its_manifest_stays(name, request, dragoman, tmp_p
     assert {path: path.read_bytes() for path in before} == before
     assert not list(out.rglob("*.tmp")) and not list(out.rglob("*.skipped.tsv"))
     code, table, complaint = dragoman("check", corpus, *options)
-    if name != "no lines":
-        assert code == 1 and complaint.count("\n") == 1 and "1 errors" in complaint
-        assert all(part in table for part in parts), table
+    assert code == 1 and complaint.count("\n") == 1 and "1 errors" in complaint
+    assert name == "no lines" or all(part in table for part in parts), table
 
 
 def test_an_id_that_is_not_utf8_can_be_left_out(table, dragoman, tmp_path):
@@ -254,3 +253,63 @@ def test_warnings_alone_are_no_failure(texts, dragoman):
         "check", "moses", "--root", texts, "--source-language", "en", "--target-language", "de"
     )
     assert code == 0 and "untranslated text" in table and not complaint
+
+
+def test_a_table_of_nothing_but_a_header_is_an_error_of_check(table, texts, dragoman, tmp_path):
+    path = table / "train.tsv"
+    path.write_text("id\tsource_text\n")
+    code, output, complaint = dragoman("check", "tsv", "--root", table, "--source-language", "en")
+    assert code == 1 and f"{path}: no rows" in output and "1 errors" in complaint
+    (texts / "train.en").write_text("")
+    code, output, _ = dragoman("check", "monolingual", "--root", texts, "--language", "en")
+    assert code == 1 and f"{texts / 'train.en'}: no rows" in output
+    code, output, _ = dragoman("check", Manifest.write(tmp_path / "none.arrow", []).path)
+    assert code == 1 and f"{tmp_path / 'none.arrow'}: no rows" in output
+
+
+LATIN = os.fsdecode(b"k\xfcche")
+
+
+def test_names_that_are_not_utf8(table, texts, dragoman, tmp_path):
+    """A row cannot name such a file; folders, tables and manifests may have such names."""
+    (table / "a.wav").rename(table / f"{LATIN}.wav")
+    path = table / "train.tsv"
+    path.write_bytes(path.read_bytes().replace(b"a.wav", b"k\xfcche.wav"))
+    own = ["--target-language", "de", "--workers", 1]
+    message = "train.tsv, line 2: row a: audio is not UTF-8 (byte 0xfc"
+    code, _, complaint = dragoman("prepare", "tsv", "--root", table, *own, "--out", tmp_path / "out")
+    assert code == 1 and message in complaint and complaint.count("\n") == 1
+    code, output, _ = dragoman("check", "tsv", "--root", table, *own)
+    assert code == 1 and message in output
+    folder = texts.rename(tmp_path / LATIN)
+    languages = ["--source-language", "en", "--target-language", "de"]
+    for out in ("out", LATIN + "_out"):
+        for _ in range(2):  # the second time, what is prepared is found
+            assert dragoman("prepare", "moses", "--root", folder, *languages, "--out", tmp_path / out)[0] == 0
+        manifest = tmp_path / out / "en-de" / "train.arrow"
+        assert [row["source_text"] for row in Manifest.open(manifest)] == ["One.", "Two."]
+        assert dragoman("check", manifest)[0] == 0
+    assert dragoman("check", "moses", "--root", folder, *languages)[0] == 0
+
+
+@pytest.mark.parametrize("number", ["9" * 23, "1e308", "1e9", "9" * 5000])
+@pytest.mark.parametrize("column", ["start", "duration"])
+def test_times_that_no_recording_has(table, dragoman, tmp_path, column, number):
+    path = table / "train.tsv"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([f"{lines[0]}\t{column}", f"{lines[1]}\t{number}", *(f"{x}\t" for x in lines[2:])]))
+    options = ["--root", table, "--target-language", "de", "--workers", 1]
+    code, _, complaint = dragoman("prepare", "tsv", *options, "--out", tmp_path / "out")
+    assert (
+        code == 1 and "train.tsv, line 2: row a: " in complaint and len(complaint) < 600 and complaint.count("\n") == 1
+    )
+    code, output, _ = dragoman("check", "tsv", *options)
+    assert code == 1 and "train.tsv, line 2: " in output
+
+
+@pytest.mark.parametrize("name", ["../train", "a/b", "", "train,train"])
+def test_names_of_splits_that_no_manifest_can_have(texts, dragoman, tmp_path, name):
+    splits = ",".join(f"{part}=train" for part in name.split(","))
+    options = ["--root", texts, "--language", "en", "--splits", splits]
+    code, _, complaint = dragoman("prepare", "monolingual", *options, "--out", tmp_path / "out")
+    assert code == 2 and "split" in complaint and complaint.count("\n") == 1 and not (tmp_path / "out").exists()

@@ -9,6 +9,7 @@ import unicodedata
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import soundfile
 import torch
@@ -212,3 +213,27 @@ def test_speech_errors(recording: dict) -> None:
     for speeds in ([0.3], [3], [1.005], []):
         with pytest.raises(UsageError):
             SpeechField(speeds=speeds)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [["x"] * 40, [None] + [3] * 39, [1.5] * 40, [[1]] * 40, [-7] * 40, [1] * 39],
+    ids=lambda column: str(column[0]),
+)
+def test_a_sidecar_of_something_else_is_not_believed(tmp_path, tokenizer, monkeypatch, column) -> None:  # noqa: ANN001
+    monkeypatch.setattr(lengths_module, "SMALLEST_KEPT", 10)
+    field = TextField(column="target_text", tokenizer=tokenizer)
+    manifest = Manifest.write(tmp_path / "m.arrow", rows(40))
+    expected = field.lengths(manifest).tolist()
+    (sidecar,) = (path for path in tmp_path.iterdir() if "lengths" in path.name)
+    table = pa.table({"length": column})
+    with pa.ipc.new_file(str(sidecar), table.schema) as writer:
+        writer.write_table(table)
+    assert field.lengths(manifest).tolist() == expected
+
+
+@pytest.mark.parametrize("duration", [1e30, -1.0, 0.0, float("inf")])
+def test_a_duration_that_no_recording_has(tmp_path, duration) -> None:  # noqa: ANN001
+    row = {"id": "long", "audio": "a.wav", "duration": duration}
+    with pytest.raises(DataError, match=r"m\.arrow: row 'long' has a duration of"):
+        SpeechField().lengths(Manifest.write(tmp_path / "m.arrow", [row]))

@@ -1,5 +1,6 @@
 """The manifest against plain Python lists of dictionaries."""
 
+import json
 import os
 import pickle
 
@@ -191,3 +192,20 @@ def test_the_fingerprint_is_of_contents_not_of_places(tmp_path):
     assert fingerprint("moved", audio="/mnt/other disk/must-c\nv1/wav/ted_1.wav") == first
     others = [{"audio": "/data/en-de/wav/ted_2.wav"}, {"start": 0.25}, {"source_text": "Ho."}, {"audio": None}]
     assert len({first, *(fingerprint(f"other{n}", **change) for n, change in enumerate(others))}) == 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"rows": 10**9}, {"rows": -1}, {"rows": "x"}, {"batch_rows": 0}, {"batch_rows": None}, {"fingerprint": 5}],
+)
+def test_a_trailer_that_lies(tmp_path, change):
+    path = tmp_path / "m.arrow"
+    Manifest.write(path, [{"id": "a"}])
+    with pa.ipc.open_file(str(path)) as reader:
+        batches = [reader.get_batch_with_custom_metadata(number) for number in range(reader.num_record_batches)]
+    trailer = json.loads(batches[-1][1][b"manifest"]) | change
+    with pa.ipc.new_file(str(path), batches[0][0].schema) as writer:
+        writer.write_batch(batches[0][0])
+        writer.write_batch(batches[-1][0], custom_metadata={"manifest": json.dumps(trailer)})
+    with pytest.raises(DataError, match=r"m\.arrow: damaged: 2 record batches, but \{"):
+        Manifest.open(path)

@@ -265,4 +265,39 @@ def test_render(tmp_path, rows):
         "tst: left out 7: row a: bad; row b: bad; and 5 more",
     ]
     kept = json.loads(json.dumps([report.to_json() for report in reports]))
-    assert [SplitReport(**report) for report in kept] == reports
+    assert [SplitReport.from_json(report) for report in kept] == reports
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda done: done.update(splits=[1]), "cannot convert dictionary update sequence"),
+        (lambda done: done["splits"].update(train=5), "'int' object is not iterable"),
+        (lambda done: done["splits"]["train"].pop("manifest"), "'manifest' is missing"),
+        (lambda done: done["splits"]["train"]["report"].update(rows="many"), "rows is 'many'"),
+        (lambda done: done["splits"]["train"]["report"].update(columns=1), "unexpected keyword argument 'columns'"),
+    ],
+)
+def test_a_record_of_something_else_is_named(tmp_path, rows, spoil, message):
+    """Whatever stands in prepared.json, it is told from what prepare writes."""
+    corpus = Made(root=tmp_path, rows=rows)
+    prepare(corpus, tmp_path / "out", workers=1)
+    path = tmp_path / "out" / "en-zh" / "prepared.json"
+    done = json.loads(path.read_text())
+    spoil(done)
+    path.write_text(json.dumps(done))
+    with pytest.raises(DataError, match=rf"prepared\.json: not what prepare writes \(.*{message}.*\); delete it"):
+        prepare(corpus, tmp_path / "out", workers=1)
+
+
+@pytest.mark.parametrize("entry", ["5", "[0]", '[0, ["text"]]', "[0, [1.0]]", "[" * 5000, "[0, [1e999, 1, 1, 1]", "{}"])
+def test_a_journal_of_something_else_is_not_believed(tmp_path, rows, entry):
+    """What stands in it is looked at again, and the manifest is as without it."""
+    corpus = Made(root=tmp_path, rows=rows)
+    prepare(corpus, tmp_path / "single", workers=1)
+    folder = tmp_path / "out" / "en-zh"
+    folder.mkdir(parents=True)
+    fingerprint = module.Split(corpus, "train", folder, module.Pool(1), skip_bad=False).fingerprint
+    (folder / ".train.arrow.journal").write_text(json.dumps({"fingerprint": fingerprint}) + f"\n{entry}\n")
+    prepare(corpus, tmp_path / "out", workers=1)
+    assert (folder / "train.arrow").read_bytes() == (tmp_path / "single" / "en-zh" / "train.arrow").read_bytes()
