@@ -46,6 +46,10 @@ LOWEST_RATE = 1000
 #: sound cards have are far below.
 LARGEST_FILTER = 1 << 24
 
+#: Samples of a channel that a byte of a file can stand for: silence in FLAC has up to 65,535 in 11 bytes, in Vorbis and
+#: Opus up to 4,096 in 2. A header that announces more lies, or does not know the number (0 in FLAC).
+MOST_IN_A_BYTE = 8192
+
 #: Seconds (31 years): a later start or a longer duration is no time in a recording, and too large to count samples.
 LATEST = 1e9
 
@@ -204,8 +208,11 @@ def _open(path: str | Path) -> soundfile.SoundFile:
         size = Path(path).stat().st_size
         raise DataError(f"{path}: not readable as sound ({size} bytes; {error.error_string})") from error
     wrong = None
+    size = Path(path).stat().st_size
     if sound.frames <= 0:
-        wrong = f"holds no samples ({Path(path).stat().st_size} bytes)"
+        wrong = f"holds no samples ({size} bytes)"
+    elif sound.frames > MOST_IN_A_BYTE * size:
+        wrong = f"{sound.frames} samples announced, which {size} bytes cannot hold"
     elif sound.samplerate < LOWEST_RATE or _filter_size(sound.samplerate) > LARGEST_FILTER:
         wrong = f"a sampling rate of {sound.samplerate} Hz, which cannot be resampled here"
     if wrong is not None:
@@ -279,6 +286,8 @@ def _decode(path: str | Path, sound: soundfile.SoundFile, count: int) -> np.ndar
 
     try:
         return sound.read(count, dtype="float32", always_2d=True)
+    except MemoryError as error:
+        raise DataError(f"{path}: {count} samples of {sound.channels} channels do not fit into the memory") from error
     except soundfile.LibsndfileError as error:
         raise DataError(f"{path}: broken sound after sample {sound.tell()} ({error.error_string})") from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
     """
     found: list[Path] = []
     for pattern in map(str, patterns):
-        matching = [Path(name) for name in sorted(glob.glob(pattern))]
+        # A name may hold what is special in patterns, such as brackets.
+        matching = [Path(pattern)] if os.path.isfile(pattern) else [Path(name) for name in sorted(glob.glob(pattern))]
         if not matching:
             raise DataError(f"{pattern}: there is no such manifest")
         found += [path for path in matching if path not in found]

@@ -1,5 +1,6 @@
 """Reading sound against known sines, soundfile on whole files, and torchaudio's functional resampling."""
 
+import io
 import math
 
 import numpy as np
@@ -249,3 +250,48 @@ def test_levels(tmp_path, suffix, monkeypatch):
     start = levels(tmp_path / f"a.{suffix}", 0.0, 0.2)
     assert (start.peak, start.full) == (0.25, 0.0)
     assert levels(tmp_path / f"a.{suffix}", 0.8, 0.3).peak == 0.0
+
+
+def flac(frames):
+    """Return a second of sound whose header announces another number of frames (36 bits; 0 means not known)."""
+    file = io.BytesIO()
+    soundfile.write(file, 0.3 * np.sin(np.arange(16000) / 9), 16000, format="FLAC")
+    content = bytearray(file.getvalue())
+    content[21] = content[21] & 0xF0 | frames >> 32
+    content[22:26] = (frames & 0xFFFFFFFF).to_bytes(4, "big")
+    return content
+
+
+def mp3(frames):
+    """Likewise, in frames of 1,152 or 576 samples."""
+    file = io.BytesIO()
+    soundfile.write(file, 0.3 * np.sin(np.arange(16000) / 9), 16000, format="MP3")
+    content = bytearray(file.getvalue())
+    place = max(content.find(b"Info"), content.find(b"Xing")) + 8
+    content[place : place + 4] = frames.to_bytes(4, "big")
+    return content
+
+
+@pytest.mark.parametrize("content", [flac(2**36 - 1), flac(2**31), flac(0), mp3(2**31 - 1)])
+def test_a_header_that_lies_takes_no_memory(tmp_path, content):
+    path = tmp_path / "sound"
+    path.write_bytes(content)
+    for read in (probe, read_audio, lambda path: levels(path, 0.0, 1e6), lambda path: read_audio(path, 0.0, 1e6)):
+        with pytest.raises(DataError, match=rf"{path}: \d+ samples announced, which {len(content)} bytes cannot hold"):
+            read(path)
+
+
+def test_sound_that_does_not_fit_into_the_memory(tmp_path):
+    """A megabyte may hold half a year of silence, for all that its header says."""
+    path = tmp_path / "sound.flac"
+    path.write_bytes(flac(2**36 - 1) + bytes(1 << 24))
+    with pytest.raises(DataError, match=rf"{path}: (68719476735 samples of 1 channels do not fit|cut off)"):
+        read_audio(path)
+    with pytest.raises(DataError, match=rf"{path}: "):
+        probe(path)
+
+
+@pytest.mark.parametrize("name", ["SILENCE.FLAC", "SILENCE.OGG", "SILENCE.MP3"])
+def test_the_smallest_files_of_silence_are_read(tmp_path, name):
+    soundfile.write(tmp_path / name, np.zeros(16000 * 60, dtype=np.float32), 16000)
+    assert probe(tmp_path / name) == pytest.approx(60, abs=0.2)

@@ -4,6 +4,7 @@ import shutil
 import struct
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ import soundfile
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from mt.corpora.monolingual import Monolingual
 from mt.corpora.moses import Moses
 from shared.corpus.audio import read_audio
 from shared.corpus.check import check_corpus
 from shared.corpus.manifest import Manifest
 from shared.corpus.prepare import prepare
 from shared.errors import DataError
+from st.corpora.covost2 import CoVoST2
 from st.corpora.mustc import MustC
 from st.corpora.tsv import Tsv
 
@@ -26,6 +29,7 @@ TRIES = [pytest.param(10, id="few"), pytest.param(500, id="many", marks=pytest.m
 
 ODD = [b"\0", b"\xff", b"\xc3", b"\xef\xbb\xbf", b"\r", b"\n", b"\n\n", b"\t", b" ", b"\\", b'"', b"'", b"\xe2\x80\xa8"]
 ODD += [b"nan", b"inf", b"-1", b"1e999", b"0x10", b"99999999999999999999", b"x" * 140_000, b"../..", b"/dev/null"]
+ODD += [b"9" * 23, b"1e308", b"9" * 5000, b"\xed\xb3\xbf", b"\xf0\x9f\x98\x80", b"x" * 3000, b"\0" * 40, b"\xff" * 300]
 YAML = [
     b"- ",
     b"{",
@@ -41,7 +45,24 @@ YAML = [
     b"? ",
     b"| ",
 ]
-YAML += [b"---\n", b"...\n", b"# ", b"%YAML 9.9\n", b"[" * 3000, b"wav: ", b"offset: ", b"\\ud800", b"'", b"null", b"~"]
+YAML += [
+    b"---\n",
+    b"...\n",
+    b"# ",
+    b"%YAML 9.9\n",
+    b"[" * 3000,
+    b"[" * 100_000,
+    b"{a: " * 3000,
+    b"&a [*a, *a]",
+    b"&b [*a, *a, *a]",
+    b"*b",
+    b"wav: ",
+    b"offset: ",
+    b"\\ud800",
+    b"'",
+    b"null",
+    b"~",
+]
 
 
 def spoiled(content, odd):
@@ -171,6 +192,50 @@ def test_txt(tmp_path, count):
         (tmp_path / "train.en").write_bytes(source)
         (tmp_path / "train.de").write_bytes(target)
         prepared[survives(lambda: Moses(root=tmp_path, source_language="en", target_language="de"), tmp_path)] += 1
+
+    run()
+    assert prepared.total() > count and prepared[True]
+
+
+@pytest.mark.parametrize("count", TRIES)
+@pytest.mark.parametrize("characters", [0, 12])
+def test_monolingual(tmp_path, count, characters):
+    prepared = Counter()
+
+    @tries(count)
+    @example(SENTENCES[0])
+    @given(spoiled(SENTENCES[0], ODD))
+    def run(content):
+        (tmp_path / "train.en").write_bytes(content)
+        corpus = partial(Monolingual, root=tmp_path, language="en", characters=characters)
+        prepared[survives(corpus, tmp_path)] += 1
+
+    run()
+    assert prepared.total() > count and prepared[True]
+
+
+CLIPS = b"path\ttranslation\tsplit\na.wav\tOne two.\ttrain\nb.wav\tThree.\ttest\nc.wav\tFour.\ttrain_covost\n"
+VALIDATED = (
+    b"client_id\tpath\tsentence\tup_votes\nann\ta.wav\tUn deux.\t2\nbob\tb.wav\tTrois.\t2\neve\tc.wav\tQuatre.\t1\n"
+)
+
+
+@pytest.mark.parametrize("count", TRIES)
+def test_covost2(talk, count):
+    clips = talk / "fr" / "clips"
+    clips.mkdir(parents=True)
+    for name in "abc":
+        shutil.copy(talk / "en-de" / "data" / "train" / "wav" / "t.wav", clips / f"{name}.wav")
+    prepared = Counter()
+
+    @tries(count)
+    @example(CLIPS, VALIDATED)
+    @given(st.just(CLIPS) | spoiled(CLIPS, ODD), st.just(VALIDATED) | spoiled(VALIDATED, ODD))
+    def run(translations, validated):
+        (talk / "fr" / "covost_v2.fr_en.tsv").write_bytes(translations)
+        (talk / "fr" / "validated.tsv").write_bytes(validated)
+        corpus = partial(CoVoST2, root=talk, source_language="fr", splits=["train"])
+        prepared[survives(corpus, talk)] += 1
 
     run()
     assert prepared.total() > count and prepared[True]
