@@ -145,6 +145,8 @@ class Tsv(Described):
     def _check_header(self, path: Path) -> list[str]:
         """Return the free columns of a table."""
         header = next(read_lines(path), "").split("\t")
+        if header == [""]:
+            raise DataError(f"{path}, line 1: empty, where the names of the columns are expected")
         if len(header) == 1:
             raise DataError(f"{path}, line 1: no tab, which separates the columns: {shown(header[0])}")
         free = [name for name in header if name not in COLUMNS]

@@ -115,7 +115,7 @@ BAD = {
     "0-byte clip": ("table", OWN, empty_clip, ["own/train.tsv, line 3", "b.wav: not readable as sound (0 bytes"]),
     "NaN audio": ("table", OWN, not_a_number, ["own/train.tsv, line 3", "b.wav: not a number among the samples"]),
     "unknown language": ("table", OWN, replace("train.tsv", b"b.\ten", b"b.\txx"), ["train.tsv, line 3", "'xx'"]),
-    "no table": ("table", OWN, empty("train.tsv"), ["train.tsv, line 1: none of the columns"]),
+    "no table": ("table", OWN, empty("train.tsv"), ["train.tsv, line 1: empty, where the names"]),
     "a row too wide": ("table", OWN, append("train.tsv", b"d\te\tf\tg\th\ti\n"), ["train.tsv, line 5: 6 cells where"]),
     "10 MB cell": (
         "table",
