@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import torch
 
 from shared.checkpoints.card import task_of
+from shared.described import place_of
 from shared.evaluation.results import commit, hardware
 from shared.system import CONFIG, System
 from shared.workspace import Workspace
@@ -48,4 +50,8 @@ def ending(output: Path, phases: Sequence[str]) -> str | None:
     folder = found[-1].parent
     with torch.device("meta"):
         system = System.from_description(folder)
-    return f"the model is in {folder}; to use it: {task_of(system, folder).command}"
+    tops = {type(part).__module__.partition(".")[0] for part in system.modules()}
+    own = [shlex.quote(str(place)) for top in sorted(tops) if (place := place_of(top))]
+    options = "".join(f" --package {place}" for place in own)
+    command = task_of(system, folder).command.replace("dragoman", f"dragoman{options}", 1)
+    return f"the model is in {folder}; to use it: {command}"

@@ -43,8 +43,16 @@ def options_of_all_commands(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    package: Annotated[
+        list[Path] | None,
+        typer.Option(help="A package or module of your own (methods/ or layers.py) that a model needs; repeatable."),
+    ] = None,
 ) -> None:
     """Speech-and-text translation: prepare corpora, run recipes, translate, evaluate."""
+    from shared.described import use_package
+
+    for path in package or []:
+        use_package(path)
 
 
 @app.command(context_settings=OPEN)

@@ -7,7 +7,9 @@ anything else.
 
 A class is stored under its own name ("Translator"), which is unique, not under that of its module: modules can move,
 and folders written before a move still load. A package that has described classes of its own registers itself with an
-entry point of the group ``dragoman.packages`` whose value is the name of the package.
+entry point of the group ``dragoman.packages`` whose value is the name of the package. A package or module that is not
+installed is registered for a process: by a recipe that names its classes, by ``dragoman --package PATH``, or by
+:func:`register`. A model folder itself never says what is imported.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib.metadata import entry_points
@@ -22,8 +25,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from shared.errors import UsageError
+
 PACKAGES = ("shared", "mt", "st")
 GROUP = "dragoman.packages"
+
+#: Packages and modules that were registered for this process.
+_here: dict[str, Path] = {}
 
 
 class Described:
@@ -198,16 +206,73 @@ def _class(name: str, path: str) -> type[Described]:
     found = [getattr(importlib.import_module(module), own_name) for module in modules]
     kinds = [kind for kind in found if isinstance(kind, type) and issubclass(kind, Described)]
     if not kinds:
-        raise ValueError(f"{path or 'model'}: {name!r} is not a class that a model folder may name")
+        raise ValueError(
+            f"{path or 'model'}: {name!r} is not a class that a model folder may name; if it is one of your own, name "
+            "the package or module that has it: dragoman --package PATH"
+        )
     if len(kinds) > 1:
         where = ", ".join(kind.__module__ for kind in kinds)
         raise ValueError(f"{path or 'model'}: {name!r} is the name of several classes (in {where}): rename one")
     return kinds[0]
 
 
+def named(name: str) -> type[Described]:
+    """Return the described class of a name.
+
+    Raises:
+        ValueError: if there is none, or more than one.
+
+    """
+    return _class(name, "")
+
+
 def packages() -> tuple[str, ...]:
     """Return the packages whose described classes a model folder may name: this project's and registered ones."""
-    return (*PACKAGES, *_registered())
+    return (*PACKAGES, *_registered(), *_here)
+
+
+def register(name: str) -> None:
+    """Let model folders name the described classes of a package or module, in this process.
+
+    Raises:
+        ValueError: if it cannot be found.
+
+    """
+    if name not in packages():
+        _here[name] = _place(name)
+
+
+def place_of(package: str) -> Path | None:
+    """Return the folder or file of a package that was registered for this process, else None."""
+    return _here.get(package)
+
+
+def _place(name: str) -> Path:
+    spec = find_spec(name)
+    if spec is None:
+        raise ValueError(f"no package or module {name!r}")
+    return Path([*(spec.submodule_search_locations or ()), spec.origin or ""][0])
+
+
+def use_package(path: Path) -> None:
+    """Register a package or module that is not installed, so that it can be imported.
+
+    Args:
+        path: its folder or file.
+
+    Raises:
+        UsageError: if there is none, or another one of its name is found first.
+
+    """
+    if not path.is_dir() and not (path.is_file() and path.suffix == ".py"):
+        raise UsageError(f"--package {path}: neither a folder nor a module (*.py)")
+    path = path.resolve()
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    found = _place(path.stem)
+    if found.resolve() != path:
+        raise UsageError(f"--package {path}: hidden by {found}: give it another name")
+    register(path.stem)
 
 
 @cache
@@ -223,7 +288,8 @@ def _modules(names: tuple[str, ...]) -> dict[str, list[str]]:
         for module, file in _files(name):
             for kind in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE):
                 found.setdefault(kind, []).append(module)
-    return found
+    # A package without __init__.py may lie in several folders, and have a module of one name in each.
+    return {kind: list(dict.fromkeys(modules)) for kind, modules in found.items()}
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:

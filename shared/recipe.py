@@ -1,29 +1,38 @@
 """Recipes: HyperPyYAML files that say what is run, read and checked before anything is built.
 
 A recipe is a mapping of keys. ``phases:`` maps names to ``!new:`` phases, which are built when their turn comes;
-``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all;
-``output_folder`` is where
-the run happens and ``seed`` what its randomness comes from. The run options (``OPTIONS``) may always be given. Values
+``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all; they
+are files, seen from the recipe, or installed recipes (``own/mt``). ``output_folder`` is where the run happens and
+``seed`` what its randomness comes from. Classes are those of installed packages, of modules beside the recipe, and of
+modules in the folders that ``modules: [../src]`` names. The run options (``OPTIONS``) may always be given. Values
 are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref <a> * <b[c]>``, ``!copy <key>``,
 ``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from shared.errors import UsageError
 from shared.recipe_check import check_tree, locate, mismatch
 from shared.recipe_construct import Refused, construct
+from shared.recipe_files import (
+    MODULES,
+    add_to_path,
+    check_not_hidden,
+    find,
+    folders_of_modules,
+    header,
+    installed,
+    read_with_bases,
+)
 from shared.recipe_inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off
 from shared.recipe_overrides import node_of, pairs, texts
-from shared.recipe_resolve import Resolver, merge, override
-from shared.recipe_tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, read, to_yaml
+from shared.recipe_resolve import Resolver, override
+from shared.recipe_tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
 
 #: Keys that every recipe knows: their type, default, and meaning.
 OPTIONS: dict[str, tuple[type, Any, str]] = {
@@ -59,9 +68,18 @@ class Recipe:
     """
 
     def __init__(
-        self, root: Node, *, name: str, source: str, header: str, changed: dict[str, Any], above: Sequence[str] = ()
+        self,
+        root: Node,
+        *,
+        name: str,
+        source: str,
+        header: str,
+        changed: dict[str, Any],
+        above: Sequence[str] = (),
+        module_folders: Sequence[str] = (),
     ) -> None:
         self.name, self.source, self._header, self.changed = name, source, header, changed
+        self._module_folders = module_folders
         self._root = root
         self._line = (*above, name)
         self.switched_off: Off
@@ -83,8 +101,10 @@ class Recipe:
             UsageError: naming file, line, key and value.
 
         """
-        path, shown, name = _find(source)
-        root = _read_with_bases(path, shown, [])
+        path, shown, name = find(source)
+        folders: Names = []
+        root = read_with_bases(path, shown, folders)
+        add_to_path(folders)
         for option, (_, default, _) in OPTIONS.items():
             root.value.setdefault(option, Node(default, place="default", key=option, own=False))
         root.value.setdefault("seed", Node(1, place="default", key="seed", own=False))
@@ -98,13 +118,15 @@ class Recipe:
                 new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
                 override(root, key, new)
                 changed[new.key] = plain(new)
-        return Recipe(root, name=name, source=shown, header=_header(path), changed=changed, above=above)
+        return Recipe(
+            root, name=name, source=shown, header=header(path), changed=changed, above=above, module_folders=folders
+        )
 
     @staticmethod
     def list() -> Listing:
         """Return the installed recipes: name and first line of the header. Bases are not recipes."""
         return [
-            (name, _header(path).partition("\n")[0]) for name, path in _installed() if not path.stem.startswith("base")
+            (name, header(path).partition("\n")[0]) for name, path in installed() if not path.stem.startswith("base")
         ]
 
     # -- what it says -----------------------------------------------------------------------------------------------
@@ -182,7 +204,10 @@ class Recipe:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""
         comments = "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
         used = self._used(Resolver(self._root))
-        return comments + to_yaml(Node({key: node for key, node in self._root.value.items() if key in used}))
+        written = Node({key: node for key, node in self._root.value.items() if key in used})
+        folders = folders_of_modules(written, self._module_folders)
+        modules = {MODULES: Node([Node(folder) for folder in folders])} if folders else {}
+        return comments + to_yaml(Node(modules | written.value))
 
     def flat(self) -> dict[str, str]:
         """Return all that the run uses, as written: values as text by dotted key, references not followed."""
@@ -206,8 +231,10 @@ class Recipe:
                 raise UsageError(f"{self.source}: needs the key {key!r}")
             self._typed(key, kind)
         self.options  # noqa: B018  (their types)
-        for node in self._phases().values():
-            self._check_phase(resolver.resolve(node), node, seen)
+        phases = {name: resolver.resolve(node) for name, node in self._phases().items()}
+        check_not_hidden(Node(phases), self._module_folders)
+        for name, node in self._phases().items():
+            self._check_phase(phases[name], node, seen)
         used = self._used(resolver)
         for key, node in self._root.value.items():
             if key not in used and node.own and (key not in self._idle or node.place == COMMAND_LINE):
@@ -304,65 +331,9 @@ class Recipe:
         return resolved.value
 
 
-# -- finding files --------------------------------------------------------------------------------------------------
-
-
-def _installed() -> list[tuple[str, Path]]:
-    """Return name and file of every YAML file of the installed recipes."""
-    folder = Path(str(files("recipes")))
-    return [(path.relative_to(folder).with_suffix("").as_posix(), path) for path in sorted(folder.rglob("*.yaml"))]
-
-
-def _find(source: str | Path) -> tuple[Path, str, str]:
-    """Return a recipe's file, how to show it, and its name."""
-    path = Path(source)
-    installed = dict(_installed())
-    if path.is_file():
-        names = {file.resolve(): name for name, file in installed.items()}
-        return path, str(source), names.get(path.resolve(), path.stem)
-    name = str(source).removeprefix("recipes/").removesuffix(".yaml")
-    if name not in installed:
-        recipes = [name for name, file in installed.items() if not file.stem.startswith("base")]
-        raise UsageError(f"no recipe {str(source)!r}: neither a file nor an installed recipe{nearest(name, recipes)}")
-    return installed[name], f"recipes/{name}.yaml", name
-
-
-def _read_with_bases(path: Path, shown: str, above: Sequence[Path]) -> Node:
-    if path.resolve() in above:
-        raise UsageError(f"{shown}: base recipes include each other in a circle")
-    root = read(path, shown, own=not above)
-    bases = root.value.pop("base", None)
-    if bases is None:
-        return root
-    below: Node | None = None
-    for base in bases.value if isinstance(bases.value, list) else [bases]:
-        if base.tag or not isinstance(base.value, str):
-            base.refuse("base is the name of a recipe file, seen from this one, or a list of such names")
-        file = path.parent / base.value
-        if not file.is_file():
-            known = (other.name for other in _beside(path))
-            base.refuse(f"no file {base.value!r} beside the recipe{nearest(base.value, known)}")
-        found = _read_with_bases(file, os.path.normpath(Path(shown).parent / base.value), [*above, path.resolve()])
-        below = found if below is None else merge(below, found)
-    return root if below is None else merge(below, root)
-
-
 def _name_folder(root: Node, path: Path) -> None:
     """Give a recipe that has inherited its output folder from another one a folder of its own."""
     folder = root.value.get("output_folder")
     if folder is not None and not folder.own and isinstance(folder.value, str) and folder.tag in ("", "!ref"):
         named = f"{folder.value.rstrip('/')}-{path.stem}"
         root.value["output_folder"] = Node(named, folder.tag, folder.place, folder.key, own=False)
-
-
-def _beside(path: Path) -> Sequence[Path]:
-    return [other for other in path.parent.glob("*.yaml") if other.resolve() != path.resolve()]
-
-
-def _header(path: Path) -> str:
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line[1:].strip())
-    return "\n".join(lines)

@@ -18,7 +18,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
-from shared.described import Described
+from shared.described import PACKAGES, Described, named, register
 from shared.recipe_tree import Node, nearest
 
 _LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
@@ -57,6 +57,8 @@ def _check_call(node: Node) -> None:
         if inspect.isabstract(target):
             missing = ", ".join(sorted(getattr(target, "__abstractmethods__", ())))
             node.refuse(f"{node.path} is abstract (it lacks {missing}): name one of its subclasses")
+        if issubclass(target, Described):
+            _register(node, target)
     elif kind == "!apply" and not inspect.isroutine(target):
         node.refuse(f"{node.path} is not a function: use !new: for classes")
     if not node.value and kind in ("!name", "!module"):
@@ -64,6 +66,18 @@ def _check_call(node: Node) -> None:
     if kind == "!module" or not callable(target):
         node.refuse(f"{node.path} takes no arguments")
     _check_arguments(node, target, partial=kind == "!name")
+
+
+def _register(node: Node, target: type[Described]) -> None:
+    """Let the model folder that the recipe may make name a class, which needs a name of its own there."""
+    package = target.__module__.partition(".")[0]
+    if package in PACKAGES:
+        return
+    register(package)
+    try:
+        named(target.__name__)
+    except ValueError as error:
+        node.refuse(str(error), error)
 
 
 # -- what a path names ----------------------------------------------------------------------------------------------
@@ -81,7 +95,8 @@ def locate(node: Node) -> Any:
         return getattr(builtins, parts[0])
     found: Any = _import(parts[0], node)
     if found is None:
-        node.refuse(f"{node.path}: there is no module {parts[0]!r}{nearest(parts[0], ('shared', 'mt', 'st'))}")
+        meant = nearest(parts[0], PACKAGES, few=0)
+        node.refuse(f"{node.path}: there is no module {parts[0]!r}, installed or beside the recipe{meant}")
     for depth, part in enumerate(parts[1:], 1):
         if inspect.ismodule(found) and not hasattr(found, part):
             _import(".".join(parts[: depth + 1]), node)

@@ -29,6 +29,12 @@ IMPORT_PATH = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.e
 GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")
 
 
+@pytest.fixture(autouse=True)
+def _own_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test begin without packages that recipes of earlier tests have registered."""
+    monkeypatch.setattr("shared.described._here", {})
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip the tests marked "gpu" where there is no GPU."""
     marked = [item for item in items if item.get_closest_marker("gpu")]

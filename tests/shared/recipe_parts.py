@@ -23,7 +23,7 @@ class Drawing(Protocol):
     def draw(self) -> str: ...
 
 
-class Layer(Described):
+class Slab(Described):
     def __init__(
         self,
         *,
@@ -34,7 +34,7 @@ class Layer(Described):
         bias: bool = True,
         name: str = "",
     ) -> None:
-        BUILT.append(f"Layer {size}")
+        BUILT.append(f"Slab {size}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be in [0, 1), not {dropout}")
         self.size, self.dropout, self.kind, self.gain, self.bias, self.name = size, dropout, kind, gain, bias, name
@@ -43,7 +43,7 @@ class Layer(Described):
         return f"[{self.size}]"
 
 
-class Inherits(Layer):
+class Inherits(Slab):
     """Has no constructor of its own."""
 
 
@@ -59,8 +59,8 @@ class Model(Described):
     def __init__(
         self,
         *,
-        layers: list[Layer],
-        heads: dict[str, Layer] | None = None,
+        layers: list[Slab],
+        heads: dict[str, Slab] | None = None,
         folder: Path = Path("."),
         shape: tuple[int, int] = (1, 1),
         drawing: Drawing | None = None,
