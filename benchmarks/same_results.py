@@ -29,8 +29,8 @@ OF_THE_CLOCK = ("tokens_per_second", "seconds")
 
 def keys(recipe: str, updates: int, precision: str) -> list[str]:
     """Return the keys of the command line that make a recipe small; the same for both revisions."""
-    small = {"updates": updates, "warmup": 5, "utterances": 200, "validate_rows": 10, "validate_first": 0}
-    small |= {"keep_best": 1, "beam": 2, "rules.minimum_length": 5, "rules.maximum_length_extra": 20}
+    small = {"updates": updates, "warmup": 5, "utterances": 200, "validation.limit": 10, "validation.first": 0}
+    small |= {"beam": 2, "rules.minimum_length": 5, "rules.maximum_length_extra": 20}
     if recipe == "almanac/mbart":
         for key in ("utterances", "beam", "rules.minimum_length", "rules.maximum_length_extra"):
             del small[key]

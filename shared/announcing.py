@@ -13,8 +13,7 @@ import torch
 from shared.checkpoints.card import task_of
 from shared.described import place_of
 from shared.evaluation.results import commit, hardware
-from shared.model_folder import CONFIG
-from shared.system import System
+from shared.system import CONFIG, System
 from shared.workspace import Workspace
 
 

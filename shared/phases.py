@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NotRequired
 
@@ -30,7 +31,7 @@ from shared.records import read_record
 from shared.search.search import AnySearch
 from shared.system import System
 from shared.tokenizer import balanced, train_sentencepiece
-from shared.training.checkpoints import Checkpoint, best, list_checkpoints
+from shared.training.checkpoints import Checkpoint, Choice, list_checkpoints
 from shared.training.distributed import join, on_main
 from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace
 
@@ -162,15 +163,16 @@ class Average(Phase):
 
     Args:
         fit: the folder of a Fit phase.
-        last: average so many of the newest checkpoints, or
-        best: so many of the best by the validation score.
+        checkpoints: "last N": the newest ones; "best N": the best by the validation score.
+
+    Raises:
+        UsageError: for another choice.
 
     """
 
-    def __init__(self, *, fit: str, last: int = 0, best: int = 0) -> None:
-        if (last > 0) == (best > 0):
-            raise UsageError(f"give either last or best, not last {last} and best {best}")
-        self.fit, self.last, self.best = Path(fit), last, best
+    def __init__(self, *, fit: str, checkpoints: str) -> None:
+        self.fit = Path(fit)
+        self.choice = Choice.read(checkpoints)
 
     def run(self, workspace: Workspace) -> None:
         """Average, and note in ``model/averaged.json`` what went in."""
@@ -179,17 +181,16 @@ class Average(Phase):
 
     def _average(self, workspace: Workspace) -> None:
         found = list_checkpoints(self.fit / "checkpoints")
-        chosen = best(found)[: self.best] if self.best else found[-self.last :]
+        chosen = self.choice.of(found)
         if not chosen:
-            kind = "checkpoint with a score" if self.best and found else "checkpoint"
+            kind = "checkpoint with a score" if found else "checkpoint"
             raise DataError(f"{self.fit / 'checkpoints'}: no {kind} to average")
-        wanted = self.best or self.last
-        if len(chosen) < wanted:
-            workspace.log.warning("%s: %d checkpoints where %d were asked for", self.fit, len(chosen), wanted)
+        if len(chosen) < self.choice.number:
+            workspace.log.warning("%s: %d checkpoints, not the %s", self.fit, len(chosen), self.choice)
         system = System.from_description(self.fit / "system")
         load_exactly(system, average(chosen), str(self.fit / "checkpoints"))
         system.save(workspace.folder / "model")
-        rule = f"best {len(chosen)}" if self.best else f"last {len(chosen)}"
+        rule = str(replace(self.choice, number=len(chosen)))
         note: dict[str, Any] = {
             "averaging": rule,
             "updates": [c.update for c in chosen],

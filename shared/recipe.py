@@ -27,9 +27,10 @@ from shared.recipe_files import (
     folders_of_modules,
     header,
     installed,
+    is_base,
     read_with_bases,
 )
-from shared.recipe_inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off
+from shared.recipe_inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off, without_groups
 from shared.recipe_overrides import node_of, pairs, texts
 from shared.recipe_resolve import Resolver, override
 from shared.recipe_tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
@@ -82,6 +83,7 @@ class Recipe:
         self._module_folders = module_folders
         self._root = root
         self._line = (*above, name)
+        self._inner: dict[str, Node] = {}
         self.switched_off: Off
         self.switched_off, self._idle = switch_off(root, self._line, texts(changed))
 
@@ -125,9 +127,7 @@ class Recipe:
     @staticmethod
     def list() -> Listing:
         """Return the installed recipes: name and first line of the header. Bases are not recipes."""
-        return [
-            (name, header(path).partition("\n")[0]) for name, path in installed() if not path.stem.startswith("base")
-        ]
+        return [(name, header(path).partition("\n")[0]) for name, path in installed() if not is_base(path)]
 
     # -- what it says -----------------------------------------------------------------------------------------------
 
@@ -158,8 +158,12 @@ class Recipe:
         self._used(resolver)
         return [node.key for node in resolver.missing]
 
-    def value(self, key: str) -> Any:
+    def value(self, key: str, *, lenient: bool = False) -> Any:
         """Return the plain value of a top-level key, references followed.
+
+        Args:
+            key: its name.
+            lenient: let what has no value yet be empty text.
 
         Raises:
             UsageError: if there is no such key, or it has no value yet.
@@ -167,9 +171,10 @@ class Recipe:
         """
         if key not in self._root.value:
             raise UsageError(f"{self.source}: no key {key!r}{nearest(key, self._root.value)}")
-        if key in RUN_KEYS:
+        if key in RUN_KEYS and not lenient:
             return self._typed(key, RUN_KEYS[key])
-        return plain(self._resolver.resolve(self._root.value[key]))
+        resolver = Resolver(self._root, lenient=True) if lenient else self._resolver
+        return plain(resolver.resolve(self._root.value[key]))
 
     def plain(self, phase: str) -> Any:
         """Return all that a phase is built from as plain data; objects are ``{"!new:path": {arguments}}``."""
@@ -184,7 +189,7 @@ class Recipe:
         """Return the output folders of this recipe and of those that it runs, as they are without ``debug``."""
         resolver = Resolver(self._root)
         inner = [
-            load_inner(node, resolver.resolve(node), self._line)
+            load_inner(node, without_groups(node, resolver.resolve(node), self._line), self._line)
             for node in self._phases().values()
             if node.tag == INNER
         ]
@@ -234,7 +239,9 @@ class Recipe:
         phases = {name: resolver.resolve(node) for name, node in self._phases().items()}
         check_not_hidden(Node(phases), self._module_folders)
         for name, node in self._phases().items():
-            self._check_phase(phases[name], node, seen)
+            is_inner = phases[name].tag == INNER
+            resolved = without_groups(node, phases[name], self._line) if is_inner else phases[name]
+            self._check_phase(resolved, node, seen)
         used = self._used(resolver)
         for key, node in self._root.value.items():
             if key not in used and node.own and (key not in self._idle or node.place == COMMAND_LINE):
@@ -299,8 +306,13 @@ class Recipe:
 
     def _resolved(self, phase: str) -> Node:
         """Return a phase with its references followed."""
-        resolved = self._resolver.resolve(self._phase(phase))
-        return debugging(resolved) if self._debug and resolved.tag == INNER else resolved
+        written = self._phase(phase)
+        resolved = self._resolver.resolve(written)
+        if resolved.tag != INNER:
+            return resolved
+        if phase not in self._inner:
+            self._inner[phase] = without_groups(written, resolved, self._line)
+        return debugging(self._inner[phase]) if self._debug else self._inner[phase]
 
     def _phases(self) -> dict[str, Node]:
         node = self._root.value.get("phases")

@@ -19,6 +19,11 @@ from shared.recipe_tree import Node, nearest, read
 MODULES = "modules"
 
 
+def is_base(path: Path) -> bool:
+    """Tell whether a file of recipes/ holds what recipes share, and is none itself."""
+    return path.stem == "base" or path.stem.startswith("base_") or path.parent.name == "base"
+
+
 def installed() -> list[tuple[str, Path]]:
     """Return name and file of every YAML file of the installed recipes."""
     folder = _installed_folder()
@@ -42,7 +47,7 @@ def find(source: str | Path) -> tuple[Path, str, str]:
         return path, str(source), names.get(path.resolve(), path.stem)
     found = _installed_one(str(source))
     if found is None:
-        recipes = [name for name, file in installed() if not file.stem.startswith("base")]
+        recipes = [name for name, file in installed() if not is_base(file)]
         raise UsageError(f"no recipe {str(source)!r}: neither a file nor an installed recipe{nearest(source, recipes)}")
     name, file = found
     return file, f"recipes/{name}.yaml", name

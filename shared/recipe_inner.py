@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from shared.recipe_resolve import Resolver, within
-from shared.recipe_tree import COMMAND_LINE, Node
+from shared.recipe_tree import COMMAND_LINE, Node, plain
 
 if TYPE_CHECKING:
     from shared.recipe import Recipe
@@ -45,7 +45,7 @@ def load_inner(written: Node, resolved: Node, above: Sequence[str]) -> Recipe:
         written.refuse(f"{resolved.path} needs the name or file of a recipe: recipe: almanac/st")
     overrides = arguments.get("overrides", Node({}))
     if not isinstance(overrides.value, dict) or overrides.tag:
-        overrides.refuse("overrides are a mapping of keys to values")
+        overrides.refuse("overrides are a mapping of keys to values, or a list of mappings and of !ref <groups>")
     places = (overrides.source or overrides).value
     given = {key: _placed(node, places.get(key, node)) for key, node in overrides.value.items()}
     if any(node.place == COMMAND_LINE for node in given.values()):
@@ -55,7 +55,52 @@ def load_inner(written: Node, resolved: Node, above: Sequence[str]) -> Recipe:
 
 
 def _placed(node: Node, place: Node) -> Node:
-    return Node(node.value, node.tag, place.place, place.key, own=True)
+    return Node(node.value, node.tag, place.place, place.key, own=place.own)
+
+
+# -- groups of keys --------------------------------------------------------------------------------------------------
+
+
+def without_groups(written: Node, resolved: Node, above: Sequence[str]) -> Node:
+    """Return a phase that runs a recipe with its overrides as one mapping, if they are a list.
+
+    A list holds mappings, whose keys the other recipe has to know, and groups: references to mappings
+    (``!ref <same_data>``). Of a group it is given the keys that it has and whose values would be others without.
+
+    Args:
+        written: the phase.
+        resolved: the same with its references followed.
+        above: the names of the recipes around it, the outermost first.
+
+    Raises:
+        UsageError: if something in the list is no mapping.
+
+    """
+    overrides = resolved.value.get("overrides", Node({}))
+    if not isinstance(overrides.value, list) or overrides.tag:
+        return resolved
+    own: dict[str, Node] = {}
+    shared: dict[str, Node] = {}
+    references = [item.tag == "!ref" for item in (overrides.source or overrides).value]
+    for mapping, is_group in zip(overrides.value, references, strict=True):
+        if not isinstance(mapping.value, dict) or mapping.tag:
+            mapping.refuse("is neither a mapping of keys to values nor a reference to one")
+        origins = dict((mapping.source or mapping).items())
+        for key, node in mapping.value.items():
+            origin = origins.get(key, node)
+            placed = Node(node.value, node.tag, origin.place, origin.key, own=not is_group)
+            (shared if is_group else own)[key] = placed
+    while True:
+        phase = Node(resolved.value | {"overrides": Node(dict(own))}, resolved.tag, resolved.place, resolved.key)
+        inner = load_inner(written, phase, above)
+        more = {
+            key: node
+            for key, node in shared.items()
+            if key not in own and key in inner.keys and inner.value(key, lenient=True) != plain(node)
+        }
+        if not more:
+            return phase
+        own |= more
 
 
 # -- debug runs ------------------------------------------------------------------------------------------------------
@@ -139,7 +184,8 @@ def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> tuple[
     found = []
     for name, node in nulls.items():
         assert node.off is not None
-        folder = load_inner(node.off, resolver.resolve(node.off), above).folders()[0]
+        phase = without_groups(node.off, resolver.resolve(node.off), above)
+        folder = load_inner(node.off, phase, above).folders()[0]
         kept = any(within(place, folder) for place in named)
         fresh = [] if kept else [*_initialised(root, resolver, folder)]
         found.append(SwitchedOff(node, name, folder, fresh))

@@ -121,6 +121,10 @@ def _override_inside(phase: Node, parts: list[str], here: str, new: Node, *, of:
     if parts[0] == "overrides":
         new.refuse(f"give a key of the recipe that {here} runs as --{here}.KEY")
     overrides = phase.value.setdefault("overrides", Node({}, "", new.place, f"{here}.overrides"))
+    if isinstance(overrides.value, list) and not overrides.tag:
+        if not overrides.value or overrides.value[-1].tag or not isinstance(overrides.value[-1].value, dict):
+            overrides.value.append(Node({}, "", new.place, f"{here}.overrides"))
+        overrides = overrides.value[-1]
     if not isinstance(overrides.value, dict) or overrides.tag:
         new.refuse(f"{here}.overrides is not a mapping, {overrides.tag} {overrides.value}: override what it refers to")
     key = ".".join(parts).replace("-", "_")

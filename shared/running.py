@@ -286,7 +286,8 @@ class RunRecipe(Phase):
 
     Args:
         recipe: its name or file.
-        overrides: its keys that are to have other values.
+        overrides: its keys that are to have other values. In a recipe this may also be a list of mappings and of
+            references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has.
 
     """
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from shared.recipe import Recipe
+from shared.recipe_files import is_base
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("dragoman", "shared", "mt", "st")
@@ -250,7 +251,7 @@ def test_pins_cover_the_dependencies():
 
 # -- recipes --------------------------------------------------------------------------------------------------------
 
-RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if not path.stem.startswith("base"))
+RECIPES = sorted(path for path in (ROOT / "recipes").rglob("*.yaml") if not is_base(path))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.relative_to(ROOT / "recipes").as_posix())

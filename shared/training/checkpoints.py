@@ -78,20 +78,59 @@ class Checkpoint:
         return found
 
 
+@dataclass(frozen=True)
+class Choice:
+    """Some of a run's checkpoints: the newest ones, or the best by the validation score.
+
+    Attributes:
+        kind: "last" or "best".
+        number: how many.
+
+    """
+
+    kind: str
+    number: int
+
+    @staticmethod
+    def read(text: str) -> Choice:
+        """Read "last 10" or "best 5".
+
+        Raises:
+            UsageError: for anything else.
+
+        """
+        match = re.fullmatch(r"(last|best) ([1-9][0-9]{0,5})", text)
+        if match is None:
+            raise UsageError(f"checkpoints are chosen by 'last N' or 'best N' with N from 1 on, not by {text!r}")
+        return Choice(match[1], int(match[2]))
+
+    def of(self, checkpoints: list[Checkpoint]) -> list[Checkpoint]:
+        """Choose from checkpoints, oldest first; fewer if there are not as many."""
+        return checkpoints[-self.number :] if self.kind == "last" else best(checkpoints)[: self.number]
+
+    def __str__(self) -> str:
+        """Write it as it is read."""
+        return f"{self.kind} {self.number}"
+
+
 class Checkpoints:
     """The checkpoints of one Fit.
 
     Args:
-        keep_last: how many of the newest to keep.
-        keep_best: how many of the best by the validation score to keep.
+        keep: "last N" or "best N": which ones an average will be made of (see :class:`Choice`). The newest and the
+            best one by the validation score are kept in any case.
         every: updates between two checkpoints; validation writes one as well.
+
+    Raises:
+        UsageError: for another rule, or if ``every`` is not positive.
 
     """
 
-    def __init__(self, *, keep_last: int = 1, keep_best: int = 5, every: int = 1000) -> None:
-        if keep_last < 1 or keep_best < 0 or every < 1:
-            raise UsageError(f"need keep_last >= 1, keep_best >= 0, every >= 1; not {keep_last}, {keep_best}, {every}")
-        self.keep_last, self.keep_best, self.every = keep_last, keep_best, every
+    def __init__(self, *, keep: str = "best 5", every: int = 1000) -> None:
+        if every < 1:
+            raise UsageError(f"every must be at least 1, not {every}")
+        self.keep = Choice.read(keep)
+        self.every = every
 
     def save(self, folder: Path, objective: nn.Module, training: dict[str, Any], meta: dict[str, Any]) -> None:
         """Write a checkpoint below ``folder``, then delete those that need not be kept.
@@ -117,7 +156,8 @@ class Checkpoints:
             stands = f"{before[-1].folder} stands" if before else "there is none before it"
             raise DataError(f"{place}: the checkpoint could not be written ({error}); {stands}") from error
         found = list_checkpoints(folder)
-        kept = {c.update for c in found[-self.keep_last :]} | {c.update for c in best(found)[: self.keep_best]}
+        wanted = [*self.keep.of(found), *found[-1:], *best(found)[:1]]
+        kept = {checkpoint.update for checkpoint in wanted}
         for checkpoint in found:
             if checkpoint.update not in kept:
                 discard_folder(checkpoint.folder)

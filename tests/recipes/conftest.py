@@ -25,7 +25,6 @@ def miniature(tmp_path_factory):
         lines = ["\t".join(columns)] + ["\t".join(str(row[key]) for key in columns) for row in manifest]
         (own / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return {
-        "almanac": root / "made-by-the-recipe",
         "mustc": almanac,
         "covost2": almanac / "covost2",
         "text": almanac / "text",

@@ -14,7 +14,7 @@ from shared.running import run_recipe
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
 from shared.system import System
-from tests.recipes.test_recipes import TINY
+from tests.recipes.test_recipes import load, small
 
 pytestmark = [pytest.mark.recipes, pytest.mark.parity]
 
@@ -25,7 +25,8 @@ LINES = ["The train leaves at nine.", "one two three", "Two (2) of them!", "ÄÖ
 def trained(request, miniature, tmp_path_factory) -> Path:
     """Run a recipe for some updates; return its model folder."""
     folder = tmp_path_factory.mktemp("run")
-    overrides = TINY | {"data_folder": str(miniature[request.param.split("/")[0]]), "workers": 0, "device": "cpu"}
+    data = miniature[request.param.split("/")[0]]
+    overrides = small(load(request.param, data)) | {"data_folder": str(data), "workers": 0, "device": "cpu"}
     overrides |= {"manifest_folder": str(folder / "manifests"), "results_folder": str(folder / "results")}
     overrides |= {"source_language": "en", "target_language": "de", "noprogressbar": True}
     overrides |= {"updates": 4, "warmup": 1, "learning_rate": 0.01, "validate_every": 2}

@@ -28,7 +28,7 @@ def run(name, folder, data, *, translates=True, **overrides):
     overrides |= {"data_folder": str(data), "manifest_folder": str(folder / "manifests")}
     overrides |= {"results_folder": str(folder / "results"), "source_language": "en", "target_language": "de"}
     overrides |= {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    overrides |= {"learning_rate": 0.001, "warmup": 1, "validate_rows": 2}
+    overrides |= {"learning_rate": 0.001, "warmup": 1, "validation.limit": 2}
     overrides |= {"beam": 2, "rules.maximum_length_extra": 10} if translates else {}
     return run_recipe(Recipe.load(name, overrides), command="a test").output / "average" / "model"
 

@@ -1,20 +1,15 @@
 """The installed recipes that run others: where a debug run happens, and what they are without the others."""
 
+from pathlib import Path
+
 import pytest
 
 from shared.errors import UsageError
 from shared.recipe import Recipe
 from shared.running import intention
 
+#: Two that are looked at more closely.
 STARTED_FROM_ASR = ("mustc/st", "covost2/st")
-WITH_OTHERS = {
-    "almanac/lm": ["mt"],
-    "almanac/mt_from_mbart": ["mbart"],
-    "almanac/st_from_asr_mt": ["asr", "mt"],
-    "covost2/st": ["asr"],
-    "mustc/st": ["asr"],
-    "text/lm": ["mt"],
-}
 
 
 def load(name, folder, *words):
@@ -22,16 +17,26 @@ def load(name, folder, *words):
     return Recipe.load(name, [*given, "--source_language", "fr", "--target_language", "en", *words])
 
 
+def runs(name):
+    """Return the phases of a recipe that run others."""
+    needs = {*Recipe.load(name).placeholders} - {"data_folder", "source_language", "target_language", "manifest_folder"}
+    recipe = None if needs else load(name, Path("nowhere"))
+    return [phase for phase in recipe.phases if recipe.inner(phase)] if recipe else []
+
+
+WITH_OTHERS = [name for name, _ in Recipe.list() if runs(name)]
+
+
 def fit(recipe):
     [arguments] = recipe.plain("fit").values()
     return arguments
 
 
-@pytest.mark.parametrize(("name", "phases"), WITH_OTHERS.items())
-def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, phases, tmp_path):
+@pytest.mark.parametrize("name", WITH_OTHERS)
+def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
     recipe = load(name, tmp_path, "--debug")
     recipe.check()
-    assert [phase for phase in recipe.phases if recipe.inner(phase)] == phases
+    phases = [phase for phase in recipe.phases if recipe.inner(phase)]
     folders = [recipe.value("output_folder"), *(recipe.inner(phase).value("output_folder") for phase in phases)]
     real = [folder.removesuffix("-debug") for folder in folders]
     assert all(folder.endswith("/1-debug") for folder in folders) and len(set(real)) == len(real)

@@ -96,7 +96,7 @@ class World:
             "optimizer": Adam(),
             "schedule": Constant(peak=0.005),
             "updates": 12,
-            "checkpoints": Checkpoints(keep_last=9, keep_best=0, every=4),
+            "checkpoints": Checkpoints(keep="last 9", every=4),
         }
         return Fit(objective=objective, streams=[self.stream(rows)], **(settings | options))
 

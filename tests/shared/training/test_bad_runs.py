@@ -42,7 +42,7 @@ fit: !new:shared.training.fit.Fit
     schedule: !new:shared.training.schedules.Constant {{peak: 0.01}}
     updates: !ref <updates>
     initialise: !ref <initialise>
-    checkpoints: !new:shared.training.checkpoints.Checkpoints {{every: 2, keep_last: 5}}
+    checkpoints: !new:shared.training.checkpoints.Checkpoints {{every: 2, keep: last 5}}
 initialise: []
 phases:
     fit: !ref <fit>

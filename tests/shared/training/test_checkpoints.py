@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.phases import average
-from shared.training.checkpoints import Checkpoints, best, list_checkpoints, load_objective
+from shared.training.checkpoints import Checkpoints, Choice, best, list_checkpoints, load_objective
 
 
 def save(checkpoints, folder, update, score=None, value=0.0):
@@ -21,16 +21,36 @@ def save(checkpoints, folder, update, score=None, value=0.0):
     return model
 
 
-def test_the_newest_and_the_best_are_kept(tmp_path):
-    checkpoints = Checkpoints(keep_last=2, keep_best=2, every=1)
+@pytest.mark.parametrize(
+    ("keep", "kept"), [("last 2", [4, 6, 7]), ("best 2", [2, 4, 7]), ("best 9", [1, 2, 3, 4, 6, 7])]
+)
+def test_the_newest_and_the_best_are_kept(keep, kept, tmp_path):
+    checkpoints = Checkpoints(keep=keep, every=1)
     for update, score in enumerate([0.5, 0.9, 0.1, 0.9, None, 0.2, None], start=1):
         save(checkpoints, tmp_path, update, score)
-    assert [c.update for c in list_checkpoints(tmp_path)] == [2, 4, 6, 7]
-    assert [c.update for c in best(list_checkpoints(tmp_path))] == [4, 2, 6]
+    assert [c.update for c in list_checkpoints(tmp_path)] == kept
+    scored = {4: 0.9, 2: 0.9, 1: 0.5, 6: 0.2, 3: 0.1}  # the newer of two equal ones comes first
+    assert [c.update for c in best(list_checkpoints(tmp_path))] == [update for update in scored if update in kept]
+
+
+@pytest.mark.parametrize("text", ["last 0", "best", "10", "best -1", "first 3", "last 1.5", "best 1 2", ""])
+def test_only_the_last_or_the_best_can_be_chosen(text):
+    with pytest.raises(UsageError, match="'last N' or 'best N'"):
+        Checkpoints(keep=text)
+
+
+def test_as_many_as_there_are_are_chosen(tmp_path):
+    checkpoints = Checkpoints(keep="last 3")
+    for update, score in enumerate([0.5, None, 0.7], start=1):
+        save(checkpoints, tmp_path, update, score)
+    found = list_checkpoints(tmp_path)
+    assert [c.update for c in Choice.read("last 2").of(found)] == [2, 3]
+    assert [c.update for c in Choice.read("best 5").of(found)] == [3, 1]
+    assert str(Choice.read("best 5")) == "best 5"
 
 
 def test_average_is_the_mean_of_the_system(tmp_path):
-    checkpoints = Checkpoints(keep_last=3)
+    checkpoints = Checkpoints(keep="last 3")
     for update, value in enumerate([1.0, 2.0, 6.0], start=1):
         save(checkpoints, tmp_path, update, value=value)
     assert average(list_checkpoints(tmp_path))["weight"].tolist() == [[3.0, 3.0]]
@@ -38,7 +58,7 @@ def test_average_is_the_mean_of_the_system(tmp_path):
 
 def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
     """2**-24 vanishes beside 1 in float32; two of them do not in the mean."""
-    checkpoints = Checkpoints(keep_last=3)
+    checkpoints = Checkpoints(keep="last 3")
     values = [1.0, 2.0**-24, 2.0**-24]
     for update, value in enumerate(values, start=1):
         save(checkpoints, tmp_path, update, value=value)
@@ -50,7 +70,7 @@ def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
-    checkpoints = Checkpoints(keep_last=1)
+    checkpoints = Checkpoints(keep="last 1")
     save(checkpoints, tmp_path, 1)
 
     def full(*_arguments, **_keywords):
@@ -73,7 +93,7 @@ def test_a_checkpoint_cut_in_half_is_named(tmp_path):
 
 def test_a_copy_under_another_name_is_no_checkpoint(tmp_path):
     """It would be averaged twice, and take the place of another among those that are kept."""
-    checkpoints = Checkpoints(keep_last=2)
+    checkpoints = Checkpoints(keep="best 5")
     for update in (9, 10):
         save(checkpoints, tmp_path, update, score=0.5)
     for name in ("00000010.bak2", "00000010-copy", "10", "1e5"):

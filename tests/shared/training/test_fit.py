@@ -84,7 +84,7 @@ def test_it_learns_to_write_words_backwards(world, workspace):
         every=300,
     )
     place = workspace()
-    fit = world.fit(updates=600, validation=validation, checkpoints=Checkpoints(keep_last=1, keep_best=2, every=300))
+    fit = world.fit(updates=600, validation=validation, checkpoints=Checkpoints(keep="best 2", every=300))
     fit.run(place)
     rows = History(place.folder).rows()
     first, last = [row for row in rows if "validation" in row]
@@ -344,7 +344,7 @@ def test_nothing_waits_for_the_device_inside_an_update(world, workspace, monkeyp
 
 def test_patience_ends_a_run(world, workspace):
     validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=48), every=2, patience=2)
-    checkpoints = Checkpoints(keep_last=1, keep_best=1, every=2)
+    checkpoints = Checkpoints(keep="best 1", every=2)
 
     class Frozen:
         def __call__(self, update):

@@ -122,7 +122,7 @@ def test_the_model_that_training_leaves_says_it_too_even_after_an_interruption(w
     for updates in (4, 8):
         initialise = Initialise(folder=str(encoder[0]), parts=parts, layers=[-1])
         world.fit(initialise=[initialise], updates=updates).run(Workspace(phase="fit", **common))
-    Average(fit=str(tmp_path / "run" / "fit"), last=1).run(Workspace(phase="average", **common))
+    Average(fit=str(tmp_path / "run" / "fit"), checkpoints="last 1").run(Workspace(phase="average", **common))
     (line,) = System.load(tmp_path / "run" / "average" / "model").origin
     assert line == f"model.encoder: 14 of 14 tensors from model.encoder of {encoder[0]}, layers -1"
 

@@ -87,7 +87,7 @@ def test_the_model_folder_is_a_plain_one_with_the_librarys_own_sums(world, works
     fit = world.fit(optimizer=adapters(), updates=12)
     before = states(fit.objective)
     fit.run(workspace())
-    Average(fit=str(workspace().folder), last=1).run(workspace(phase="average"))
+    Average(fit=str(workspace().folder), checkpoints="last 1").run(workspace(phase="average"))
     live = fit.objective.system.eval()
     texts = ["1234", "777", "0905"]
     expected = [hypotheses[0] for hypotheses in live.translate(texts)]
@@ -106,9 +106,9 @@ def test_the_model_folder_is_a_plain_one_with_the_librarys_own_sums(world, works
 
 
 def test_an_average_is_that_of_the_sums_not_of_the_matrices(world, workspace, adapters):
-    settings = Checkpoints(keep_last=3, keep_best=0, every=4)
+    settings = Checkpoints(keep="last 3", every=4)
     world.fit(optimizer=adapters(), updates=12, checkpoints=settings).run(workspace())
-    Average(fit=str(workspace().folder), last=3).run(workspace(phase="average"))
+    Average(fit=str(workspace().folder), checkpoints="last 3").run(workspace(phase="average"))
     name = "model.decoder.layers.0.outer"
     wanted = torch.zeros(16, 32)
     for checkpoint in list_checkpoints(workspace().folder / "checkpoints"):

@@ -80,7 +80,7 @@ def fit(world, *, objective=None, streams=None, dropout=0.0, **options):
         "optimizer": Adam(eps=1e-3),  # so that the last bit of a gradient is not blown up to a whole step
         "schedule": Constant(peak=0.01),
         "updates": 6,
-        "checkpoints": Checkpoints(keep_last=9, keep_best=0, every=2),
+        "checkpoints": Checkpoints(keep="last 9", every=2),
     }
     objective = objective or EncoderDecoderObjective(system=world.system(dropout), parts=[CrossEntropy(smoothing=0.1)])
     return Fit(objective=objective, streams=streams or [world.stream()], **(settings | options))
