@@ -17,6 +17,8 @@ CGROUP_FILES = (
     ("memory.max", "memory.current", "inactive_file"),
     ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
 )
+#: Bytes that a process which reads data takes for itself at least; measured with a small stream of text.
+WORKER = 8 * 1024**2
 UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 
 
@@ -56,6 +58,18 @@ def refuse_over(
         raise error(
             f"{what}: needs about {in_units(needed)} of memory on {device}, but only {in_units(available)} is available"
         )
+
+
+def check_workers(workers: int) -> None:
+    """Refuse a number of processes that no machine, or not this one, can start.
+
+    Raises:
+        UsageError: for a negative number, or with the memory that they need and the memory that there is.
+
+    """
+    if workers < 0:
+        raise UsageError(f"workers must not be negative, not {workers}")
+    refuse_over(workers * WORKER, f"--workers {workers}")
 
 
 def in_units(size: int) -> str:

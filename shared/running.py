@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError
+from shared.errors import DataError, UsageError, one_line
 from shared.files import replaced_file, sweep
 from shared.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
 from shared.recipe import RUN_OPTIONS, Recipe
@@ -62,7 +62,6 @@ def run_recipe(
         check_phase(recipe, name, inside=True)
     if until:
         check_phase(recipe, until)
-    check_values(recipe)
     workspace = Workspace(
         output=Path(recipe.value("output_folder")),
         seed=recipe.value("seed"),
@@ -71,6 +70,7 @@ def run_recipe(
         keys=keys_of_a_result(recipe),
         **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
     )
+    check_values(recipe, workspace.device)
     from shared.announcing import beginning, ending
     from shared.training.distributed import join, leave, on_main, together
 
@@ -95,7 +95,7 @@ def run_recipe(
     return workspace
 
 
-def check_values(recipe: Recipe) -> None:
+def check_values(recipe: Recipe, device: str) -> None:
     """Build every phase, on a device without memory: a wrong value is found before the first phase, not hours later.
 
     So are the phases of the recipes that it runs.
@@ -103,18 +103,38 @@ def check_values(recipe: Recipe) -> None:
     What earlier phases are yet to write is missing, and says nothing about the values.
 
     Raises:
-        UsageError: for a value that the constructor of some object refuses.
+        UsageError: for a value that the constructor of some object refuses, or more memory than the device has.
+
+    """
+    for name in recipe.phases:
+        with suppress(DataError):
+            _check_size(recipe, name, device)
+        inner = recipe.inner(name)
+        if inner is not None:
+            check_values(inner, device)
+
+
+def _check_size(recipe: Recipe, name: str, device: str) -> None:
+    """Build a phase on a device without memory, and refuse it if the real one has too little.
+
+    Raises:
+        UsageError: with what it needs and what there is.
 
     """
     import torch
 
-    with torch.device("meta"):
-        for name in recipe.phases:
-            with suppress(DataError):
-                recipe.build(name)
-            inner = recipe.inner(name)
-            if inner is not None:
-                check_values(inner)
+    from shared.memory import refuse_over
+
+    given = "".join(f" --{key} {value}" for key, value in keys_of_a_result(recipe).items())
+    what = f"{recipe.source}: phase {name!r}" + (f" with{given}" if given else "")
+    try:
+        with torch.device("meta"):
+            needed = recipe.build(name).memory_needed()
+    except (RuntimeError, OverflowError) as error:
+        if "overflow" not in str(error).lower():
+            raise
+        raise UsageError(f"{what}: has tensors of more elements than can be counted ({one_line(error)})") from error
+    refuse_over(needed, what, device)
 
 
 def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
@@ -215,13 +235,14 @@ def _run_phase(
     now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
     workspace.phase = name
     state, finished = on_main(lambda: (found := _settle(recipe, workspace, now), _finished(found)), workspace)
-    torch.manual_seed(workspace.seed_for(name))
     if finished:
         workspace.log.info("%s: done before", name)
         done[name] = _result(workspace.output, name, state)
         return
     workspace.log.info("%s: %s", name, "going on" if state else "starting")
     stopwatch = Stopwatch()
+    _check_size(recipe, name, workspace.device)
+    torch.manual_seed(workspace.seed_for(name))
     phase: Phase = recipe.build(name)
     before = float(state.get("seconds", 0.0))
     manifests = on_main(lambda: manifest_marks(phase), workspace)

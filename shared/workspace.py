@@ -57,6 +57,10 @@ class Phase(ABC):
     def run(self, workspace: Workspace) -> None:
         """Do the work; called again after an interruption, it goes on from what is already there."""
 
+    def memory_needed(self) -> int:
+        """Return how many bytes the device needs for the phase at least; asked of one built without memory (meta)."""
+        return 0
+
     def outputs(self) -> list[Path]:
         """Return the places outside the run's folder that the phase writes to."""
         return []
@@ -114,6 +118,9 @@ class Workspace:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
+        from shared.memory import check_workers  # which needs torch
+
+        check_workers(self.workers)
         self.device = _device(self.device, several=self.world > 1)
         if self.precision == "auto":
             import torch

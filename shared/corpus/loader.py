@@ -27,10 +27,14 @@ from shared.corpus.plan import Plan, Step, cut
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream, field_lengths
 from shared.errors import DataError, UsageError
+from shared.memory import check_workers
 from shared.padded import Padded
 
 #: Batches that each worker keeps ready.
 AHEAD = 4
+
+#: Bytes that a batch takes beside the elements of its fields: for tensors and lists as objects.
+OVERHEAD = 4096
 
 #: How workers are started. Forked ones start at once and need no importable main module. They touch neither the
 #: accelerator nor, with one thread each, OpenMP's pool, which are what a fork breaks; elsewhere than on Linux, the
@@ -67,8 +71,7 @@ class Loader:
         names = [stream.name for stream in streams]
         if not streams or len(set(names)) < len(names):
             raise UsageError(f"a loader needs streams with different names, not {names}")
-        if workers < 0:
-            raise UsageError(f"workers must not be negative, not {workers}")
+        check_workers(workers)
         if not 0 <= rank < world:
             raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
         self.streams = list(streams)
@@ -117,6 +120,15 @@ class Loader:
             for index in found.worst(stream.table.lengths):
                 part = slice(found.bounds[index], found.bounds[index + 1])
                 yield _unwrapped(self._dataset[Step(number, found.rows[part], found.copies[part])])
+
+    def mean_bytes(self) -> int:
+        """Return about how much memory a batch takes, on the average of an epoch."""
+        plan, total = self.plan(0), 0.0
+        for steps, stream, passes in zip(plan.shares, self.streams, plan.passes, strict=True):
+            elements = passes[0].longest(stream.table.lengths) * np.diff(passes[0].bounds)  # (F, batches), with padding
+            sizes = [4 if field.unit == "samples" else 8 for field in stream.fields.values()]  # float32, int64
+            total += steps * (elements.T @ sizes).mean() if len(passes[0]) else 0.0
+        return OVERHEAD + round(total / max(len(plan), 1))
 
     def report(self, epoch: int = 0) -> list[str]:
         """Return one line per stream: rows, dropped ones, batches, and the share of padding by field."""
@@ -305,6 +317,28 @@ def _data_loader(dataset: Dataset, feed: _Feed, workers: int, *, keep: bool, pin
     )
 
 
+@contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Let SIGINT and SIGTERM wait while workers start.
+
+    In the middle of it, the interpreter would complain about half of a pool of workers, or a worker that does not
+    ignore the signal yet about itself.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal interrupts it
+        yield
+        return
+    arrived: list[int] = []
+    waiting = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, _frame: arrived.append(number)) for number in waiting}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for late in dict.fromkeys(arrived):
+            signal.raise_signal(late)
+
+
 def _start_worker(number: int) -> None:
     # Signals reach the whole group; the main process finishes what it is at, and then ends its workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -327,7 +361,9 @@ def _as_it_is(batch: object) -> object:
 
 
 def _checked(batches: DataLoader) -> Iterator[Batch]:
-    for batch in batches:
+    with _signals_held_back():
+        started = iter(batches)
+    for batch in started:
         yield _unwrapped(batch)
 
 

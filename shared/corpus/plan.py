@@ -140,6 +140,11 @@ class Plan:
         return Step(stream, found.rows[part], found.copies[part])
 
     @property
+    def shares(self) -> list[int]:
+        """How many of the steps are of each stream."""
+        return np.bincount(self._stream, minlength=len(self.passes)).tolist()
+
+    @property
     def nbytes(self) -> int:
         """The memory that it takes, without the streams' tables."""
         passes = sum(found.nbytes for stream in self.passes for found in stream)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from rich.progress import Progress, TaskID
@@ -30,11 +30,12 @@ from shared.progress import progress_bar
 from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from shared.training.compiling import compile_layers
 from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
-from shared.training.history import History, Meter, report
+from shared.training.history import History, Meter, report, status
 from shared.training.initialise import Initialise
 from shared.training.memory import enough_memory, prepare_process
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule, warm_up_notes
+from shared.training.sizes import check_accumulation, training_bytes
 from shared.training.stopping import Interrupted, Stop
 from shared.training.validation import Validation
 from shared.workspace import Phase, Workspace
@@ -136,6 +137,10 @@ class Fit(Phase):
         """Tell whether there is no checkpoint, so that nothing was learned."""
         return not list_checkpoints(folder / "checkpoints")
 
+    def memory_needed(self) -> int:
+        """Return the bytes of the parameters, and of the gradients and moments of those that learn."""
+        return training_bytes(self.objective, self.optimizer)
+
     def run(self, workspace: Workspace) -> None:
         """Train until ``updates`` are done or validation stops it.
 
@@ -159,6 +164,7 @@ class Fit(Phase):
             world=workspace.world,
             pin_memory=device.type == "cuda",
         )
+        check_accumulation(self.accumulation, loader, workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
         for line in [*loader.report(), *warm_up_notes(self.schedule, self.updates)]:
             workspace.log.info("%s: %s", workspace.phase, line)
@@ -206,9 +212,9 @@ class Fit(Phase):
             row = report(gather(meter.state(), workspace)) | {"update": now, "epoch": position.epoch, "lr": rate}
             meter.reset()
             running.history.add(row)
-            bar.update(task, status=_status(row))
+            bar.update(task, status=status(row))
             if not workspace.show_progress and (now % (REPORT_EVERY * 8) == 0 or running.last):
-                workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, _status(row))
+                workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, status(row))
 
     def update(
         self,
@@ -390,8 +396,3 @@ def _same_randomness_after(workspace: Workspace) -> Iterator[None]:
     on_gpu = workspace.device.startswith("cuda")
     with torch.random.fork_rng([torch.device(workspace.device)] if on_gpu else []):
         yield
-
-
-def _status(row: dict[str, Any]) -> str:
-    parts = " ".join(f"{name} {value:.3f}" for name, value in row["parts"].items())
-    return f"{parts} | {row['tokens_per_second']:,.0f} tokens/s | lr {row['lr']:.2e}"

@@ -104,6 +104,12 @@ def report(states: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def status(row: dict[str, Any]) -> str:
+    """Return a row of :func:`report` on a line."""
+    parts = " ".join(f"{name} {value:.3f}" for name, value in row["parts"].items())
+    return f"{parts} | {row['tokens_per_second']:,.0f} tokens/s | lr {row['lr']:.2e}"
+
+
 class History:
     """The record of a training run: rows of JSON, a TensorBoard file, ``training.png``.
 

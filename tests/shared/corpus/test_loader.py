@@ -151,6 +151,28 @@ def test_threads_and_torch_seeds_change_nothing(
     assert torch.equal(torch.get_rng_state(), state)  # the model's own random numbers are left alone
 
 
+class Threads(Noisy):
+    """A field that is the number of threads which compute it."""
+
+    def __call__(self, row: dict, rng: np.random.Generator) -> torch.Tensor:
+        return torch.tensor([torch.get_num_threads()])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_fields_are_computed_by_one_thread_wherever_that_is(corpus: Path, workers: int) -> None:
+    """The last bit of a resampled waveform depends on their number."""
+    fields: dict = {"threads": Threads()}
+    stream = Stream(name="s", manifests=[str(corpus / "train.arrow")], fields=fields, budget=Budget(rows=20))
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        for batch in Loader(streams=[stream], seed=1, workers=workers).epoch(0):
+            assert set(batch["threads"].values.flatten().tolist()) == {1}
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_batches_hold_what_their_rows_say(corpus: Path, tokenizer: SentencePieceTokenizer) -> None:
     rows = {row["id"]: row for row in Manifest.open(corpus / "train.arrow")}
     loader = Loader(streams=make_streams(corpus, tokenizer), seed=7)
@@ -293,19 +315,20 @@ def test_arguments_are_checked(corpus: Path, tokenizer: SentencePieceTokenizer) 
             Loader(**{"streams": streams, "seed": 1} | wrong)  # type: ignore[arg-type]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> None:
-    script = tmp_path / "run.py"
+def started(folder: Path, corpus: Path, beginning: str) -> subprocess.Popen[str]:
+    """Start a process in a session of its own that trains with two workers until Ctrl-C."""
+    script = folder / "run.py"
     script.write_text(
         textwrap.dedent(
             f"""
-            import signal, time
+            import os, signal, time
             from shared.corpus.loader import Loader
             from shared.corpus.fields import SpeechField
             from shared.corpus.stream import Budget, Stream
             path = {str(corpus / "train.arrow")!r}
             stream = Stream(name="s", manifests=[path], fields={{"speech": SpeechField()}}, budget=Budget(rows=1))
             signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
+            {beginning}
 
             def train():
                 for batch in Loader(streams=[stream], seed=1, workers=2).epoch(0):
@@ -319,7 +342,7 @@ def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> 
             """
         )
     )
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, str(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -327,6 +350,25 @@ def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> 
         start_new_session=True,
         text=True,
     )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="forked workers")
+@pytest.mark.parametrize("who", ["after_in_child", "after_in_parent"])
+def test_ctrl_c_while_workers_start_is_silent(corpus: Path, tmp_path: Path, who: str) -> None:
+    process = started(tmp_path, corpus, f"os.register_at_fork({who}=lambda: os.kill(os.getpid(), signal.SIGINT))")
+    if who == "after_in_child":  # the workers have been told, and now the process itself
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        os.kill(process.pid, signal.SIGINT)
+    try:
+        out, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert out == "stopped\n" and errors == "" and process.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_leaves_no_traceback_of_workers(corpus: Path, tmp_path: Path) -> None:
+    process = started(tmp_path, corpus, "")
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     os.killpg(process.pid, signal.SIGINT)  # the terminal sends it to the whole group
     out, errors = process.communicate(timeout=120)

@@ -207,10 +207,15 @@ def test_more_updates_under_a_schedule_that_ends_are_refused(recipe, tmp_path, d
     assert files(tmp_path / "out") == before
 
 
+def test_a_pattern_that_matches_no_parameter_is_found_before_the_first_phase(recipe, tmp_path, dragoman):
+    code, line = dragoman("run", recipe, "--fit.optimizer.multipliers", "{nothing.*: 0.5}")
+    assert code == 2 and "multipliers: 'nothing.*' matches the name of no parameter" in line, line
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_training_that_failed_before_its_first_checkpoint_starts_again_with_other_keys(recipe, tmp_path, dragoman):
-    bad = ["--fit.optimizer.multipliers", "{nothing.*: 0.5}"]
-    code, line = dragoman("run", recipe, *bad)
-    assert code == 2 and "nothing.*" in line, line
+    code, line = dragoman("run", recipe, "--fit.schedule.peak", "1e38")
+    assert code == 1 and "a loss or gradient was not finite" in line, line
     assert (tmp_path / "out" / "state" / "fit.json").is_file()
     assert dragoman("run", recipe)[0] == 0
 

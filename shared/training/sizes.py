@@ -1,0 +1,33 @@
+"""How much memory a training needs at least: known before any is taken."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from shared.corpus.loader import Loader
+from shared.memory import refuse_over
+from shared.training.optimizer import Adam
+
+
+def training_bytes(objective: nn.Module, optimizer: Adam) -> int:
+    """Return the bytes of an objective's parameters, and of the gradients and moments of those that learn.
+
+    Activations, which depend on the batch, come on top of it.
+    """
+    groups = optimizer.groups(objective)
+    parameters = list(objective.parameters())
+    learning = [parameter for parameter in parameters if parameter.requires_grad]
+    moving = [parameter for group in groups if group["multiplier"] for parameter in group["params"]]
+    moments = sum(optimizer.state_bytes(parameter) for parameter in moving)
+    return moments + sum(parameter.nbytes for parameter in [*parameters, *learning])
+
+
+def check_accumulation(factor: int, loader: Loader, device: str) -> None:
+    """Refuse an update whose batches do not fit into memory: all of them are there before the first is computed.
+
+    Raises:
+        UsageError: with what they need and what there is.
+
+    """
+    for place in dict.fromkeys(["cpu", device]):
+        refuse_over(factor * loader.mean_bytes(), f"grad_accumulation_factor {factor}: the batches of an update", place)

@@ -1,0 +1,105 @@
+"""Sizes that no machine has are refused before memory is taken, with what is needed and what there is."""
+
+import re
+import shutil
+
+import pytest
+import torch
+from torch import nn
+
+from shared.errors import UsageError
+from shared.memory import check_workers
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.transformer import Decoder, Encoder, Layer
+from shared.nn.translator import Translator
+from shared.system import System
+from shared.training.optimizer import Adam
+from shared.training.sizes import training_bytes
+from shared.training.tuning import Selected
+from shared.workspace import Workspace
+from tests.shared.training.test_bad_runs import RECIPE, dragoman
+
+__all__ = ["dragoman"]
+
+
+def wide_system(source, target, width):
+    def embedding():
+        return TextEmbedding(vocabulary=source.tokenizer.size, width=width, padding=source.tokenizer.pad)
+
+    shown = embedding()
+    model = Translator(
+        embeddings={"source": embedding()},
+        encoder=Encoder(layer=Layer(width=width, heads=2, feedforward=4 * width), layers=1),
+        target_embedding=shown,
+        decoder=Decoder(layer=Layer(width=width, heads=2, feedforward=8, memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=shown),
+    )
+    return System(
+        model=model, inputs={"source": source}, output=target, source_languages=["en"], target_languages=["de"]
+    )
+
+
+@pytest.fixture
+def recipe(tmp_path, world):
+    shutil.copy(world.manifest, tmp_path / "train.arrow")
+    shutil.copy(world.manifest.parent / "t.model", tmp_path / "t.model")
+    text = RECIPE.format(folder=tmp_path, module=__name__)
+    text = text.replace("small_system {", "wide_system {width: !ref <width>, ")
+    text = text.replace("updates: 4\n", "updates: 1\nwidth: 8\n")
+    text = text.replace(
+        "    updates: !ref", "    grad_accumulation_factor: !ref <grad_accumulation_factor>\n    updates: !ref"
+    )
+    (tmp_path / "recipe.yaml").write_text(text)
+    return tmp_path / "recipe.yaml"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        # 12 width**2 parameters of the encoder and 8 of the decoder, 4 times (gradients, moments) 4 bytes
+        (
+            "width",
+            10_000_000,
+            r"recipe\.yaml: phase 'fit' with --width 10000000: needs about 28\.4 PB of memory on cpu",
+        ),
+        ("width", 10**12, "phase 'fit' with --width 1000000000000: .*(counted|needs about)"),
+        ("grad_accumulation_factor", 10**9, r"grad_accumulation_factor 1000000000: the batches .* about [4-9]\.\d TB"),
+        ("workers", 1_000_000, r"--workers 1000000: needs about 7\.6 TB of memory on cpu, but only .* is available"),
+        ("workers", -1, "workers must not be negative, not -1"),
+    ],
+)
+def test_a_size_that_no_machine_has_is_refused_before_memory_is_taken(recipe, tmp_path, dragoman, key, value, message):
+    code, line = dragoman("run", recipe, f"--{key}", value)
+    assert code == 2, line
+    assert re.search(message, line), line
+    assert not (tmp_path / "out" / "fit").exists()
+
+
+def test_an_ordinary_size_is_trained(recipe, tmp_path, dragoman):
+    assert dragoman("run", recipe, "--grad_accumulation_factor", 2, "--workers", 1)[0] == 0
+    assert (tmp_path / "out" / "fit" / "checkpoints" / "00000001").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "expected"),
+    [
+        (Adam(), 4 * (16 + 16 + 2 * 16)),  # of 16 parameters: themselves, gradients, two moments; 4 bytes each
+        (Adam(multipliers={"first.*": 0.0}), 4 * (16 + 16 + 2 * 8)),  # no moments where nothing moves
+        (
+            Adam(tuning=Selected(parameters="second.*")),
+            4 * (16 + 8 + 2 * 8),
+        ),  # nor gradients where nothing learns
+    ],
+)
+def test_bytes_of_a_training_by_hand(optimizer, expected):
+    with torch.device("meta"):
+        model = nn.ModuleDict({"first": nn.Linear(3, 2), "second": nn.Linear(3, 2)})
+    assert training_bytes(model, optimizer) == expected
+
+
+def test_workers_are_checked_wherever_they_are_named(tmp_path):
+    for wrong in (-1, 10**6):
+        with pytest.raises(UsageError, match=str(wrong)):
+            Workspace(output=tmp_path, device="cpu", workers=wrong)
+    check_workers(4)
