@@ -82,6 +82,24 @@ def test_rows_move_with_their_symbols(tokenizer: SentencePieceTokenizer, tmp_pat
     assert {name: one["ids"] for name, one in template.items()} == {"<en>": [numbers["<en>"]], "</s>": [2]}
 
 
+@pytest.mark.parametrize("scaled", [True, False])
+def test_biases_move_with_their_symbols_and_scales_are_told(
+    tokenizer: SentencePieceTokenizer, scaled: bool, tmp_path: Path
+) -> None:
+    positions = LearnedPositions(width=12, length=9, offset=2)
+    system = system_of(tokenizer, bias=True, embedding={"positions": positions, "norm": True, "scaled": scaled})
+    with torch.no_grad():
+        system.model.projection.bias.copy_(torch.arange(float(tokenizer.size)))
+    folder = exported(system, tmp_path)
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert (config["model_type"], config["scale_embedding"]) == ("mbart", scaled)
+    [biases] = load_file(folder / "model.safetensors")["final_logits_bias"].tolist()
+    written = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    for token in written["added_tokens"]:
+        assert biases[token["id"]] == tokenizer.id(token["content"])
+    assert biases != sorted(biases), "some symbol has moved"
+
+
 class Wider(Layer):
     """Some paper's layer."""
 
@@ -155,3 +173,6 @@ def test_the_command(tokenizer: SentencePieceTokenizer, tmp_path: Path, capsys: 
     assert "each source has to begin with the symbol of its language: <en>" in lines[1]
     with pytest.raises(UsageError, match="--quantization, --compare and --limit are for --format ctranslate2"):
         export_huggingface(tmp_path / "ours", tmp_path / "theirs", **plain | {"quantization": "int8"})
+    for other in ({"compare": [tmp_path / "test.arrow"]}, {"limit": 5}):
+        with pytest.raises(UsageError, match="are for --format ctranslate2"):
+            export_huggingface(tmp_path / "ours", tmp_path / "theirs", **plain | other)

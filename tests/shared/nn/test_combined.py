@@ -187,6 +187,13 @@ def test_outputs_end_where_learned_positions_do_and_longer_inputs_are_named():
         find(small, [0, 1, 2], BeamSearch())
 
 
+def test_an_output_is_as_long_as_all_models_allow():
+    short, long = (translator(8, target_positions=LearnedPositions(width=16, length=length)) for length in (7, 12))
+    endless = translator(8)
+    for models, longest in (([short, long], 7), ([long, endless, short], 7), ([long, endless], 12), ([endless], None)):
+        assert Ensemble(models=models).longest_output == longest
+
+
 def test_refuses_nonsense():
     for weight in (0.0, -1.0, math.inf):
         with pytest.raises(ValueError, match=str(weight)):

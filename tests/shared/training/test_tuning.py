@@ -105,6 +105,21 @@ def test_the_model_folder_is_a_plain_one_with_the_librarys_own_sums(world, works
         assert one[0].texts == other.texts and one[0].score == pytest.approx(other.score, abs=1e-4)
 
 
+def test_sums_by_hand():
+    """W + alpha / r B A, under the names that the maps had before they were adapted; no library is needed for it."""
+    tensors = {
+        "map.base_layer.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        "map.base_layer.bias": torch.tensor([7.0, 8.0, 9.0]),
+        "map.lora_A.default.weight": torch.tensor([[1.0, -1.0]]),
+        "map.lora_B.default.weight": torch.tensor([[1.0], [0.0], [2.0]]),
+        "norm.weight": torch.tensor([1.0]),
+    }
+    plain = tuning.merged(tensors, scale=0.5)
+    assert sorted(plain) == ["map.bias", "map.weight", "norm.weight"]
+    assert plain["map.weight"].tolist() == [[1.5, 1.5], [3.0, 4.0], [6.0, 5.0]]
+    assert plain["map.bias"].tolist() == [7.0, 8.0, 9.0]
+
+
 def test_an_average_is_that_of_the_sums_not_of_the_matrices(world, workspace, adapters):
     settings = Checkpoints(keep="last 3", every=4)
     world.fit(optimizer=adapters(), updates=12, checkpoints=settings).run(workspace())
