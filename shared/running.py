@@ -76,7 +76,7 @@ def run_recipe(
 
     outermost = join(workspace)
     try:
-        with workspace.locked(), together(), _algorithms(workspace):
+        with workspace.locked(), together(workspace), _algorithms(workspace):
             workspace.log.info("%s", beginning(workspace))
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
@@ -88,7 +88,7 @@ def run_recipe(
                 workspace.log.info("%s", last)
     except KeyboardInterrupt as error:
         raise Interrupted(
-            f"{workspace.output}: stopped in phase {workspace.phase!r}; the same command goes on from there"
+            f"{workspace.output}: stopped {workspace.where}; the same command goes on from there"
         ) from error
     if outermost:
         leave()

@@ -289,7 +289,7 @@ def evaluate_manifests(
         ctc=search.ctc,
     )
     joined = join(workspace)  # under torchrun, the processes share the rows
-    with workspace.locked() if out is not None else nullcontext(), together():
+    with workspace.locked() if out is not None else nullcontext(), together(workspace):
         for path in manifests:
             if out is not None:
                 evaluation = phase.evaluate(system, path, workspace)

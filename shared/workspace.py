@@ -134,6 +134,11 @@ class Workspace:
         return self.output / self.phase
 
     @property
+    def where(self) -> str:
+        """How messages name the place where the run is."""
+        return f"in phase {self.phase!r}" if self.phase else "before its first phase"
+
+    @property
     def main(self) -> bool:
         """Whether this process is the one that writes."""
         return self.rank == 0

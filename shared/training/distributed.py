@@ -7,8 +7,9 @@ prepares a corpus is no error there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -21,9 +22,13 @@ from shared.workspace import Workspace
 
 #: How long processes wait for the one that prepares, validates or evaluates.
 LONGEST_WAIT = timedelta(days=7)
+#: How long a process that leaves waits for the others to say that they leave too; torchrun grants 30 seconds.
+ROLL_CALL = timedelta(seconds=10)
 
 T = TypeVar("T")
 _control: Any = None
+#: Where processes say that they leave.
+_roll: dist.Store | None = None
 
 
 class EndedElsewhere(DataError):
@@ -32,11 +37,14 @@ class EndedElsewhere(DataError):
 
 def join(workspace: Workspace) -> bool:
     """Join the processes that torchrun started; return whether this call did it, and not one before."""
-    global _control
+    global _control, _roll
     if workspace.device.startswith("cuda"):
         torch.cuda.set_device(workspace.device)
     if workspace.world > 1 and not dist.is_initialized():
-        dist.init_process_group("nccl" if workspace.device.startswith("cuda") else "gloo")
+        store, rank, world = next(dist.rendezvous("env://"))
+        backend = "nccl" if workspace.device.startswith("cuda") else "gloo"
+        dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
+        _roll = dist.PrefixStore("roll", store)
         _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
         return True
     return False
@@ -44,15 +52,15 @@ def join(workspace: Workspace) -> bool:
 
 def leave() -> None:
     """Part from the other processes, all of which have come to the end of their work."""
-    global _control
+    global _control, _roll
     if dist.is_initialized():
         dist.destroy_process_group()
-        _control = None
+        _control = _roll = None
 
 
 @contextmanager
-def together() -> Iterator[None]:
-    """Turn what torch says when another process is gone into a line.
+def together(workspace: Workspace) -> Iterator[None]:
+    """Turn what torch says, or torchrun's signal, when another process is gone into a line.
 
     Raises:
         EndedElsewhere: if one is.
@@ -60,10 +68,58 @@ def together() -> Iterator[None]:
     """
     try:
         yield
+    except KeyboardInterrupt as interruption:
+        gone = silent(workspace, _roll)
+        if not gone:  # all were asked to stop
+            raise
+        raise _ended(workspace, gone) from interruption
     except RuntimeError as error:
         if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            _leaves(workspace, _roll)
             raise
-        raise EndedElsewhere("another process of this run has ended, and what it says is the reason") from error
+        raise _ended(workspace, silent(workspace, _roll)) from error
+    except BaseException:
+        _leaves(workspace, _roll)
+        raise
+
+
+def _leaves(workspace: Workspace, roll: dist.Store | None) -> None:
+    """Let the other processes know that this one was not killed."""
+    if roll is not None:
+        with suppress(RuntimeError):  # the store, too, may have been killed
+            roll.set(str(workspace.rank), workspace.phase)
+
+
+def silent(workspace: Workspace, roll: dist.Store | None, patience: timedelta = ROLL_CALL) -> list[int]:
+    """Say that this process leaves; return the ranks that do not say so within some time: they were killed, or hang.
+
+    Args:
+        workspace: for rank and world.
+        roll: where processes say so; None if this one is alone.
+        patience: the time.
+
+    """
+    if roll is None:
+        return []
+    _leaves(workspace, roll)
+    end = time.monotonic() + patience.total_seconds()
+    gone = []
+    for rank in range(workspace.world):
+        try:
+            roll.wait([str(rank)], timedelta(seconds=max(end - time.monotonic(), 0.1)))
+        except RuntimeError:
+            gone.append(rank)
+    return gone
+
+
+def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:
+    if not gone:
+        return EndedElsewhere("another process of this run has ended, and what it says is the reason")
+    who = f"process {gone[0]}" if len(gone) == 1 else f"processes {', '.join(map(str, gone))}"
+    return EndedElsewhere(
+        f"{workspace.output}: {who} of {workspace.world} ended without a word {workspace.where} (killed, perhaps for "
+        "want of memory: see the system's log); give the same command again"
+    )
 
 
 def gather(value: T, workspace: Workspace) -> list[T]:

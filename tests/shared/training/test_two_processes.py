@@ -58,6 +58,13 @@ def test_the_command_evaluates_with_both_and_prints_once(tmp_path):
     assert one.stdout and two.stdout == one.stdout
 
 
+def test_a_process_that_was_killed_is_named_with_its_phase_and_what_helps(tmp_path):
+    result = cases(tmp_path, "killed")
+    assert result.returncode != 0
+    [line] = [line for line in result.stderr.splitlines() if line.startswith("process 0")]
+    assert "process 1 of 2 ended without a word in phase 'fit'" in line and "give the same command again" in line
+
+
 def test_a_process_that_dies_ends_the_run_with_its_error(tmp_path):
     result = cases(tmp_path, "dies")
     assert result.returncode != 0

@@ -268,6 +268,18 @@ def dies(world, place):
     fit(world, objective=Broken(system=world.system(), parts=[CrossEntropy()])).run(place("dies"))
 
 
+def killed(world, place):
+    """Rank 1 is killed, as by a system that has no memory left."""
+
+    class Killed(EncoderDecoderObjective):
+        def prepare(self, batch):
+            if place("x").rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return batch
+
+    fit(world, objective=Killed(system=world.system(), parts=[CrossEntropy()])).run(place("killed"))
+
+
 def stopped(world, place):
     """Rank 1 alone gets a signal; both stop after the same update."""
 
@@ -300,7 +312,7 @@ def main():
     join(place("x"))
     world = on_main(lambda: World(folder), place("x"))
     try:
-        with together():
+        with together(place("x")):
             for case in cases:
                 globals()[case](world, place)
     except DataError as error:
