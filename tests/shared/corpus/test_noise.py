@@ -148,6 +148,28 @@ def test_sentences_in_languages_without_spaces(make, tmp_path):
     assert len(divided(tokenizer, "今天天气很好。", "zh")[1]) == 1
 
 
+class Damaged:
+    """Three pieces: one that ends in a sign of damage, one that is nothing else, and a whole word."""
+
+    size, symbols, fingerprint = 3, (), "damaged"
+
+    def decode(self, ids):
+        return "".join(("a\ufffd", "\ufffd", "b")[id] for id in ids)
+
+    def encode(self, text):
+        return [2] * text.count("b")
+
+    def id(self, symbol):
+        raise KeyError(symbol)
+
+
+def test_only_parts_of_a_character_belong_together_not_what_looks_damaged():
+    """In languages without spaces: two parts that make no whole character yet are one word."""
+    split = WordFinder(Damaged()).split
+    assert split([1, 1, 2], "zh") == [[1, 1], [2]]
+    assert split([0, 1], "zh") == [[0], [1]]
+
+
 def test_symbols_begin_sentences_and_empty_words_are_none(tokenizer):
     finder, low = words_of(tokenizer), tokenizer.encode("low")
     stop = tokenizer.encode("low.")

@@ -76,6 +76,14 @@ def test_adapters_learn_and_all_else_stays(world, workspace, adapters):
     assert len(state) == len(changed)
 
 
+def test_what_learns_beside_adapters_is_named_as_it_was_before(world, adapters):
+    """The library puts the maps that it adapts, biases and all, under another name."""
+    objective = world.fit().objective
+    adapters(learn=r".*\.decoder\..*\.outer\.bias").build(objective)
+    learning = {name for name, parameter in objective.named_parameters() if parameter.requires_grad}
+    assert {name for name in learning if "lora" not in name} == {"system.model.decoder.layers.0.outer.base_layer.bias"}
+
+
 def test_the_first_update_begins_with_the_model_as_it_is(world, adapters):
     plain, other = world.fit().objective.eval(), world.fit().objective.eval()
     adapters(dropout=0.5).build(other)
