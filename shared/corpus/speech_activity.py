@@ -56,9 +56,15 @@ _LOUD = 25.0
 #: Power of a band that counts as nothing: far below the rounding of 16-bit samples.
 _NOTHING = 1e-12
 
-#: Speech changes by at least so many decibels, is voiced at least so much (a correlation, 1 for a steady tone), and
-#: reaches the sum of both in units: what changes little must be voiced well.
+#: Speech changes by at least so many decibels and is voiced at least so much (a correlation, 1 for a steady tone).
 _LEAST_CHANGE, _LEAST_VOICING = 3.5, 0.45
+
+#: Seconds of a recording that has time to change that much; a shorter one has to change less, in proportion.
+_TIME_TO_CHANGE = 0.35
+
+#: In more frames (above these seconds) some frame of noise looks voiced by chance. There, change and voicing together
+#: have to reach this sum, in these units: what changes little must be voiced well.
+_MANY_FRAMES = 0.4
 _CHANGE_UNIT, _VOICING_UNIT, _LEAST_SUM = 5.0, 0.5, 2.1
 
 
@@ -168,7 +174,7 @@ class LevelDetector:
 
     def has_speech(self, waveform: np.ndarray) -> bool:
         """Tell whether there is speech in a waveform, (N,) float32 at 16 kHz; its overall level does not matter."""
-        return any(_sounds_spoken(*change_and_voicing(block)) for block in _blocks(waveform))
+        return any(_sounds_spoken(block) for block in _blocks(waveform))
 
 
 def _blocks(waveform: np.ndarray) -> Iterator[np.ndarray]:
@@ -180,9 +186,12 @@ def _blocks(waveform: np.ndarray) -> Iterator[np.ndarray]:
             yield block
 
 
-def _sounds_spoken(change: float, voicing: float) -> bool:
-    together = change / _CHANGE_UNIT + voicing / _VOICING_UNIT
-    return change >= _LEAST_CHANGE and voicing >= _LEAST_VOICING and together >= _LEAST_SUM
+def _sounds_spoken(block: np.ndarray) -> bool:
+    seconds = len(block) / SAMPLE_RATE
+    change, voicing = change_and_voicing(block)
+    if change < _LEAST_CHANGE * min(seconds / _TIME_TO_CHANGE, 1.0) or voicing < _LEAST_VOICING:
+        return False
+    return seconds < _MANY_FRAMES or change / _CHANGE_UNIT + voicing / _VOICING_UNIT >= _LEAST_SUM
 
 
 def change_and_voicing(waveform: np.ndarray) -> tuple[float, float]:

@@ -89,8 +89,17 @@ def test_words_are_speech_quiet_or_in_noise(name, spoken):
         loudness = np.sqrt(np.mean(wave**2))
         noise = coloured(rng, len(wave), 1) * loudness * 10 ** (-20 / 20)
         assert detector.has_speech(wave)
-        assert detector.has_speech(wave * np.float32(0.01 / loudness))
+        for softer in (0.01, 0.001):
+            assert detector.has_speech(wave * np.float32(softer / loudness))
         assert detector.has_speech((wave + noise).astype(np.float32))
+
+
+@pytest.mark.parametrize("name", DETECTORS)
+def test_the_shortest_words_are_speech(name, tmp_path):
+    detector, speaker = speech_detector(name), Speaker()
+    for text, voice in (("un", "fr+m7"), ("un", "fr+m8"), ("eau", "fr+m8"), ("eau", "fr+ed")):
+        soundfile.write(tmp_path / "a.wav", speaker.speak(text, Manner(voice, 190, 50)), ESPEAK_RATE)
+        assert detector.has_speech(read_audio(tmp_path / "a.wav")), (text, voice)
 
 
 @pytest.mark.parametrize("background", ["digital silence", "white", "hum"])
