@@ -13,7 +13,8 @@ import torch
 from shared.checkpoints.card import task_of
 from shared.described import place_of
 from shared.evaluation.results import commit, hardware
-from shared.system import CONFIG, System
+from shared.model_folder import CONFIG
+from shared.system import System
 from shared.workspace import Workspace
 
 

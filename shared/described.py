@@ -23,9 +23,10 @@ from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from shared.errors import UsageError
+from shared.errors import UsageError, shortened
 
 PACKAGES = ("shared", "mt", "st")
 GROUP = "dragoman.packages"
@@ -180,16 +181,57 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
     if set(value) == {"same_as"}:
         return built[value["same_as"]]
     if set(value) == {"asset"}:
-        name = value["asset"]
-        if folder is None or Path(name).name != name:
-            raise ValueError(f"{path}: {name!r} is not a file of the model folder")
-        return str(folder / name)
+        return _asset(value["asset"], folder, path)
     if not _is_object(value):
         return {key: _build(item, folder, built, f"{path}/{key}") for key, item in value.items()}
     kind = _class(value["class"], path)
+    if not isinstance(value["arguments"], dict):
+        raise ValueError(f"{path or 'model'}: the arguments of a {kind.__name__} are named, not {value['arguments']!r}")
+    for name in kind.asset_arguments:
+        given = value["arguments"].get(name)
+        if given is not None and not (isinstance(given, dict) and set(given) == {"asset"}):
+            raise ValueError(f"{path}/{name}: {given!r} is not a file of the model folder")
     arguments = {name: _build(item, folder, built, f"{path}/{name}") for name, item in value["arguments"].items()}
+    _check_types(kind, arguments, path)
     built[path] = kind(**arguments)
     return built[path]
+
+
+def _check_types(kind: type[Described], arguments: dict[str, Any], path: str) -> None:
+    """Refuse arguments that do not fit the annotations of a constructor; not every constructor looks at all of them."""
+    hints = _hints(kind)
+    for name, value in arguments.items():
+        if name in hints and not _fits(value, hints[name]):
+            shown = type(value).__name__ if isinstance(value, Described) else shortened(repr(value))
+            raise ValueError(f"{path}/{name}: {shown} is not {hints[name]}")
+
+
+def _hints(kind: type[Described]) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind.__init__)
+    except NameError:  # an annotation is imported for type checkers only
+        return {}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin = get_origin(hint)
+    if origin in (Union, UnionType):
+        return any(_fits(value, member) for member in get_args(hint))
+    kind = origin or hint
+    if not isinstance(kind, type):
+        return True  # Any, a variable
+    if getattr(kind, "_is_protocol", False):
+        return isinstance(value, Described)
+    if isinstance(value, bool):
+        return kind in (bool, object)
+    return isinstance(value, kind) or (kind is float and isinstance(value, int))
+
+
+def _asset(name: Any, folder: Path | None, path: str) -> str:
+    """Return the path of a file of the model folder; a name that leads elsewhere is refused."""
+    if folder is None or not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
+        raise ValueError(f"{path}: {name!r} is not a file of the model folder")
+    return str(folder / name)
 
 
 def _class(name: str, path: str) -> type[Described]:

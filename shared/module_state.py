@@ -38,8 +38,8 @@ def contiguous(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return result
 
 
-def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) -> None:
-    """Load a state dict that must match in every name and shape.
+def check_fit(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) -> None:
+    """Compare a state dict with a module; either may be on the meta device, where nothing has values.
 
     Raises:
         DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
@@ -61,4 +61,14 @@ def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: st
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""
         raise DataError(f"{source}: does not fit the model: {'; '.join(problems[:5])}{more}")
+
+
+def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) -> None:
+    """Load a state dict that must match in every name and shape.
+
+    Raises:
+        DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
+
+    """
+    check_fit(module, tensors, source)
     module.load_state_dict(tensors)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import nn
 
 from shared import languages
@@ -30,21 +30,20 @@ from shared.corpus.loader import collate, evaluation_batches
 from shared.corpus.pauses import file_segments
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from shared.corpus.stream import translation_budget
-from shared.described import Described, build, describe
-from shared.errors import DataError, UsageError, one_line, shortened
-from shared.files import is_empty, replaced_folder
+from shared.described import Described, describe
+from shared.errors import DataError, UsageError, shortened
+from shared.files import replaced_folder
 from shared.generator import Generator, Hypothesis
 from shared.memory import refuse_over
-from shared.module_state import contiguous, evaluating, load_exactly
-from shared.nesting import from_json
+from shared.model_folder import CONFIG, FORMAT, WEIGHTS, build_described, check_place, read_config
+from shared.module_state import check_fit, contiguous, evaluating, load_exactly
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.memory import kept_outputs, search_bytes
 from shared.search.search import AnySearch, Search
 from shared.tokenizer import Tokenizer
+from shared.weights import described_by, header_of, load_tensors, size_of
 
-FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
 AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3"}
 
 
@@ -88,6 +87,10 @@ class System(Described, nn.Module):
                 raise UsageError(f"{side} must be a list of language codes, not {codes!r}")
             for code in codes:
                 languages.check(code)
+        if output.side not in ("source", "target"):
+            raise UsageError(
+                f"the output's language column is source_language or target_language, not {output.language_column}"
+            )
         self.model = model
         self.inputs = {name: field.evaluating() for name, field in inputs.items()}
         self.output = output.evaluating()
@@ -356,7 +359,7 @@ class System(Described, nn.Module):
 
     def check_files(self, folder: Path) -> None:
         """Raise a DataError that names a file if the folder says that it was written with another one."""
-        written = from_json((folder / CONFIG).read_text(encoding="utf-8")).get("files", {})
+        written = read_config(folder).get("files", {})
         for name, mark in self.files().items():
             if written.get(name, mark) != mark:  # its symbols mean something else to the model
                 raise DataError(
@@ -367,18 +370,24 @@ class System(Described, nn.Module):
     def load(folder: str | Path, device: str | torch.device = "cpu") -> System:
         """Load a model folder, in eval mode and in the precision in which it was saved.
 
+        The header of the weights is compared with the description before either takes memory.
+
         Raises:
-            DataError: naming the file, if something is missing, cut short, or is not what a model folder holds.
+            DataError: naming the file, if something is missing, cut short, is not what a model folder holds, or needs
+                more memory than is available.
 
         """
         folder = Path(folder)
-        system = System.from_description(folder)
-        system.check_files(folder)
         weights = folder / WEIGHTS
-        try:
-            tensors = load_file(weights, device=str(device))
-        except (SafetensorError, OSError) as error:
-            raise DataError(f"{weights}: not a readable weights file ({one_line(error)})") from error
+        read_config(folder)
+        header = header_of(weights)
+        with described_by(folder / CONFIG, header):
+            planned = System.from_description(folder)
+        planned.check_files(folder)
+        check_fit(planned, header, str(weights))
+        refuse_over(size_of(planned), f"{folder / CONFIG}: the model that it describes", error=DataError)
+        system = System.from_description(folder)
+        tensors = load_tensors(weights, device)
         system.to(device)
         for name, value in (*system.named_parameters(), *system.named_buffers()):
             if name in tensors and value.is_floating_point() and tensors[name].is_floating_point():
@@ -394,25 +403,10 @@ class System(Described, nn.Module):
             DataError: naming the file, if it is missing or does not describe a system of this project.
 
         """
-        config_file = folder / CONFIG
-        if not config_file.is_file():
-            inside = sorted(file.parent for file in folder.glob("**/model/" + CONFIG))[:3]
-            instead = f"; the model of this run is {' or '.join(map(str, inside))}" if inside else ""
-            raise DataError(f"{folder}: not a model folder (it has no {CONFIG}){instead}")
-        try:
-            config = from_json(config_file.read_text(encoding="utf-8"))
-            if not isinstance(config, dict) or not {"format", "system"} <= config.keys():
-                raise DataError(f"{config_file}: does not describe a model (it needs 'format' and 'system')")
-            if config["format"] != FORMAT:
-                raise DataError(f"{config_file}: format {config['format']!r} is not the known one, {FORMAT}")
-            system = build(config["system"], folder)
-        except DataError:
-            raise
-        except (OSError, ImportError, AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            # Whatever a constructor says to arguments that nobody of this project wrote.
-            raise DataError(f"{config_file}: {type(error).__name__}: {one_line(error)}") from error
+        config = read_config(folder)
+        system = build_described(config["system"], folder)
         if not isinstance(system, System):
-            raise DataError(f"{config_file}: describes a {type(system).__name__}, not a System")
+            raise DataError(f"{folder / CONFIG}: describes a {type(system).__name__}, not a System")
         system.origin = [str(line) for line in config.get("origin", [])]
         return system
 
@@ -425,9 +419,3 @@ def tokenizer_of_rows(system: System, name: str) -> Tokenizer | None:
     if re.match(r"model\.(target_embedding\.tokens|projection|heads\.[^.]+\.projection)\.", name):
         return system.output.tokenizer
     return None
-
-
-def check_place(folder: Path) -> None:
-    """Raise a DataError if a model cannot be written to a place without the loss of something else."""
-    if folder.exists() and not (folder / CONFIG).is_file() and not (folder.is_dir() and is_empty(folder)):
-        raise DataError(f"{folder}: holds something else than a model, which would be lost: give another place")

@@ -22,13 +22,14 @@ from shared.checkpoints.hf_reading import CONFIG
 from shared.checkpoints.hf_tokenizer import new_order, write_tokenizer
 from shared.errors import DataError, UsageError
 from shared.files import is_empty, replaced_folder
+from shared.model_folder import WEIGHTS
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, Translator
-from shared.system import WEIGHTS, System
+from shared.system import System
 
 LONGEST = 1024  # positions that settings name where there is no end to them
 LONGEST_OUTPUT = 200

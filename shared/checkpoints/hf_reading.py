@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 
 from shared.checkpoints.reading import read_checkpoint
 from shared.errors import DataError
 from shared.nesting import from_json
+from shared.weights import load_tensors
 
 CONFIG = "config.json"
 
@@ -95,7 +94,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
         DataError: naming the file, if there is none or one cannot be read.
 
     """
-    for name, read in (("model.safetensors", _safetensors), ("pytorch_model.bin", _pickle)):
+    for name, read in (("model.safetensors", load_tensors), ("pytorch_model.bin", _pickle)):
         if (folder / name).is_file():
             return read(folder / name), folder / name
         index = folder / f"{name}.index.json"
@@ -107,13 +106,6 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
                 tensors |= read(folder / shard)
             return tensors, index
     raise DataError(f"{folder}: has neither model.safetensors nor pytorch_model.bin")
-
-
-def _safetensors(path: Path) -> dict[str, Tensor]:
-    try:
-        return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{path}: not a readable weights file ({' '.join(str(error).split())})") from error
 
 
 def _pickle(path: Path) -> dict[str, Tensor]:

@@ -20,7 +20,8 @@ from shared.checkpoints.hf_reading import read_json
 from shared.described import assets_of
 from shared.errors import DataError, UsageError, one_line
 from shared.files import replaced_folder
-from shared.system import CONFIG, WEIGHTS, System, check_place
+from shared.model_folder import CONFIG, WEIGHTS, check_place
+from shared.system import System
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

@@ -98,6 +98,9 @@ class TextEmbedding(Described, nn.Module):
             raise ValueError(f"width must be at least 1, not {width}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
+        added = getattr(positions, "width", width)
+        if added != width:
+            raise ValueError(f"positions of width {added} cannot be added to token vectors of width {width}")
         self.vocabulary, self.width, self.dropout = vocabulary, width, dropout
         self.scale = math.sqrt(width) if scaled else 1.0
         self.padding = padding

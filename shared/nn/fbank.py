@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
+from shared.memory import refuse_over
 from shared.padded import Padded
 
 #: Kaldi's features are of 16-bit integers; ours are given waveforms in [-1, 1].
@@ -75,7 +76,12 @@ class Fbank(Described, nn.Module):
         if self.hop < 1 or self.window < self.hop:
             raise ValueError(f"frames of {window} s every {hop} s: the hop must be positive and at most the window")
         self.fourier = 1 << (self.window - 1).bit_length()
-        if not (mel_filters(bins, self.fourier, rate, torch.device("cpu")).sum(0) > 0).all():
+        frequencies = self.fourier // 2
+        if bins <= frequencies:
+            refuse_over(
+                4 * 8 * bins * frequencies, f"a filterbank of {bins} bins for frames of {window} s at {rate} Hz"
+            )
+        if bins > frequencies or not (mel_filters(bins, self.fourier, rate, torch.device("cpu")).sum(0) > 0).all():
             raise ValueError(
                 f"{bins} bins are too many for frames of {window} s at {rate} Hz: some bins would be empty"
             )

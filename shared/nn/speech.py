@@ -44,6 +44,14 @@ class SpeechEmbedding(Described, nn.Module):
         super().__init__()
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
+        inputs = getattr(subsampler, "inputs", None)
+        bins = getattr(frontend, "bins", inputs)
+        if inputs is not None and bins != inputs:
+            raise ValueError(f"a subsampler of {inputs} inputs cannot read features of {bins} bins")
+        width = getattr(subsampler, "width", None)
+        added = getattr(positions, "width", width)
+        if added != width:
+            raise ValueError(f"positions of width {added} cannot be added to a subsampler's vectors of width {width}")
         self.frontend, self.normalisation, self.augmentation = frontend, normalisation, augmentation
         self.subsampler, self.positions, self.type_vector = subsampler, positions, type_vector
         self.dropout, self.scaled = dropout, scaled

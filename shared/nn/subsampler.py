@@ -40,6 +40,7 @@ class Conv1dSubsampler(Described, nn.Module):
             raise ValueError(f"{inputs=}, {width=} must be positive and {channels=} positive and even")
         outputs = [*[channels] * (len(kernels) - 1), 2 * width]
         entering = [inputs, *[size // 2 for size in outputs[:-1]]]
+        self.inputs = inputs
         self.width = width
         self.convolutions = nn.ModuleList(
             nn.Conv1d(before, after, kernel, stride=self.STRIDE, padding=kernel // 2)

@@ -13,9 +13,14 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
+from shared.memory import refuse_over
 from shared.nn.attention import Prompts
 from shared.nn.layer import Layer, LayerCache, layer_norm
 from shared.padded import Padded
+from shared.weights import size_of
+
+#: Bytes that the objects of a layer take beside its parameters, at least.
+OVERHEAD = 20_000
 
 
 def fresh(template: Any) -> Any:
@@ -56,6 +61,8 @@ class Stack(Described, nn.Module):
             raise ValueError(f"layers must be at least 1, not {layers}")
         if not 0 <= layer_drop < 1:
             raise ValueError(f"layer_drop must be at least 0 and below 1, not {layer_drop}")
+        planned = any(parameter.is_meta for parameter in layer.parameters())
+        refuse_over(layers * (OVERHEAD + (0 if planned else size_of(layer))), f"layers {layers}")
         self.width, self.layer_drop, self.recompute = layer.width, layer_drop, recompute
         self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
         normalised = layer.pre_norm if final_norm is None else final_norm

@@ -510,7 +510,7 @@ def bomb(name):
         (edited(lambda c: c["system"].update({"class": "shared.system.json"})), "not a class that a model folder may"),
         (edited(lambda c: c["system"].update({"class": "LaterSystem"})), "'LaterSystem' is not a class that a"),
         (edited(lambda c: c["system"].update({"class": 5})), "5 is not the name of a class"),
-        (edited(lambda c: c["system"].update(arguments=[])), "config.json: AttributeError"),
+        (edited(lambda c: c["system"].update(arguments=[])), "the arguments of a System are named, not \\[\\]"),
         (edited(lambda c: c["system"]["arguments"].update(colour="red")), "config.json: TypeError: .*colour"),
         (edited(lambda c: c["system"]["arguments"].pop("model")), "config.json: TypeError: .*model"),
         (

@@ -1,0 +1,102 @@
+"""Weights in files of the format safetensors: what a file holds by its header, and its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from shared.errors import DataError, one_line
+
+#: The types of tensors that models hold, by their names in a header.
+TYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+
+
+def header_of(path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a file by name, on the meta device: shapes and types without values.
+
+    Raises:
+        DataError: naming the file, if it is cut short, its header is damaged, or a tensor has another type than TYPES.
+
+    """
+    tensors: dict[str, Tensor] = {}
+    with _readable(path), safe_open(path, "pt") as file:
+        for name in file.keys():  # noqa: SIM118 (it is no dictionary)
+            part = file.get_slice(name)
+            if part.get_dtype() not in TYPES:
+                raise DataError(f"{path}: {name} is of type {part.get_dtype()}, and models hold {', '.join(TYPES)}")
+            tensors[name] = torch.empty(part.get_shape(), dtype=TYPES[part.get_dtype()], device="meta")
+    return tensors
+
+
+def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Tensor]:
+    """Return the tensors of a file by name.
+
+    Raises:
+        DataError: as :func:`header_of`.
+
+    """
+    header_of(path)
+    with _readable(path):
+        return load_file(path, device=str(device))
+
+
+def size_of(module: nn.Module) -> int:
+    """Return how many bytes the parameters and buffers of a module take, or would take if it is on the meta device."""
+    tensors = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+
+
+@contextmanager
+def described_by(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Stop the construction of a model, on the meta device, that has far more parameters than its weights.
+
+    Args:
+        path: of the file that describes the model.
+        tensors: the weights.
+
+    Raises:
+        DataError: with both figures, when the block has made too many.
+
+    """
+    # Some parameters are registered twice: where they are shared, or replaced once the module is there.
+    limit = 4 * len(tensors) + 100
+    made = 0
+
+    def count(module: nn.Module, name: str, parameter: object) -> None:
+        nonlocal made
+        made += parameter is not None
+        if made > limit:
+            raise DataError(f"{path}: describes more than {limit} tensors, and its weights are {len(tensors)}")
+
+    hook = register_module_parameter_registration_hook(count)
+    try:
+        with torch.device("meta"):
+            yield
+    finally:
+        hook.remove()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise DataError(f"{path}: not a readable weights file ({one_line(error)})") from error
