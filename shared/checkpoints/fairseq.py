@@ -7,6 +7,7 @@ model folder.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,6 +27,7 @@ from shared.checkpoints.fairseq_text import (
 from shared.checkpoints.fairseq_waveform import import_waveform_model, is_waveform_model
 from shared.checkpoints.reading import read_checkpoint
 from shared.checkpoints.report import LoadReport
+from shared.checkpoints.sizes import built
 from shared.corpus.fields import TextField
 from shared.errors import DataError
 from shared.foreign.vocabulary import VocabularyTokenizer, read_vocabulary
@@ -98,10 +100,10 @@ def import_text_model(
     segmenter = find_segmenter(folder, pieces)
     model: Translator | EncoderModel
     if layout.target is None:
-        model = build_encoder(tensors, settings)
+        model = built(partial(build_encoder, tensors, settings), tensors, path)
         embeddings = [model.embeddings["source"]]
     else:
-        model = build_translator(tensors, settings)
+        model = built(partial(build_translator, tensors, settings), tensors, path)
         embeddings = [model.embeddings["source"], model.target_embedding]
     tokenizers = [
         tokenizer_of(path, cast(TextEmbedding, embedding).vocabulary, segmenter, layout)

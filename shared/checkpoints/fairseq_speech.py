@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from shared.checkpoints.fairseq_model import OFFSET, Parts, Settings
 from shared.checkpoints.fairseq_names import counterparts, upgraded
 from shared.checkpoints.fairseq_text import LANGUAGE, find_segmenter
 from shared.checkpoints.report import LoadReport, load_renamed
+from shared.checkpoints.sizes import built
 from shared.corpus.fields import SpeechField, TextField
 from shared.errors import DataError
 from shared.foreign.segmenters import Segmenter
@@ -198,7 +200,7 @@ def import_speech_model(
     rows = read_vocabulary(symbols)
     renamed = {name.replace("encoder.transformer_layers.", "encoder.layers."): name for name in content["model"]}
     tensors = upgraded({name: content["model"][theirs] for name, theirs in renamed.items()})
-    model = build_speech_model(tensors, settings, config)
+    model = built(partial(build_speech_model, tensors, settings, config), tensors, path)
     if model.target_embedding.vocabulary != len(rows):
         raise DataError(
             f"{symbols}: has {len(rows)} symbols with the {len(FIRST)} first ones, "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 from shared.checkpoints.fairseq_model import ACTIVATIONS
 from shared.checkpoints.fairseq_names import PARTS, layers_of
 from shared.checkpoints.report import LoadReport, load_renamed
+from shared.checkpoints.sizes import built
 from shared.checkpoints.waveform_model import SPEECH, WaveformPlan, counterparts, system_around
 from shared.errors import DataError
 from shared.foreign.letters import Letters
@@ -185,7 +187,7 @@ def import_waveform_model(
             blank=tokenizer.blank,
             dropout=float(settings.get("final_dropout", 0.0)),
         )
-    model = plan.build(str(path), head)
+    model = built(partial(plan.build, str(path), head), tensors, path)
     used = {name: tensor for name, tensor in bare.items() if not PRE_TRAINING.fullmatch(name)}
     whole = names_of(plan)
     own = {name: counterparts(name, whole, dict(PARTS)) for name in model.state_dict()}

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from shared.checkpoints.hf_model import ACTIVATIONS, BIAS, OUTPUT, SHARED, TOKENS, counterparts_of
 from shared.checkpoints.hf_reading import CONFIG
 from shared.checkpoints.hf_tokenizer import new_order, write_tokenizer
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, one_line
 from shared.files import is_empty, replaced_folder
 from shared.model_folder import WEIGHTS
 from shared.nn.embeddings import TextEmbedding
@@ -90,14 +91,17 @@ def export(model: str | Path, out: str | Path) -> list[str]:
     translator = plain_translator(system)
     order = new_order(system)
     kind = kind_of(translator, order.index(system.output.tokenizer.pad))
-    with replaced_folder(out) as temporary:
-        start = write_tokenizer(system, order, temporary)
-        settings = settings_of(translator, kind)
-        start.generation["max_length"] = min(LONGEST_OUTPUT, settings["max_position_embeddings"])
-        _write(temporary / CONFIG, settings | start.settings)
-        _write(temporary / "generation_config.json", start.generation)
-        save_file(tensors_of(translator, kind, torch.tensor(order)), temporary / WEIGHTS, metadata={"format": "pt"})
-        (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
+    try:
+        with replaced_folder(out) as temporary:
+            start = write_tokenizer(system, order, temporary)
+            settings = settings_of(translator, kind)
+            start.generation["max_length"] = min(LONGEST_OUTPUT, settings["max_position_embeddings"])
+            _write(temporary / CONFIG, settings | start.settings)
+            _write(temporary / "generation_config.json", start.generation)
+            save_file(tensors_of(translator, kind, torch.tensor(order)), temporary / WEIGHTS, metadata={"format": "pt"})
+            (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
+    except SafetensorError as error:
+        raise DataError(f"{out}: the model could not be written ({one_line(error)})") from error
     return [f"{kind.architecture} ({kind.name})", *start.notes]
 
 

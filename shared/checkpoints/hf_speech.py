@@ -15,6 +15,7 @@ from shared.checkpoints.fairseq_speech import language_tags, speech_system, subs
 from shared.checkpoints.hf_model import OUTPUT, counterparts_of, layer_of
 from shared.checkpoints.hf_reading import CONFIG, Config, read_tensors
 from shared.checkpoints.report import LoadReport, load_renamed
+from shared.checkpoints.sizes import built
 from shared.errors import DataError
 from shared.foreign.letters import Recased
 from shared.foreign.segmenters import SentencePieces
@@ -61,7 +62,7 @@ def import_hf_speech(
         raise DataError(
             f"{folder / 'vocab.json'}: has {tokenizer.size} symbols, but the model {config.need('vocab_size')} vectors"
         )
-    model = build_speech_model(config, folder)
+    model = built(partial(build_speech_model, config, folder), tensors, config.path)
     tensors = {name: tensor for name, tensor in tensors.items() if not COMPUTED.fullmatch(name)}
     if isinstance(model.projection, TiedProjection) and _equal(tensors, OUTPUT, TOKENS):
         del tensors[OUTPUT]

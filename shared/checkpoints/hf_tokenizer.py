@@ -120,7 +120,7 @@ def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start
             single=[*map(tokenizer.symbol, before), "$A", *map(tokenizer.symbol, behind)],
             special_tokens=[(tokenizer.symbol(id), order.index(id)) for id in {*before, *behind}],
         )
-        content.save(str(folder / JSON))
+        (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
         settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     ids = {f"{name}_id": order.index(tokenizer.id(NAMES[name])) for name in list(NAMES)[:3] if name in named}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from shared.checkpoints.hf_model import ACTIVATIONS
 from shared.checkpoints.hf_reading import CONFIG, Config, read_json, read_tensors
 from shared.checkpoints.report import LoadReport, load_renamed
+from shared.checkpoints.sizes import built
 from shared.checkpoints.waveform_model import SPEECH, WaveformPlan, counterparts, system_around
 from shared.errors import DataError
 from shared.foreign.letters import Letters, Recased
@@ -80,7 +82,7 @@ def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = Non
         tokenizer = letters_of(folder, rows)
         dropout = float(config.get("final_dropout", 0.0))
         head = CtcHead(tap=plan.layers, width=width, vocabulary=rows, blank=tokenizer.blank, dropout=dropout)
-    model = plan.build(str(config.path), head)
+    model = built(partial(plan.build, str(config.path), head), tensors, config.path)
     used = {name: tensor for name, tensor in bare.items() if not PRE_TRAINING.fullmatch(name)}
     whole = names_of(plan)
     names = {name: counterparts(name, whole, PARTS) for name in model.state_dict()}

@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from torch import nn
+
 from shared.checkpoints.codes import language_of, languages_of_side
 from shared.checkpoints.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
 from shared.checkpoints.hf_reading import CONFIG, Config, read_tensors
@@ -17,6 +19,7 @@ from shared.checkpoints.hf_text import read_texts
 from shared.checkpoints.hf_waveform import MODEL_TYPE as WAVEFORM_MODEL
 from shared.checkpoints.hf_waveform import import_hf_waveform
 from shared.checkpoints.report import LoadReport
+from shared.checkpoints.sizes import built, check_rows
 from shared.system import System
 
 
@@ -65,11 +68,12 @@ def import_hf_text(
 ) -> tuple[System, LoadReport]:
     """Read the folder of a text model; see :func:`import_huggingface`."""
     config = Config(source / CONFIG)
-    texts = read_texts(source, config, scratch)
     tensors, file = read_tensors(source)
+    check_rows(config.need("vocab_size"), tensors, config.path)
+    texts = read_texts(source, config, scratch)
     read: MaskedEncoder | EncoderDecoder
     read = (MaskedEncoder if config.get("model_type") in ENCODERS else EncoderDecoder)(config, tensors)
-    model = read.build()
+    model: nn.Module = built(read.build, tensors, config.path)
     report = read.load(model, str(file))
     given = {"source": source_languages, "target": target_languages}
     if texts.target is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +13,7 @@ from shared.checkpoints.hf_reading import is_huggingface
 from shared.checkpoints.hub import fetch, own_files
 from shared.checkpoints.huggingface import import_huggingface
 from shared.checkpoints.report import LoadReport
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError, one_line
 
 
 def import_model(
@@ -52,24 +53,36 @@ def import_model(
     if own_files(folder) is not None:
         raise UsageError(f"{source}: is a model folder of this project already: nothing is to be imported")
     with TemporaryDirectory() as scratch:
-        if is_huggingface(folder):
-            if dictionary or pieces:
-                raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
-            system, report = import_huggingface(
-                folder,
-                Path(scratch),
-                name=name,
-                source_languages=source_languages,
-                target_languages=target_languages,
-            )
-        else:
-            system, report = import_fairseq(
-                folder,
-                dictionary=Path(dictionary) if dictionary else None,
-                pieces=Path(pieces) if pieces else None,
-                source_languages=source_languages,
-                target_languages=target_languages,
-            )
+        with _refusals(source):
+            if is_huggingface(folder):
+                if dictionary or pieces:
+                    raise UsageError(f"{source}: brings its own tokenizer; --dictionary and --pieces are for fairseq's")
+                system, report = import_huggingface(
+                    folder,
+                    Path(scratch),
+                    name=name,
+                    source_languages=source_languages,
+                    target_languages=target_languages,
+                )
+            else:
+                system, report = import_fairseq(
+                    folder,
+                    dictionary=Path(dictionary) if dictionary else None,
+                    pieces=Path(pieces) if pieces else None,
+                    source_languages=source_languages,
+                    target_languages=target_languages,
+                )
         report.check(allow)
         system.save(out)
     return report
+
+
+@contextmanager
+def _refusals(source: str | Path) -> Iterator[None]:
+    """Turn whatever constructors and libraries say to values that nobody of this project wrote into one line."""
+    try:
+        yield
+    except (DataError, UsageError):
+        raise
+    except Exception as error:
+        raise DataError(f"{source}: cannot be imported ({type(error).__name__}: {one_line(error)})") from error

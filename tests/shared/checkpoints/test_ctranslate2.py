@@ -1,6 +1,9 @@
 """CTranslate2 itself is the oracle: what it makes of an exported model has to be what ours makes of the original."""
 
 import random
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +208,20 @@ def test_bad_places_and_numbers(tmp_path):
     (tmp_path / "cut" / "model.bin").write_bytes((tmp_path / "cut" / "model.bin").read_bytes()[:1000])
     with pytest.raises(DataError, match="cut"):
         CTranslate2System.open(tmp_path / "cut")
+
+
+def test_a_full_disk_names_the_export(tmp_path):
+    command = [sys.executable, "-m", "shared.cli", "export", str(GOLDEN), "--out", str(tmp_path / "exported")]
+    for limit in (10_000, 1000):  # of every file, as on a disk that has no more room
+        done = subprocess.run(
+            command,
+            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1
+        assert len(done.stderr.splitlines()) == 1 and str(tmp_path / "exported") in done.stderr
+        assert not (tmp_path / "exported").exists()
 
 
 def test_the_command_gives_the_same_lines_with_either_engine(tmp_path, capsys):

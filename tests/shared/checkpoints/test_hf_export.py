@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -176,3 +179,19 @@ def test_the_command(tokenizer: SentencePieceTokenizer, tmp_path: Path, capsys: 
     for other in ({"compare": [tmp_path / "test.arrow"]}, {"limit": 5}):
         with pytest.raises(UsageError, match="are for --format ctranslate2"):
             export_huggingface(tmp_path / "ours", tmp_path / "theirs", **plain | other)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors"])
+def test_a_full_disk_names_the_export(tokenizer: SentencePieceTokenizer, tmp_path: Path, name: str) -> None:
+    whole = exported(system_of(tokenizer), tmp_path)
+    limit = (whole / name).stat().st_size - 1  # of every file, as on a disk that has no more room
+    done = subprocess.run(
+        [sys.executable, "-m", "shared.cli", "export", str(tmp_path / "ours"), "--format", "huggingface",
+         "--out", str(tmp_path / "again")],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1 and str(tmp_path / "again") in done.stderr
+    assert not (tmp_path / "again").exists()

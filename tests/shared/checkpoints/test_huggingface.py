@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,37 @@ def test_missing_files(folder: Path, tmp_path: Path, name: str) -> None:
     (folder / name).unlink()
     with pytest.raises(DataError, match=str(folder)):
         import_model(folder, tmp_path / "model")
+
+
+VALUES: tuple[Any, ...] = (None, True, 5, -3, 0, 10**9, 10**30, 0.5, 1e308, "x", [], [1], {}, {"a": 1})
+
+
+def test_settings_of_any_type_never_end_in_a_traceback(folder: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "tokenizer_config.json"):
+        settings = json.loads((folder / name).read_text(encoding="utf-8"))
+        cases = [(key, value) for key in [*settings, "tie_word_embeddings"] for value in VALUES]
+        for key, value in random.Random(2).sample(cases, 40):
+            (folder / name).write_text(json.dumps(settings | {key: value}), encoding="utf-8")
+            try:
+                import_model(folder, tmp_path / "model", source_languages=["en"], target_languages=["de"])
+            except DataError as error:
+                assert "\n" not in str(error) and str(folder) in str(error)
+        (folder / name).write_text(json.dumps(settings), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"encoder_layers": 10**9}, "layers 1000000000: needs about .* TB of memory"),
+        ({"decoder_layers": 1000}, r"describes more than \d+ tensors, and its weights are \d+"),
+        ({"encoder_ffn_dim": 4 * 10**9}, "the model that it describes: needs about .* GB of memory on cpu, but only"),
+        ({"vocab_size": 10**9}, r"vocab_size is 1000000000, but no tensor of the weights has more than \d+ rows"),
+    ],
+)
+def test_sizes_beyond_the_weights_take_no_memory(
+    folder: Path, tmp_path: Path, values: dict[str, Any], message: str
+) -> None:
+    change(folder / "config.json", **values)
+    with pytest.raises(DataError, match=message) as raised:
+        import_model(folder, tmp_path / "model")
+    assert str(folder) in str(raised.value)
