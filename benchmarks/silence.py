@@ -3,9 +3,9 @@
     python -m benchmarks.silence --speech clips/ [--detectors levels silero] [--count 200] [--model MODEL]
 
 Noise of each kind is drawn from a seed: 50 ms to 20 s long, at -90 to -6 dB of full scale, written and read as 16 bits.
-The rule of ``levels`` was made with the first kinds in view, and with none of the others. --speech is a folder of sound
-files with speech, each of which is heard as it is, and one in ten also softer and in noise. With the extra demo,
-eSpeak's words are heard too. With --model, the cost is set beside that of translating.
+docs/search.md says which of it the detectors were made with. --speech is a folder of sound files with speech, each of
+which is heard as it is, and one in ten also softer and in noise. With the extra demo, eSpeak's words are heard. With
+--model, the cost is set beside that of translating.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def violin(rng: np.random.Generator, count: int) -> np.ndarray:
     return scaled(wave)
 
 
-#: Kinds that the rule was made with, kinds that it was not made with, and music.
+#: Kinds that any recording may have, other noise, and what has a pitch and changes, as speech does.
 KNOWN: dict[str, Noise] = {
     "digital silence": silence,
     "offset": offset,
