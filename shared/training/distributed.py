@@ -7,6 +7,8 @@ prepares a corpus is no error there.
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -104,12 +106,27 @@ def silent(workspace: Workspace, roll: dist.Store | None, patience: timedelta = 
     _leaves(workspace, roll)
     end = time.monotonic() + patience.total_seconds()
     gone = []
-    for rank in range(workspace.world):
-        try:
-            roll.wait([str(rank)], timedelta(seconds=max(end - time.monotonic(), 0.1)))
-        except RuntimeError:
-            gone.append(rank)
+    with _deaf():
+        for rank in range(workspace.world):
+            try:
+                roll.wait([str(rank)], timedelta(seconds=max(end - time.monotonic(), 0.1)))
+            except RuntimeError:
+                gone.append(rank)
     return gone
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ignore requests to end: torchrun sends one to those that are left, who are ending anyway and say why."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:

@@ -1,5 +1,6 @@
 """What processes of a run that ends know of each other, without starting any."""
 
+import signal
 from datetime import timedelta
 
 import pytest
@@ -61,3 +62,26 @@ def test_an_error_of_this_process_is_no_silence(workspace, monkeypatch):
     with pytest.raises(ValueError, match="mine"), together(workspace):
         raise ValueError("mine")
     assert roll.get("0") == b"fit"
+
+
+def test_a_request_to_end_does_not_keep_a_process_from_saying_who_was_killed(workspace, monkeypatch):
+    """torchrun sends it to those that are left, while they wait for an answer."""
+
+    class Slow:
+        def set(self, key, value):
+            pass
+
+        def wait(self, keys, timeout):
+            signal.raise_signal(signal.SIGTERM)
+            if keys == ["1"]:
+                raise dist.DistStoreError("wait timeout")
+
+    def ctrl_c(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, ctrl_c)
+    try:
+        assert silent(workspace, Slow(), SOON) == [1]
+        assert signal.getsignal(signal.SIGTERM) is ctrl_c
+    finally:
+        signal.signal(signal.SIGTERM, before)
