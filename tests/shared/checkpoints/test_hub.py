@@ -214,7 +214,7 @@ def test_others_need_no_network_the_second_time(hub, api, tmp_path, monkeypatch)
 def test_a_name_is_fetched_and_imported(hub, api, tmp_path, monkeypatch):
     monkeypatch.setattr("shared.checkpoints.hub._connect", lambda name: api)
     hub.repositories["them/model"] = [theirs()]
-    with pytest.raises(DataError, match=r"has no source\.spm, so there is no tokenizer"):
+    with pytest.raises(DataError, match=r"has neither model\.safetensors nor pytorch_model\.bin"):
         import_model("them/model", tmp_path / "out")
 
 
