@@ -22,7 +22,7 @@ from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.evaluation.evaluate import Evaluation, check_metrics, evaluate_system
 from shared.evaluation.rescoring import perplexity, rescore, write_rescored
-from shared.evaluation.results import commit, forget, hardware, record
+from shared.evaluation.results import commit, forget, hardware, minutes_so_far, record, split_name
 from shared.evaluation.scores import Score
 from shared.files import replaced_file
 from shared.module_state import load_exactly
@@ -30,10 +30,10 @@ from shared.progress import progress
 from shared.records import read_record
 from shared.search.search import AnySearch
 from shared.system import System
-from shared.tokenizer import balanced, train_sentencepiece
+from shared.tokenizer import balanced, check_balance, check_training, train_sentencepiece
 from shared.training.checkpoints import Checkpoint, Choice, list_checkpoints
 from shared.training.distributed import join, on_main
-from shared.workspace import Phase, PhaseRecord, Stopwatch, Workspace
+from shared.workspace import Phase, Stopwatch, Workspace
 
 
 class Write(Phase):
@@ -75,6 +75,10 @@ class Prepare(Phase):
     def outputs(self) -> list[Path]:
         """Name the folder of the manifests."""
         return [self.out]
+
+    def manifests_to_write(self) -> list[Path]:
+        """Name the manifest of each split of each corpus."""
+        return [self.out / corpus.folder / f"{split}.arrow" for corpus in self.corpora for split in corpus.splits()]
 
     def run(self, workspace: Workspace) -> None:
         """Prepare every corpus and log its table."""
@@ -121,6 +125,8 @@ class TrainTokenizer(Phase):
         unknown = [column for column in named if column not in ("source_text", "target_text")]
         if unknown or not columns:
             raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
+        check_training(kind=kind, size=size, coverage=coverage, normalisation=normalisation)
+        check_balance(alpha, limit)
         self.manifests, self.columns = list(manifests), list(columns)
         self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
         self.normalisation, self.normalizers = normalisation, dict(normalizers or {})
@@ -387,16 +393,3 @@ def _record(
     for score in scores:
         workspace.log.info("%s: %s", split_name(path), score)
         record(workspace.output / "results.jsonl", common | score.row())
-
-
-def split_name(manifest: Path) -> str:
-    """Return how results call a test set: "en-de/tst-COMMON"."""
-    return f"{manifest.parent.name}/{manifest.stem}"
-
-
-def minutes_so_far(output: Path) -> float:
-    """Return the minutes that the phases of a run have taken so far, but for the start of the one now running."""
-    seconds = 0.0
-    for file in (output / "state").glob("*.json"):
-        seconds += PhaseRecord(output, file.stem).read().get("seconds", 0.0)
-    return seconds / 60

@@ -34,6 +34,7 @@ from shared.recipe_inner import SwitchedOff, debug_folder, debugging, load_inner
 from shared.recipe_overrides import node_of, pairs, texts
 from shared.recipe_resolve import Resolver, override
 from shared.recipe_tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
+from shared.recipe_values import Trial
 
 #: Keys that every recipe knows: their type, default, and meaning.
 OPTIONS: dict[str, tuple[type, Any, str]] = {
@@ -270,6 +271,16 @@ class Recipe:
         check_tree(resolved, seen)
 
     # -- building ---------------------------------------------------------------------------------------------------
+
+    def try_values(self, phase: str) -> Trial:
+        """Build what of a phase can be built before earlier phases have run.
+
+        Raises:
+            UsageError: as :meth:`check`, and where a constructor refuses a value.
+
+        """
+        self._check_phase(self._resolved(phase), self._phase(phase), set())
+        return Trial(self._resolved(phase))
 
     def build(self, phase: str) -> Any:
         """Build one phase with all that it refers to, and nothing else.

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError, UsageError, one_line
 from shared.files import replaced_file, sweep
 from shared.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
 from shared.recipe import RUN_OPTIONS, Recipe
@@ -62,6 +61,7 @@ def run_recipe(
         check_phase(recipe, name, inside=True)
     if until:
         check_phase(recipe, until)
+    names = names[: names.index(until) + 1] if until else names
     workspace = Workspace(
         output=Path(recipe.value("output_folder")),
         seed=recipe.value("seed"),
@@ -70,10 +70,11 @@ def run_recipe(
         keys=keys_of_a_result(recipe),
         **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
     )
-    check_values(recipe, workspace.device)
     from shared.announcing import beginning, ending
+    from shared.run_checks import check_values
     from shared.training.distributed import join, leave, on_main, together
 
+    check_values(recipe, workspace.device, names)
     outermost = join(workspace)
     try:
         with workspace.locked(), together(workspace), _algorithms(workspace):
@@ -81,8 +82,11 @@ def run_recipe(
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
             keep_time = workspace.keep_time  # of the run that this one is a phase of
-            for name in names[: names.index(until) + 1] if until else names:
-                _run_phase(recipe, workspace, name, done, keep_time)
+            more_is_known = False
+            for name in names:
+                if more_is_known:
+                    check_values(recipe, workspace.device, names)
+                more_is_known = _run_phase(recipe, workspace, name, done, keep_time)
             last = ending(workspace.output, names) if options is None and workspace.main else None
             if last:
                 workspace.log.info("%s", last)
@@ -93,48 +97,6 @@ def run_recipe(
     if outermost:
         leave()
     return workspace
-
-
-def check_values(recipe: Recipe, device: str) -> None:
-    """Build every phase, on a device without memory: a wrong value is found before the first phase, not hours later.
-
-    So are the phases of the recipes that it runs.
-
-    What earlier phases are yet to write is missing, and says nothing about the values.
-
-    Raises:
-        UsageError: for a value that the constructor of some object refuses, or more memory than the device has.
-
-    """
-    for name in recipe.phases:
-        with suppress(DataError):
-            _check_size(recipe, name, device)
-        inner = recipe.inner(name)
-        if inner is not None:
-            check_values(inner, device)
-
-
-def _check_size(recipe: Recipe, name: str, device: str) -> None:
-    """Build a phase on a device without memory, and refuse it if the real one has too little.
-
-    Raises:
-        UsageError: with what it needs and what there is.
-
-    """
-    import torch
-
-    from shared.memory import refuse_over
-
-    given = "".join(f" --{key} {value}" for key, value in keys_of_a_result(recipe).items())
-    what = f"{recipe.source}: phase {name!r}" + (f" with{given}" if given else "")
-    try:
-        with torch.device("meta"):
-            needed = recipe.build(name).memory_needed()
-    except (RuntimeError, OverflowError) as error:
-        if "overflow" not in str(error).lower():
-            raise
-        raise UsageError(f"{what}: has tensors of more elements than can be counted ({one_line(error)})") from error
-    refuse_over(needed, what, device)
 
 
 def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
@@ -226,9 +188,8 @@ def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, An
 
 def _run_phase(
     recipe: Recipe, workspace: Workspace, name: str, done: Done, keep_time_outside: Callable[[], None]
-) -> None:
-    import torch
-
+) -> bool:
+    """Run a phase if it is not finished; tell whether it was run."""
     from shared.training.distributed import on_main
 
     record = PhaseRecord(workspace.output, name)
@@ -238,11 +199,9 @@ def _run_phase(
     if finished:
         workspace.log.info("%s: done before", name)
         done[name] = _result(workspace.output, name, state)
-        return
+        return False
     workspace.log.info("%s: %s", name, "going on" if state else "starting")
     stopwatch = Stopwatch()
-    _check_size(recipe, name, workspace.device)
-    torch.manual_seed(workspace.seed_for(name))
     phase: Phase = recipe.build(name)
     before = float(state.get("seconds", 0.0))
     manifests = on_main(lambda: manifest_marks(phase), workspace)
@@ -270,6 +229,7 @@ def _run_phase(
     note("finished")
     workspace.log.info("%s: done in %.0f s", name, before + stopwatch.seconds)
     done[name] = _result(workspace.output, name, state)
+    return True
 
 
 def _finished(state: Mapping[str, Any]) -> bool:

@@ -271,16 +271,7 @@ def train_sentencepiece(
         UsageError: for an argument out of its range.
 
     """
-    kinds, rules = ("unigram", "bpe", "char"), ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-    if kind not in kinds:
-        raise UsageError(f"kind must be one of {', '.join(kinds)}, not {kind!r}")
-    if normalisation not in rules:
-        raise UsageError(f"normalisation must be one of {', '.join(rules)}, not {normalisation!r}")
-    if not 0.98 <= coverage <= 1:
-        raise UsageError(f"coverage must be between 0.98 and 1, not {coverage}")
-    smallest = 1 + 256 * byte_fallback
-    if size <= smallest:
-        raise UsageError(f"size must be above {smallest}, not {size}")
+    check_training(kind=kind, size=size, coverage=coverage, byte_fallback=byte_fallback, normalisation=normalisation)
     sentences = [text for text in texts if text and not text.isspace()]
     if not sentences:
         raise DataError(f"{out}: there is no text to train a tokenizer on")
@@ -328,6 +319,30 @@ def _training_problem(kind: str, size: int, error: Exception) -> str:
     return f"cannot train a {kind} tokenizer of {size} pieces: {' '.join(str(error).split())}"
 
 
+def check_training(
+    *, kind: str, size: int, coverage: float, byte_fallback: bool = True, normalisation: str = "nmt_nfkc"
+) -> None:
+    """Raise the UsageError of :func:`train_sentencepiece` for an argument out of its range."""
+    kinds, rules = ("unigram", "bpe", "char"), ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
+    if kind not in kinds:
+        raise UsageError(f"kind must be one of {', '.join(kinds)}, not {kind!r}")
+    if normalisation not in rules:
+        raise UsageError(f"normalisation must be one of {', '.join(rules)}, not {normalisation!r}")
+    if not 0.98 <= coverage <= 1:
+        raise UsageError(f"coverage must be between 0.98 and 1, not {coverage}")
+    smallest = 1 + 256 * byte_fallback
+    if size <= smallest:
+        raise UsageError(f"size must be above {smallest}, not {size}")
+
+
+def check_balance(alpha: float, limit: int | None) -> None:
+    """Raise the UsageError of :func:`balanced` for an argument out of its range."""
+    if not 0 <= alpha <= 1:
+        raise UsageError(f"alpha must be between 0 and 1, not {alpha}")
+    if limit is not None and limit < 1:
+        raise UsageError(f"limit must be positive, not {limit}")
+
+
 def balanced(texts: Mapping[str, Sequence[str]], *, alpha: float, seed: int, limit: int | None = None) -> Iterator[str]:
     """Draw texts with the smaller languages oversampled, to train a shared tokenizer on.
 
@@ -347,10 +362,7 @@ def balanced(texts: Mapping[str, Sequence[str]], *, alpha: float, seed: int, lim
         UsageError: if alpha is not in [0, 1] or the limit is not positive.
 
     """
-    if not 0 <= alpha <= 1:
-        raise UsageError(f"alpha must be between 0 and 1, not {alpha}")
-    if limit is not None and limit < 1:
-        raise UsageError(f"limit must be positive, not {limit}")
+    check_balance(alpha, limit)
     names = [name for name in texts if len(texts[name])]
     if not names:
         return

@@ -65,6 +65,10 @@ class Phase(ABC):
         """Return the places outside the run's folder that the phase writes to."""
         return []
 
+    def manifests_to_write(self) -> list[Path]:
+        """Return the manifests that the phase will write into its outputs, where it writes nothing else into them."""
+        return []
+
     @staticmethod
     def left_nothing(folder: Path) -> bool:
         """Tell whether a start that failed left nothing in the phase's folder that a later one goes on from."""

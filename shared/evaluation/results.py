@@ -31,6 +31,7 @@ from shared.evaluation.tables import render
 from shared.files import names_when_full, replaced_file
 from shared.processor import processor
 from shared.records import check_record, parse_record
+from shared.workspace import PhaseRecord
 
 if TYPE_CHECKING:
     import torch
@@ -188,6 +189,19 @@ def _line(row: dict[str, Any]) -> str:
 def _check_value(row: dict[str, Any], where: str) -> None:
     if not math.isfinite(row["value"]):
         raise DataError(f"{where}: the value {row['value']!r} of {row['metric']} is not a finite number")
+
+
+def split_name(manifest: Path) -> str:
+    """Return how results call a test set: "en-de/tst-COMMON"."""
+    return f"{manifest.parent.name}/{manifest.stem}"
+
+
+def minutes_so_far(output: Path) -> float:
+    """Return the minutes that the phases of a run have taken so far, but for the start of the one now running."""
+    seconds = 0.0
+    for file in (output / "state").glob("*.json"):
+        seconds += PhaseRecord(output, file.stem).read().get("seconds", 0.0)
+    return seconds / 60
 
 
 def hardware(device: torch.device | str | None = None) -> str:

@@ -39,6 +39,8 @@ class Adam:
         betas = [0.9, 0.98] if betas is None else betas
         if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise UsageError(f"betas must be two numbers in [0, 1), not {betas}")
+        if weight_decay < 0:
+            raise UsageError(f"weight_decay must not be negative: {weight_decay}")
         self.betas = (betas[0], betas[1])
         self.eps, self.weight_decay = eps, weight_decay
         self.multipliers = dict(multipliers or {})

@@ -91,8 +91,10 @@ class Validation:
             raise UsageError(f"metrics {metrics} need a search")
         if metric != "loss" and metric not in metrics:
             raise UsageError(f"metric must be loss or one of metrics {metrics}, not {metric!r}")
-        if every < 1 or patience < 0 or limit < 0:
-            raise UsageError(f"need every >= 1, patience >= 0, limit >= 0, not {every}, {patience}, {limit}")
+        if every < 1 or min(patience, limit, first) < 0:
+            raise UsageError(
+                f"need every >= 1, patience >= 0, limit >= 0, first >= 0, not {every}, {patience}, {limit}, {first}"
+            )
         self.manifests, self.budget, self.fields, self.search = list(manifests), budget, fields, search
         self.metrics, self.metric = metrics, metric
         self.every, self.first, self.patience, self.limit = every, first, patience, limit
