@@ -89,7 +89,7 @@ class SoundOptions:
     speech_detector: Annotated[
         str,
         _option(
-            "what finds segments without speech: silero (pip install 'dragoman[vad]'), levels (needs nothing, takes "
+            "what finds segments without speech: silero (pip install 'dragoman\\[vad]'), levels (needs nothing, takes "
             "music for speech), or auto: silero if it is installed",
             SOUND,
         ),

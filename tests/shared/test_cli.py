@@ -116,8 +116,9 @@ def test_translate_keeps_blank_lines_and_order(run, tmp_path):
     (tmp_path / "b.txt").write_text("one eight")
     result = dragoman("translate", model, tmp_path / "b.txt", tmp_path / "a.txt", "--n-best", 2, "--beam", 2)
     lines = [line.split("\t") for line in result.stdout.splitlines()]
-    assert [line[1] for line in lines][::2] == ["acht eins", "sechs sechs"]
-    assert float(lines[0][0]) >= float(lines[1][0])
+    assert [line[2] for line in lines][::2] == ["acht eins", "sechs sechs"]
+    assert [line[0] for line in lines] == ["1", "1", "2", "2"]
+    assert float(lines[0][1]) >= float(lines[1][1])
 
 
 def test_python_says_the_same(run):
