@@ -127,8 +127,10 @@ def _override_inside(phase: Node, parts: list[str], here: str, new: Node, *, of:
         overrides = overrides.value[-1]
     if not isinstance(overrides.value, dict) or overrides.tag:
         new.refuse(f"{here}.overrides is not a mapping, {overrides.tag} {overrides.value}: override what it refers to")
-    key = ".".join(parts).replace("-", "_")
-    overrides.value.pop(key, None)  # the last one wins
+    key = ".".join(parts)
+    # The last one wins, however it is spelt. What the inner recipe has, hyphens or underscores, it knows itself.
+    for other in [known for known in overrides.value if known.replace("-", "_") == key.replace("-", "_")]:
+        del overrides.value[other]
     overrides.value[key] = new
     new.key = new.key if of else f"{here}.{key}"
 

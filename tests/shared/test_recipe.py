@@ -285,6 +285,14 @@ def test_another_class_takes_no_arguments_from_the_base(write):
     assert recipe.build("fit").model.layers[0].dropout == 0.0
 
 
+def test_hyphens_in_keys_of_an_inner_recipe_are_as_that_recipe_has_them():
+    given = ["--phases.mt.corpus.sizes.tst-COMMON", "4", "--phases.mt.learning_rate", "0.5"]
+    inner = Recipe.load("almanac/lm", [*given, "--phases.mt.learning-rate", "0.25"]).inner("mt")
+    written = dict((path, text) for path, text, _ in inner.values("corpus"))
+    assert written["corpus.sizes.tst-COMMON"] == "4"
+    assert inner.value("learning_rate") == 0.25
+
+
 def test_bases_in_a_circle_and_missing(write):
     write("base: b.yaml\n", "a.yaml")
     path = write("base: a.yaml\n", "b.yaml")
