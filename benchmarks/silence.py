@@ -308,7 +308,7 @@ def costs(files: list[Path], detectors: list[SpeechDetector], model: Path | None
     if model is not None:
         system = System.load(model)
         started = time.process_time()
-        system.translate(files[:100], keep_silence=True, **languages(system))
+        system.hypotheses(files[:100], keep_silence=True, **languages(system))
         hours = sum(len(read_audio(file)) for file in files[:100]) / SAMPLE_RATE / 3600
         print(f"translating: {(time.process_time() - started) / hours:.1f} CPU seconds for an hour, with reading")
 

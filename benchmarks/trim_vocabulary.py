@@ -141,7 +141,7 @@ def manifest(path: Path, pairs: list[tuple[str, str]]) -> Path:
 def translated(name: str, system: System, texts: list[str]) -> list[list[str]]:
     """Return the pieces of the best translations."""
     started = time.perf_counter()
-    found = system.translate(texts, search=BeamSearch(beam=5))
+    found = system.hypotheses(texts, search=BeamSearch(beam=5))
     print(f"{name}: {len(texts)} sentences in {time.perf_counter() - started:.1f} s")
     return [[system.output.tokenizer.symbol(token) for token in hypotheses[0].tokens] for hypotheses in found]
 

@@ -50,6 +50,6 @@ class EncoderSystem(System):
         """
         raise UsageError(NOTHING)
 
-    def translate(self, *inputs: Any, **options: Any) -> Any:
+    def hypotheses(self, *inputs: Any, **options: Any) -> Any:
         """Refuse, as :attr:`output` does."""
         raise UsageError(NOTHING)

@@ -13,8 +13,9 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -106,6 +107,12 @@ class System(Described, nn.Module):
         """Where the parameters live."""
         return next(self.parameters()).device
 
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context for which the matrices were stored (``autocast_dtype``)."""
+        if self.autocast_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
     # -- translating ------------------------------------------------------------------------------------------------
 
     def prefix(self, codes: Sequence[str]) -> Padded:
@@ -170,10 +177,36 @@ class System(Described, nn.Module):
         what = f"{type(search).__name__} of {kept_outputs(search):,} outputs for {len(batch):,} inputs at a time"
         refuse_over(needed, what, self.device)
 
+    @overload
+    def translate(self, inputs: str | Path, **options: Any) -> str: ...
+
+    @overload
+    def translate(self, inputs: Sequence[str | Path], **options: Any) -> list[str]: ...
+
+    def translate(self, inputs: str | Path | Sequence[str | Path], **options: Any) -> str | list[str]:
+        """Translate text, or sound files if the system reads speech, to the best text of each.
+
+        Args:
+            inputs: one sentence or sound file, or a list of them.
+            **options: those of :meth:`hypotheses`.
+
+        Returns:
+            The text of a single input, a list of texts for a list; empty where an input has no content.
+
+        Raises:
+            DataError: as :meth:`hypotheses`.
+            UsageError: as :meth:`hypotheses`.
+
+        """
+        if isinstance(inputs, str | Path):
+            return self.translate([inputs], **options)[0]
+        found = self.hypotheses(inputs, **options)
+        return [best[0].texts[self.output_name] if best else "" for best in found]
+
     @torch.inference_mode()
-    def translate(
+    def hypotheses(
         self,
-        inputs: str | Path | Sequence[str | Path],
+        inputs: Sequence[str | Path],
         *,
         source_language: str | None = None,
         target_language: str | None = None,
@@ -183,15 +216,15 @@ class System(Described, nn.Module):
         keep_silence: bool = False,
         detector: SpeechDetector | None = None,
         unreadable: list[DataError] | None = None,
-    ) -> Any:
-        """Translate text, or sound files if the system reads speech.
+    ) -> list[list[Hypothesis]]:
+        """Translate text, or sound files if the system reads speech; return the n-best hypotheses of each input.
 
         A sound file longer than ``maximum_seconds`` is divided at its quietest pauses (see shared/corpus/pauses.py),
         its segments are translated, and their texts are put together again. Segments without speech are not shown to
         the model, which would make something up: they give empty output, and a warning names file and time.
 
         Args:
-            inputs: one sentence or sound file, or a list of them. Blank sentences give empty output.
+            inputs: sentences or sound files. Blank sentences give empty output.
             source_language: needed if the system was trained on several.
             target_language: likewise.
             search: beam search with its defaults if not given (prefix search, for a system that is decoded by CTC).
@@ -202,12 +235,12 @@ class System(Described, nn.Module):
             keep_silence: translate segments without speech too.
             detector: finds those segments; by default the best that is installed (see
                 shared/corpus/speech_activity.py).
-            unreadable: of a list of inputs, those that cannot be read have no hypothesis then, and their errors are
-                added to this list.
+            unreadable: given this list, inputs that cannot be read have no hypothesis, and their errors are added to
+                it.
 
         Returns:
-            A list with the n-best :class:`Hypothesis` list of each input; for a single input, the best text. A divided
-            file has one hypothesis: the best ones of its segments in order, with the mean of their scores.
+            The hypotheses of each input, the best first. A divided file has one hypothesis: the best ones of its
+            segments in order, with the mean of their scores.
 
         Raises:
             DataError: if a file cannot be read, or text is not valid Unicode; naming it.
@@ -215,23 +248,23 @@ class System(Described, nn.Module):
                 reads, or a number is out of its range.
 
         """
+        if isinstance(inputs, str | Path):
+            raise UsageError(f"give a list of inputs, not {str(inputs)!r} alone")
         if batch_size < 1:
             raise UsageError(f"batch_size must be at least 1, not {batch_size}")
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
-        single = isinstance(inputs, str | Path)
-        items: list[str | Path] = [inputs] if isinstance(inputs, str | Path) else list(inputs)
         common = {
             "source_language": self._language("source", source_language, self.source_languages),
             "target_language": self._language("target", target_language, self.target_languages),
         }
         rows: list[dict[str, Any]] = []
         owned: list[range] = []  # the rows of each input
-        for item in items:
+        for item in inputs:
             try:
                 parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
             except DataError as error:
-                if unreadable is None or single:
+                if unreadable is None:
                     raise
                 unreadable.append(error)
                 parts = []
@@ -251,7 +284,7 @@ class System(Described, nn.Module):
                 results.append([self._joined([found[i][0] for i in shown], common)])
             else:
                 results.append(found[own[0]] if own else [])
-        return results[0][0].texts[self.output_name] if single else results
+        return results
 
     def _translate_rows(
         self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int, silent: set[int]
@@ -263,7 +296,9 @@ class System(Described, nn.Module):
             for numbers in evaluation_batches(some, self.inputs, translation_budget(batch_size)):
                 part = [some[i] for i in numbers.tolist()]
                 batch = collate(part, self.inputs, np.random.default_rng(0)).to(self.device)
-                for i, hypotheses in zip(numbers.tolist(), self.translate_batch(batch, search), strict=True):
+                with self.autocast():
+                    outputs = self.translate_batch(batch, search)
+                for i, hypotheses in zip(numbers.tolist(), outputs, strict=True):
                     results[todo[i]] = hypotheses
         return results
 

@@ -192,7 +192,7 @@ def translate_inputs(
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
         with workspace.autocast():
-            found = system.translate(
+            found = system.hypotheses(
                 [item for _, item in chunk],
                 source_language=languages[0],
                 target_language=languages[1],

@@ -202,8 +202,8 @@ def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path)
         optimizer.zero_grad()
         objective(data).total().backward()
         optimizer.step()
-    assert system.translate(["abc", "", "ccab"])[1][0].texts == {"translation": ""}
-    assert [h[0].texts["translation"] for h in system.translate(WORDS)] == [word[::-1] for word in WORDS]
+    assert system.hypotheses(["abc", "", "ccab"])[1][0].texts == {"translation": ""}
+    assert [h[0].texts["translation"] for h in system.hypotheses(WORDS)] == [word[::-1] for word in WORDS]
     system.save(tmp_path / "model")
     again = System.load(tmp_path / "model")
     assert type(again) is AllAtOnceSystem

@@ -103,7 +103,7 @@ def train(translator: System, updates: int = 400) -> None:
 
 def answers(translator: System) -> list[dict]:
     """Translate the questions."""
-    found = translator.translate(QUESTIONS, search=BeamSearch(**SEARCH, rules=Rules(maximum_length_extra=LONGEST)))
+    found = translator.hypotheses(QUESTIONS, search=BeamSearch(**SEARCH, rules=Rules(maximum_length_extra=LONGEST)))
     return [
         {"source": question, "hypotheses": [{"text": h.texts["translation"], "score": h.score} for h in hypotheses]}
         for question, hypotheses in zip(QUESTIONS, found, strict=True)

@@ -20,7 +20,7 @@ def test_an_old_model_folder_gives_the_same_translations(batch_size):
     system = System.load(HERE / "model")
     settings = stored["search"]
     rules = Rules(maximum_length_extra=settings.pop("maximum_length_extra"))
-    found = system.translate(
+    found = system.hypotheses(
         [one["source"] for one in asked], search=BeamSearch(**settings, rules=rules), batch_size=batch_size
     )
     for one, hypotheses in zip(asked, found, strict=True):

@@ -71,7 +71,7 @@ def test_an_old_model_folder_gives_the_same_translations(place, batch_size):
     system = System.load(GOLDEN / "model", place().device)
     asked = stored["translations"]
     search = BeamSearch(**settings, rules=rules)
-    found = system.translate([one["source"] for one in asked], search=search, batch_size=batch_size)
+    found = system.hypotheses([one["source"] for one in asked], search=search, batch_size=batch_size)
     for one, hypotheses in zip(asked, found, strict=True):
         assert [h.texts["translation"] for h in hypotheses] == [h["text"] for h in one["hypotheses"]], one["source"]
         assert [h.score for h in hypotheses] == pytest.approx([h["score"] for h in one["hypotheses"]], abs=1e-3)

@@ -134,7 +134,7 @@ def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict
     torch.testing.assert_close(logits, expected[..., torch.tensor(order)], atol=1e-4, rtol=1e-4)
     generated = theirs.generate(**inputs, max_length=20)
     search = BeamSearch(rules=Rules(maximum_length=18, minimum_length=0, forced_free=True))
-    for tokens, found in zip(generated.tolist(), system.translate(chosen, search=search), strict=True):
+    for tokens, found in zip(generated.tolist(), system.hypotheses(chosen, search=search), strict=True):
         wanted = [order[token] for token in found[0].tokens]
         assert tokens[1 : 1 + len(wanted)] == wanted
     for line in chosen:  # what is not bytes out of a random model
@@ -233,7 +233,7 @@ def test_an_imported_marian_in_ctranslate2(
     assert len(ended) > 50 and len({*expected}) > 40
     export_ctranslate2(tmp_path / "ours", tmp_path / "exported")
     search = BeamSearch(rules=Rules(maximum_length=60, minimum_length=0, forced_free=True))
-    found = CTranslate2System.open(tmp_path / "exported").translate(chosen, search=search)
+    found = CTranslate2System.open(tmp_path / "exported").hypotheses(chosen, search=search)
     assert [found[row][0].texts["translation"] for row in ended] == expected
     (tmp_path / "text").write_text("\n".join(chosen) + "\n", encoding="utf-8")
     options = ["--engine", "ctranslate2", "--minimum-length", "0", "--maximum-length-ratio", "0"]

@@ -128,7 +128,7 @@ def test_texts_of_many_languages_have_fairseqs_symbols_and_hypotheses(compared):
     expected = json.loads((folder / "beams.json").read_text(encoding="utf-8"))
     row = {"id": "1", "source_language": "en", "target_language": "de"}
     search = BeamSearch(beam=5, n_best=5, rules=Rules(maximum_length_extra=12))
-    results = system.translate(
+    results = system.hypotheses(
         [one["text"] for one in expected], source_language="en", target_language="de", search=search
     )
     for one, found in zip(expected, results, strict=True):
@@ -169,7 +169,7 @@ def test_beam_search_finds_fairseqs_hypotheses_and_scores(trained, compared):
     system, expected = trained
     compared.named("fairseq", "Transformer (trained)")
     assert len(expected) == 200
-    results = system.translate([one["source"] for one in expected], search=BeamSearch(beam=5, n_best=5))
+    results = system.hypotheses([one["source"] for one in expected], search=BeamSearch(beam=5, n_best=5))
     symbol, end = system.output.tokenizer.symbol, system.output.tokenizer.eos
     for one, found in zip(expected, results, strict=True):
         assert all(hypothesis.tokens[-1] == end for hypothesis in found)

@@ -120,7 +120,7 @@ def test_translators(name: str, lines: list[str], pieces: str, tmp_path: Path, c
         suppress_tokens=[tokenizer.pad_token_id],
     )  # fmt: skip
     rules = Rules(maximum_length=LIMIT - 2, minimum_length=0, forced_free=True)
-    found = system.translate(chosen, source_language="de", target_language="fr", search=BeamSearch(rules=rules))
+    found = system.hypotheses(chosen, source_language="de", target_language="fr", search=BeamSearch(rules=rules))
     texts = tokenizer.batch_decode(expected, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     if kind == "M2M100":  # to which its own tags are not special
         texts = [text.removeprefix("__fr__").strip() for text in texts]

@@ -56,7 +56,7 @@ def test_transformers_computes_the_same(trained, tmp_path):
     torch.testing.assert_close(logits, expected[..., order], atol=1e-4, rtol=1e-4)
     generated = theirs.generate(**inputs, max_length=14)
     search = BeamSearch(rules=Rules(maximum_length=12, minimum_length=0, forced_free=True))
-    for tokens, found in zip(generated.tolist(), system.translate(LINES, search=search), strict=True):
+    for tokens, found in zip(generated.tolist(), system.hypotheses(LINES, search=search), strict=True):
         wanted = order[found[0].tokens].tolist()
         assert tokens[1 : 1 + len(wanted)] == wanted
 
@@ -67,5 +67,5 @@ def test_ctranslate2_computes_the_same(trained, tmp_path):
     theirs, ours = engine.CTranslate2System.open(tmp_path / "theirs"), System.load(trained)
     limit = 12
     search = BeamSearch(rules=Rules(maximum_length=limit))
-    for one, other in zip(ours.translate(LINES, search=search), theirs.translate(LINES, search=search), strict=True):
+    for one, other in zip(ours.hypotheses(LINES, search=search), theirs.hypotheses(LINES, search=search), strict=True):
         assert one[0].tokens[: limit - 1] == other[0].tokens[: limit - 1]

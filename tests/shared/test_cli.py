@@ -126,7 +126,8 @@ def test_python_says_the_same(run):
 
     system = System.load(run[1] / "average" / "model")
     assert system.translate("four five") == "fünf vier"
-    assert system.translate(["four five", ""])[1][0].texts == {"translation": ""}
+    assert system.translate(["four five", ""]) == ["fünf vier", ""]
+    assert system.hypotheses(["four five", ""])[1][0].texts == {"translation": ""}
 
 
 def test_evaluate_and_score_agree_with_the_run(run, tmp_path):

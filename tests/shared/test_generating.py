@@ -72,7 +72,7 @@ def test_rows_keep_everything_but_their_translation(manifest, place):
     made = Manifest.open(place().folder / "en-de" / "train.arrow")
     system = System.load(MODEL)
     old = [row for row in manifest]
-    expected = system.translate([row["source_text"] for row in old], search=SEARCH)
+    expected = system.hypotheses([row["source_text"] for row in old], search=SEARCH)
     mark = {"model": fingerprint_of_model(MODEL), "made_from": manifest.fingerprint}
     mark["search"] = "BeamSearch(beam=2, rules=Rules(maximum_length_extra=20))"
     for before, row, hypotheses in zip(old, made, expected, strict=True):
@@ -208,7 +208,7 @@ def test_speech(tmp_path, place, speech_model):
     phase = generate(manifest, model=str(speech_model), search=search, budget=Budget(seconds=2), shard_rows=2)
     phase.run(place())
     made = [row["target_text"] for row in Manifest.open(place().folder / "en-de" / "train.arrow")]
-    expected = System.load(speech_model).translate([row["audio"] for row in rows], search=search, keep_silence=True)
+    expected = System.load(speech_model).hypotheses([row["audio"] for row in rows], search=search, keep_silence=True)
     assert made == [one[0].texts["translation"] for one in expected]
 
 

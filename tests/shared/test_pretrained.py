@@ -29,7 +29,7 @@ def test_settings_change_and_parameters_stay(tmp_path):
     again = System.load(tmp_path / "model")
     assert again.model.encoder.recompute and again.model.decoder.layers[-1].dropout == 0.25
     texts = ["one two", "six three"]
-    assert [h[0].texts for h in again.translate(texts)] == [h[0].texts for h in plain.translate(texts)]
+    assert [h[0].texts for h in again.hypotheses(texts)] == [h[0].texts for h in plain.hypotheses(texts)]
 
 
 def test_half_precision_is_left_behind(tmp_path):

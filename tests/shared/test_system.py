@@ -107,21 +107,24 @@ def assert_same(one, other, tolerance=1e-5):
 
 def test_one_sentence_gives_a_text_and_many_give_hypotheses(tokenizer):
     system = make(tokenizer)
-    found = system.translate(WORDS, search=SEARCH)
+    found = system.hypotheses(WORDS, search=SEARCH)
     assert [len(one) for one in found] == [2] * 6 and all(isinstance(h, Hypothesis) for one in found for h in one)
     assert system.translate("abc", search=SEARCH) == found[0][0].texts["translation"]
-    assert system.translate([]) == []
+    assert system.hypotheses([]) == []
 
 
 def test_order_and_blank_lines_are_kept(tokenizer):
     system = make(tokenizer)
-    plain = system.translate(WORDS, search=SEARCH)
+    plain = system.hypotheses(WORDS, search=SEARCH)
     mixed = ["", WORDS[2], " \t", "\u3000", WORDS[0], "\u200b", WORDS[1]]
-    found = system.translate(mixed, search=SEARCH, batch_size=2)
+    found = system.hypotheses(mixed, search=SEARCH, batch_size=2)
     empty = [[Hypothesis([], 0.0, {"translation": ""})]]
     assert found[0:1] == found[2:3] == found[3:4] == found[5:6] == empty
     assert_same([found[1], found[4], found[6]], [plain[2], plain[0], plain[1]])
-    assert system.translate("  ") == "" and system.translate(["", ""]) == empty * 2
+    assert system.translate("  ") == "" and system.translate(["", ""]) == ["", ""]
+    assert system.hypotheses(["", ""]) == empty * 2
+    with pytest.raises(UsageError, match="a list of inputs"):
+        system.hypotheses("abc")
 
 
 @pytest.mark.parametrize("kind", ["source", "speech"])
@@ -130,22 +133,22 @@ def test_the_output_does_not_depend_on_the_batch(tokenizer, kind, tmp_path):
     items = WORDS
     if kind == "speech":
         items = [sound(tmp_path / f"{i}.wav", (0.3 + 0.4 * i, 300 + 200 * i)) for i in range(5)]
-    alone = system.translate(items, search=SEARCH, batch_size=1, keep_silence=True)
+    alone = system.hypotheses(items, search=SEARCH, batch_size=1, keep_silence=True)
     assert len({tuple(one[0].tokens) for one in alone}) > 1 or len({one[0].score for one in alone}) == len(items)
     for size in (2, 5, 99):
-        assert_same(system.translate(items, search=SEARCH, batch_size=size, keep_silence=True), alone)
-    assert_same(system.translate(items[::-1], search=SEARCH, keep_silence=True), alone[::-1])
+        assert_same(system.hypotheses(items, search=SEARCH, batch_size=size, keep_silence=True), alone)
+    assert_same(system.hypotheses(items[::-1], search=SEARCH, keep_silence=True), alone[::-1])
 
 
 def test_modes_come_back_as_they_were(tokenizer):
     system = make(tokenizer)
-    quiet = flat(system.translate(WORDS, search=SEARCH))
+    quiet = flat(system.hypotheses(WORDS, search=SEARCH))
     system.train()
     system.model.encoder.eval()  # frozen
-    assert flat(system.translate(WORDS, search=SEARCH)) == quiet  # no dropout
+    assert flat(system.hypotheses(WORDS, search=SEARCH)) == quiet  # no dropout
     assert system.training and system.model.decoder.training and not system.model.encoder.training
     with pytest.raises(DataError, match="Unicode"):
-        system.translate(["abc", "\ud800"])
+        system.hypotheses(["abc", "\ud800"])
     system.translate_batch = lambda batch, search: 1 / 0
     with pytest.raises(ZeroDivisionError):
         system.translate("abc")
@@ -176,8 +179,8 @@ def test_languages(tokenizer):
     with pytest.raises(UsageError, match="source language 'fr' is unknown to this system, which knows en"):
         system.translate("abc", source_language="fr", target_language="de")
     with pytest.raises(UsageError, match="'DE'"):
-        system.translate([], target_language="DE")
-    scores = [system.translate(["abc"], target_language=code)[0][0].score for code in ("de", "ja")]
+        system.hypotheses([], target_language="DE")
+    scores = [system.hypotheses(["abc"], target_language=code)[0][0].score for code in ("de", "ja")]
     assert scores[0] != scores[1]  # the tag is the decoder's start
     with pytest.raises(DataError, match="'deu'"):
         make(tokenizer, target_languages=["deu"])
@@ -197,13 +200,13 @@ def test_inputs_of_the_other_kind(tokenizer, tmp_path):
     path = sound(tmp_path / "a.wav", (1, 300))
     for item in (path, str(path)):
         with pytest.raises(UsageError, match="reads text.*a.wav"):
-            text.translate([item])
+            text.hypotheses([item])
     assert isinstance(text.translate("missing.wav", search=SEARCH), str)  # text may look like this
     for item in (None, 3, b"abc"):
         with pytest.raises(UsageError, match="reads text"):
-            text.translate([item])
+            text.hypotheses([item])
         with pytest.raises(UsageError, match="reads speech"):
-            speech.translate([item])
+            speech.hypotheses([item])
     for item in ("A sentence.", "A long one. " * 999, "a\0b"):
         with pytest.raises(DataError, match=r"no such sound file \(this system reads speech\)") as error:
             speech.translate(item)
@@ -244,7 +247,7 @@ def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
     long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (3, 300), (0.5, 0), (4.5, 700), (0.5, 0), (4, 500))
     short = sound(tmp_path / "short.wav", (4, 200))
     for size in (1, 2, 16):
-        found = system.translate([long, short, str(long)], maximum_seconds=5, keep_silence=True, batch_size=size)
+        found = system.hypotheses([long, short, str(long)], maximum_seconds=5, keep_silence=True, batch_size=size)
         assert found[0] == found[2] and len(found[0]) == 1
         assert found[0][0].texts == {"translation": "9 3 7 5", "transcript": "9 3 7 5"}
         assert found[0][0].score == pytest.approx(-(0.9 + 0.3 + 0.7 + 0.5) / 4)
@@ -264,7 +267,7 @@ def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
 def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
     path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300))
     japanese = make(tokenizer, "speech", Ear, target_languages=["ja"])
-    found = japanese.translate([path], maximum_seconds=3, keep_silence=True)
+    found = japanese.hypotheses([path], maximum_seconds=3, keep_silence=True)
     assert found[0][0].texts == {"translation": "93", "transcript": "9 3"}  # the transcript is English
     recogniser = Ear(
         model=japanese.model,
@@ -285,7 +288,7 @@ def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):
 def test_a_real_model_reads_a_long_file(tokenizer, tmp_path):
     system = make(tokenizer, "speech")
     parts = [(1.5, 300), (0.5, 0), (1.5, 800)]
-    found = system.translate(
+    found = system.hypotheses(
         [sound(tmp_path / "a.wav", *parts, rate=22050)], search=SEARCH, maximum_seconds=2, keep_silence=True
     )
     assert len(found) == len(found[0]) == 1 and np.isfinite(found[0][0].score)
@@ -305,7 +308,7 @@ def test_segments_without_speech_are_skipped_with_a_warning(tokenizer, tmp_path,
     system = make(tokenizer, "speech", Ear)
     long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (4, 300), (0.5, 0), (4, 200), (0.5, 0), (4, 500))
     hum, word = sound(tmp_path / "hum.wav", (1, 300)), sound(tmp_path / "word.wav", (1, 700))
-    found = system.translate([long, hum, word], maximum_seconds=5, detector=Hears())
+    found = system.hypotheses([long, hum, word], maximum_seconds=5, detector=Hears())
     assert [one[0].texts["translation"] for one in found] == ["9 5", "", "7"]
     assert found[0][0].score == pytest.approx(-(0.9 + 0.5) / 2)  # what was skipped has no part in the mean
     assert (found[1], len(found[2])) == ([Hypothesis([], 0.0, {"translation": ""})], 2)
@@ -316,13 +319,13 @@ def test_segments_without_speech_are_skipped_with_a_warning(tokenizer, tmp_path,
     assert "hum.wav: no speech from 0.00 to 1.00 s: skipped" in second and "test's ears" in second
     assert "--keep-silence" in second
     caplog.clear()
-    kept = system.translate([long, hum], maximum_seconds=5, keep_silence=True, detector=Hears())
+    kept = system.hypotheses([long, hum], maximum_seconds=5, keep_silence=True, detector=Hears())
     assert [one[0].texts["translation"] for one in kept] == ["9 3 2 5", "3"] and not caplog.messages
 
 
 def test_a_file_whose_segments_are_all_silent_is_one_empty_output(tokenizer, tmp_path):
     long = sound(tmp_path / "long.wav", (4, 300), (0.5, 0), (4, 300))
-    found = make(tokenizer, "speech", Ear).translate([long], maximum_seconds=5, detector=Hears())
+    found = make(tokenizer, "speech", Ear).hypotheses([long], maximum_seconds=5, detector=Hears())
     assert [[h.texts["translation"] for h in one] for one in found] == [[""]] and found[0][0].score == 0
 
 
@@ -336,7 +339,7 @@ def test_broken_sound_is_named(tokenizer, tmp_path):
         soundfile.write(tmp_path / name, wave, SAMPLE_RATE, subtype="FLOAT")
     for name in ("empty.wav", "nan.wav", "long-nan.wav", "missing.wav"):
         with pytest.raises(DataError, match=rf"/{name}") as error:
-            system.translate([good, tmp_path / name])
+            system.hypotheses([good, tmp_path / name])
         assert "\n" not in str(error.value)
     assert system.training
     with pytest.raises(UsageError, match="at least 1 second, not 0"):
@@ -369,15 +372,15 @@ def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
 def test_a_folder_gives_the_same_output(tokenizer, kind, tmp_path):
     system = make(tokenizer, kind)
     items = WORDS if kind == "source" else [sound(tmp_path / "a.wav", (1, 300))]
-    before = system.translate(items, search=SEARCH)
+    before = system.hypotheses(items, search=SEARCH)
     system.train().save(tmp_path / "model")
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors", "t.model"]
     assert len({p.stat().st_mode for p in (tmp_path / "model").iterdir()}) == 1  # all may be read by the same people
     again = System.load(tmp_path / "model")
     assert not any(part.training for part in again.modules())
-    assert flat(again.translate(items, search=SEARCH)) == flat(before)
+    assert flat(again.hypotheses(items, search=SEARCH)) == flat(before)
     again.save(tmp_path / "model")  # onto what it was read from
-    assert flat(System.load(str(tmp_path / "model")).translate(items, search=SEARCH)) == flat(before)
+    assert flat(System.load(str(tmp_path / "model")).hypotheses(items, search=SEARCH)) == flat(before)
 
 
 class Twins(described.Described, nn.Module):
@@ -404,12 +407,12 @@ def test_tied_parameters_are_written_and_come_back_tied(tokenizer, tmp_path):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_the_precision_is_kept(tokenizer, dtype, tmp_path):
     system = make(tokenizer).to(dtype)
-    before = system.translate(WORDS, search=SEARCH)
+    before = system.hypotheses(WORDS, search=SEARCH)
     system.save(tmp_path / "model")
     assert {t.dtype for t in load_file(tmp_path / "model" / "model.safetensors").values()} == {dtype}
     again = System.load(tmp_path / "model")
     assert {p.dtype for p in again.parameters()} == {dtype}
-    assert flat(again.translate(WORDS, search=SEARCH)) == flat(before)
+    assert flat(again.hypotheses(WORDS, search=SEARCH)) == flat(before)
 
 
 def test_a_failed_save_leaves_the_old_model(tokenizer, tmp_path, monkeypatch):

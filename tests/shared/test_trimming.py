@@ -47,7 +47,7 @@ def test_covered_text_is_translated_as_before(original, tmp_path):
     trimmed, whole = System.load(tmp_path / "trimmed"), System.load(model)
     assert trimmed.origin == [*whole.origin, f"trimmed to {new} symbols"]
     for search in (GreedySearch(), BeamSearch(beam=3)):
-        before, after = (system.translate(texts, search=search) for system in (whole, trimmed))
+        before, after = (system.hypotheses(texts, search=search) for system in (whole, trimmed))
         assert [h[0].texts for h in after] == [h[0].texts for h in before]
     small, large = trimmed.output.tokenizer, whole.output.tokenizer
     assert small.symbols == large.symbols

@@ -89,7 +89,7 @@ def trained(request, tmp_path_factory) -> tuple[System, System]:
 def test_outputs_and_scores_are_those_of_the_original(trained, options):
     texts, rules = sentences(100), Rules(maximum_length_extra=35)
     search = GreedySearch(rules=rules) if options is None else BeamSearch(**options, rules=rules)
-    ours, theirs = ([found[0] for found in system.translate(texts, search=search)] for system in trained)
+    ours, theirs = ([found[0] for found in system.hypotheses(texts, search=search)] for system in trained)
     ended = [i for i, hypothesis in enumerate(ours) if len(hypothesis.tokens) < 35]  # at the limit, the rules differ
     assert len(ended) > 90 and len({ours[i].texts["translation"] for i in ended}) > 30
     assert [ours[i].tokens for i in ended] == [theirs[i].tokens for i in ended]
@@ -112,8 +112,8 @@ def shifts(system: System, texts: list[str]) -> torch.Tensor:
 def test_a_model_folder_is_exported_on_the_spot():
     texts = ["one two", "", "eight seven", "five"]
     search = BeamSearch(rules=Rules(maximum_length_ratio=2.0, maximum_length_extra=8))
-    ours = System.load(GOLDEN).translate(texts, search=search)
-    theirs = CTranslate2System.open(GOLDEN).translate(texts, search=search)
+    ours = System.load(GOLDEN).hypotheses(texts, search=search)
+    theirs = CTranslate2System.open(GOLDEN).hypotheses(texts, search=search)
     assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]
     assert ours[1][0].texts == theirs[1][0].texts == {"translation": ""}
 
@@ -132,7 +132,7 @@ def test_eight_bits_take_a_third_of_the_room(tmp_path):
     export(GOLDEN, tmp_path / "int8", quantization="int8", positions=20)
     sizes = [(tmp_path / name / "model.bin").stat().st_size for name in ("float", "int8")]
     assert sizes[1] < sizes[0] / 2.5
-    texts = CTranslate2System.open(tmp_path / "int8").translate(["one two", "eight seven"])
+    texts = CTranslate2System.open(tmp_path / "int8").hypotheses(["one two", "eight seven"])
     assert [found[0].texts["translation"] for found in texts] == ["zwei eins", "sieben acht"]
 
 
@@ -190,7 +190,7 @@ def test_searches_without_an_equal_are_refused():
     rules = [Rules(bans=[RepeatedNgrams(size=2)]), Rules(minimum_length=4)]
     for search in (*(BeamSearch(rules=rule) for rule in rules), SamplingSearch()):
         with pytest.raises(UsageError, match="use the native engine"):
-            opened.translate(["one two"], search=search)
+            opened.hypotheses(["one two"], search=search)
 
 
 def test_bad_places_and_numbers(tmp_path):

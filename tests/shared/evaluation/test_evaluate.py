@@ -103,7 +103,7 @@ def quiet(**options):
 def test_evaluate_and_translate_agree_on_sources_without_content(sources):
     system = System.load(GOLDEN)
     found = evaluate.evaluate_system(system, sources, metrics=["bleu"], workspace=quiet(), **SETTINGS)
-    translated = [one[0].texts["translation"] for one in system.translate(SOURCES)]
+    translated = [one[0].texts["translation"] for one in system.hypotheses(SOURCES)]
     assert found.outputs.hypotheses == translated
     assert translated[::2] == ["", "", ""] and translated[1] == "zwei eins"
 

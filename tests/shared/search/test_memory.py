@@ -73,11 +73,11 @@ def test_a_search_that_needs_more_than_there_is_is_refused_with_both_figures(sys
     chosen = through_ctc(system) if ctc else system
     figures = r"needs about [0-9.,]+ [GTP]B of memory on cpu, but only 8\.0 GB is available"
     with pytest.raises(UsageError, match=f"{name} for 2 inputs at a time: {figures}"):
-        chosen.translate(["one two", "three", ""], search=search)
+        chosen.hypotheses(["one two", "three", ""], search=search)
 
 
 def test_many_inputs_at_a_time_are_refused_too(system, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device: 2**20)
     with pytest.raises(UsageError, match=r"BeamSearch of 5 outputs for 300 inputs at a time: needs about 1\d\.\d MB"):
-        system.translate(["one"] * 300, batch_size=300)
-    assert system.translate(["one two"] * 3, batch_size=2)[0][0].texts["translation"] == "zwei eins"
+        system.hypotheses(["one"] * 300, batch_size=300)
+    assert system.hypotheses(["one two"] * 3, batch_size=2)[0][0].texts["translation"] == "zwei eins"

@@ -98,7 +98,7 @@ def test_the_model_folder_is_a_plain_one_with_the_librarys_own_sums(world, works
     Average(fit=str(workspace().folder), checkpoints="last 1").run(workspace(phase="average"))
     live = fit.objective.system.eval()
     texts = ["1234", "777", "0905"]
-    expected = [hypotheses[0] for hypotheses in live.translate(texts)]
+    expected = [hypotheses[0] for hypotheses in live.hypotheses(texts)]
     for part in adapted(live).values():
         part.merge()
     monkeypatch.setitem(sys.modules, "peft", None)  # an import of it fails
@@ -109,7 +109,7 @@ def test_the_model_folder_is_a_plain_one_with_the_librarys_own_sums(world, works
     for name, tensor in ours.items():
         torch.testing.assert_close(tensor, theirs[name], rtol=1e-6, atol=1e-6)
     assert sum(not torch.equal(tensor, before[f"system.{name}"]) for name, tensor in ours.items()) == 3
-    for one, other in zip(loaded.translate(texts), expected, strict=True):
+    for one, other in zip(loaded.hypotheses(texts), expected, strict=True):
         assert one[0].texts == other.texts and one[0].score == pytest.approx(other.score, abs=1e-4)
 
 
