@@ -10,6 +10,7 @@ from st.corpora.tsv import Tsv
 
 MODEL = "tests/golden/model"
 KNOWN = json.loads(open("tests/golden/translations.json", encoding="utf-8").read())["translations"]
+KNOWN = [one for one in KNOWN if one["source"].strip() and one["hypotheses"][0]["text"]]
 
 
 def test_a_model_translates():

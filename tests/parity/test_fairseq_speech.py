@@ -128,7 +128,7 @@ def test_an_encoder_writes_nothing_and_says_so(tmp_path):
 def test_transcripts_of_ctc_models_are_those_of_fairseqs_logits(name, tmp_path):
     system, numbers = imported(name, tmp_path)
     rows = ["<s>", "<pad>", "</s>", "<unk>", *"|ETAONI'"]
-    found = system.hypotheses([str(file) for file in FILES], search=CtcGreedySearch())
+    found = system.hypotheses([str(file) for file in FILES], search=CtcGreedySearch(), keep_silence=True)
     for row, hypotheses in enumerate(found):
         best = [symbol for symbol, _ in groupby(numbers[f"logits.{row}"].argmax(-1).tolist()) if symbol]
         expected = "".join(rows[symbol] for symbol in best if symbol >= 4).replace("|", " ").strip()
@@ -172,7 +172,11 @@ def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path, compared)
         for code in sorted({one["language"] for one in generated}) if name == "s2t_tagged" else [None]:
             chosen = [number for number, one in enumerate(generated) if code in (None, one["language"])]
             found = system.hypotheses(
-                [str(FILES[number]) for number in chosen], target_language=code, search=search, batch_size=batch_size
+                [str(FILES[number]) for number in chosen],
+                target_language=code,
+                search=search,
+                batch_size=batch_size,
+                keep_silence=True,
             )
             for hypotheses, number in zip(found, chosen, strict=True):
                 expected = generated[number]["hypotheses"]

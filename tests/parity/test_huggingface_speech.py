@@ -186,7 +186,7 @@ def test_transcripts_are_those_of_the_processor(tmp_path, files):
         given = processor(waveform.numpy(), sampling_rate=16000, return_tensors="pt").input_values
         [text] = processor.batch_decode(theirs(given).logits.argmax(-1), skip_special_tokens=False)
         expected.append(re.sub("<s>|</s>|<unk>", "", text).strip())  # skipped earlier, blanks would not part letters
-    found = System.load(tmp_path / "ours").hypotheses(files, search=CtcGreedySearch())
+    found = System.load(tmp_path / "ours").hypotheses(files, search=CtcGreedySearch(), keep_silence=True)
     assert [hypotheses[0].texts["transcript"] for hypotheses in found] == expected
     assert any(expected)
 
@@ -296,7 +296,7 @@ def test_beam_search_finds_what_generate_finds(name, tmp_path, files, compared):
     rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
     search = BeamSearch(beam=5, rules=rules)
     language = "de" if name == "many" else None
-    found = system.hypotheses(files, search=search, target_language=language, batch_size=3)
+    found = system.hypotheses(files, search=search, target_language=language, batch_size=3, keep_silence=True)
     for file, ours in zip(files, found, strict=True):
         expected = theirs.generate(
             features_of(tmp_path / "theirs", file), num_beams=5, early_stopping=True,

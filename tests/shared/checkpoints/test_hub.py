@@ -322,7 +322,7 @@ def test_results_that_are_none_are_refused(model, tmp_path):
     with pytest.raises(DataError, match=r"results\.jsonl: no results there"):
         write_card(model, results=tmp_path)
     (tmp_path / "results.jsonl").write_text(json.dumps({"metric": "bleu"}) + "\n")
-    with pytest.raises(DataError, match="line 1: a result lacks"):
+    with pytest.raises(DataError, match="line 1: not a result"):
         write_card(model, results=tmp_path)
     assert not (model / "README.md").exists()
     with pytest.raises(DataError, match="not a model folder"):
