@@ -22,7 +22,8 @@ import torch
 
 from shared.corpus.audio import SAMPLE_RATE, read_audio
 from shared.corpus.speech_activity import SpeechDetector, speech_detector
-from shared.system import AUDIO_SUFFIXES, System
+from shared.system import System
+from shared.system_inputs import AUDIO_SUFFIXES
 
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 

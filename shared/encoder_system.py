@@ -36,7 +36,7 @@ class EncoderSystem(System):
         self.source_languages: list[str] = list(source_languages or [])
         self.target_languages: list[str] = []
         self.output_name = ""
-        self.origin: list[str] = []
+        self.origin = []
         for code in self.source_languages:
             languages.check(code)
 

@@ -1,16 +1,10 @@
-"""A system: a model together with what it needs to meet the world, and its folder on disk.
-
-The folder is plain data: ``model.safetensors``, ``config.json`` (how the system is built, see shared/described.py) and
-the tokenizer files. Loading it constructs classes of this project and reads tensors; nothing in it is executed.
+"""A system: a model together with what it reads and writes, which translates and is saved (see saved_model.py).
 
 Legend: B batch, P prefix.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,36 +13,28 @@ from typing import Any, overload
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import save_file
 from torch import nn
 
 from shared import languages
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField, blank_rows
-from shared.corpus.findings import LONGEST_TEXT
 from shared.corpus.loader import collate, evaluation_batches
-from shared.corpus.pauses import file_segments
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from shared.corpus.stream import translation_budget
-from shared.described import Described, describe
-from shared.errors import DataError, UsageError, shortened
-from shared.files import replaced_folder
+from shared.errors import DataError, UsageError
 from shared.generator import Generator, Hypothesis
 from shared.memory import refuse_over
-from shared.model_folder import CONFIG, FORMAT, WEIGHTS, build_described, check_place, read_config
-from shared.module_state import check_fit, contiguous, evaluating, load_exactly
+from shared.module_state import evaluating
 from shared.padded import Padded
+from shared.saved_model import SavedModel
 from shared.search.beam import BeamSearch
 from shared.search.memory import kept_outputs, search_bytes
 from shared.search.search import AnySearch, Search
+from shared.system_inputs import chosen_language, joined, sound_rows, text_row
 from shared.tokenizer import Tokenizer
-from shared.weights import described_by, header_of, load_tensors, size_of
-
-AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3"}
 
 
-class System(Described, nn.Module):
+class System(SavedModel):
     """A model, the fields that turn rows of a manifest into its input, and the field that its output is text of.
 
     Args:
@@ -67,9 +53,6 @@ class System(Described, nn.Module):
         UsageError: if there is no language.
 
     """
-
-    #: Set once matrices are stored for searches under autocast (shared/combining.py).
-    autocast_dtype: torch.dtype | None = None
 
     def __init__(
         self,
@@ -99,13 +82,7 @@ class System(Described, nn.Module):
         self.output_name = output_name
         self.source_languages = list(source_languages)
         self.target_languages = list(target_languages)
-        #: Where parameters came from that were not initialised by chance, a line each; kept in the folder.
-        self.origin: list[str] = []
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters live."""
-        return next(self.parameters()).device
+        self.origin = []
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for which the matrices were stored (``autocast_dtype``)."""
@@ -255,14 +232,14 @@ class System(Described, nn.Module):
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
         common = {
-            "source_language": self._language("source", source_language, self.source_languages),
-            "target_language": self._language("target", target_language, self.target_languages),
+            "source_language": chosen_language("source", source_language, self.source_languages),
+            "target_language": chosen_language("target", target_language, self.target_languages),
         }
         rows: list[dict[str, Any]] = []
         owned: list[range] = []  # the rows of each input
         for item in inputs:
             try:
-                parts = self._sound_rows(item, maximum_seconds) if "speech" in self.inputs else [self._text_row(item)]
+                parts = sound_rows(item, maximum_seconds) if "speech" in self.inputs else [text_row(item)]
             except DataError as error:
                 if unreadable is None:
                     raise
@@ -276,12 +253,13 @@ class System(Described, nn.Module):
             silent = rows_without_speech(rows, detector)
             warn_of_silence([rows[i] for i in sorted(silent)], detector)
         found = self._translate_rows(rows, search or self.default_search(), batch_size, silent)
+        sides = {"transcript": "source", "translation": "target", self.output_name: self.output.side}
         results = []
         for own in owned:
             # Segments that were skipped have no score that could count in the file's mean.
             shown = [i for i in own if i not in silent] or own[:1]
             if len(own) > 1:
-                results.append([self._joined([found[i][0] for i in shown], common)])
+                results.append([joined([found[i][0] for i in shown], common, sides)])
             else:
                 results.append(found[own[0]] if own else [])
         return results
@@ -305,145 +283,6 @@ class System(Described, nn.Module):
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""
         return Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})
-
-    def _joined(self, parts: list[Hypothesis], codes: dict[str, str]) -> Hypothesis:
-        """Put the hypotheses of a file's segments together, with spaces where the language has them."""
-        texts = {}
-        for name in parts[0].texts:
-            side = self.output.side if name == self.output_name else "source" if name == "transcript" else "target"
-            space = " " if languages.spaced(codes[f"{side}_language"]) else ""
-            texts[name] = space.join(text for part in parts if (text := part.texts[name].strip()))
-        tokens = [token for part in parts for token in part.tokens]
-        return Hypothesis(tokens, sum(part.score for part in parts) / len(parts), texts)
-
-    def _language(self, side: str, given: str | None, known: list[str]) -> str:
-        if given is None:
-            if len(known) > 1:
-                raise UsageError(f"the system knows several {side} languages ({', '.join(known)}): name one")
-            return known[0]
-        if given not in known:
-            raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}")
-        return given
-
-    def _text_row(self, item: str | Path) -> dict[str, Any]:
-        if not isinstance(item, str):
-            raise UsageError(f"this system reads text: give sentences, not the {type(item).__name__} {str(item)!r}")
-        if item.lower().endswith(tuple(AUDIO_SUFFIXES)) and os.path.isfile(item):
-            raise UsageError(f"this system reads text, and {item!r} is a sound file")
-        if len(item) > LONGEST_TEXT:
-            raise DataError(
-                f"{shortened(item)!r}: {len(item):,} characters, more than {LONGEST_TEXT:,}: text without line ends?"
-            )
-        return {"id": shortened(item), "audio": None, "source_text": item}
-
-    def _sound_rows(self, item: str | Path, maximum: float) -> list[dict[str, Any]]:
-        if not isinstance(item, str | Path):
-            raise UsageError(f"this system reads speech: give sound files, not the {type(item).__name__} {item!r}")
-        if not os.path.isfile(item):
-            kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
-            raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")
-        parts = file_segments(item, maximum=maximum)
-        row = {"audio": str(item), "source_text": None}
-        names = [str(item)] if len(parts) == 1 else [f"{item}:{start:.2f}" for start, _ in parts]
-        segments = zip(names, parts, strict=True)
-        return [row | {"id": name, "start": start, "duration": duration} for name, (start, duration) in segments]
-
-    # -- the folder -------------------------------------------------------------------------------------------------
-
-    def save(self, folder: str | Path) -> None:
-        """Write the model folder; an existing one is replaced only when the new one is complete.
-
-        Raises:
-            DataError: if the place holds something else than a model folder, which is left alone, or it cannot be
-                written, or a tokenizer file of the system is gone.
-            UsageError: if the system is stored for searches under autocast, with rounded matrices.
-
-        """
-        folder = Path(folder)
-        if self.autocast_dtype is not None:
-            raise UsageError(
-                f"{folder}: a system that was loaded for autocast is for searches; load it without to save it"
-            )
-        check_place(folder)
-        try:
-            with replaced_folder(folder) as temporary:
-                self.save_description(temporary)
-                save_file(contiguous(self.state_dict()), temporary / WEIGHTS)
-                # safetensors writes for the owner alone; who may read the folder may read the weights.
-                (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
-        except (OSError, SafetensorError) as error:
-            raise DataError(f"{folder}: the model could not be written ({error})") from error
-
-    def save_description(self, folder: Path) -> None:
-        """Write ``config.json`` and the tokenizer files into a folder."""
-        assets: dict[str, Path] = {}
-        config = {"format": FORMAT, "system": describe(self, assets), "files": self.files()}
-        if self.origin:
-            config["origin"] = self.origin
-        for name in {CONFIG, WEIGHTS} & assets.keys():
-            raise UsageError(f"{assets[name]}: a model folder has a file of its own that is called {name}: rename it")
-        (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        for name, file in assets.items():
-            (folder / name).write_bytes(file.read_bytes())
-
-    def files(self) -> dict[str, str]:
-        """Return a hash of each file that belongs to the system (of a tokenizer), by its name in the folder."""
-        assets: dict[str, Path] = {}
-        describe(self, assets)
-        return {name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for name, file in assets.items()}
-
-    def check_files(self, folder: Path) -> None:
-        """Raise a DataError that names a file if the folder says that it was written with another one."""
-        written = read_config(folder).get("files", {})
-        for name, mark in self.files().items():
-            if written.get(name, mark) != mark:  # its symbols mean something else to the model
-                raise DataError(
-                    f"{folder / name}: the model was trained with another file ({written[name]}, not {mark})"
-                )
-
-    @staticmethod
-    def load(folder: str | Path, device: str | torch.device = "cpu") -> System:
-        """Load a model folder, in eval mode and in the precision in which it was saved.
-
-        The header of the weights is compared with the description before either takes memory.
-
-        Raises:
-            DataError: naming the file, if something is missing, cut short, is not what a model folder holds, or needs
-                more memory than is available.
-
-        """
-        folder = Path(folder)
-        weights = folder / WEIGHTS
-        read_config(folder)
-        header = header_of(weights)
-        with described_by(folder / CONFIG, header):
-            planned = System.from_description(folder)
-        planned.check_files(folder)
-        check_fit(planned, header, str(weights))
-        refuse_over(size_of(planned), f"{folder / CONFIG}: the model that it describes", error=DataError)
-        system = System.from_description(folder)
-        tensors = load_tensors(weights, device)
-        system.to(device)
-        for name, value in (*system.named_parameters(), *system.named_buffers()):
-            if name in tensors and value.is_floating_point() and tensors[name].is_floating_point():
-                value.data = value.data.to(tensors[name].dtype)
-        load_exactly(system, tensors, str(weights))
-        return system.eval()
-
-    @staticmethod
-    def from_description(folder: Path) -> System:
-        """Build the system that ``config.json`` describes, with fresh parameters.
-
-        Raises:
-            DataError: naming the file, if it is missing or does not describe a system of this project.
-
-        """
-        config = read_config(folder)
-        system = build_described(config["system"], folder)
-        if not isinstance(system, System):
-            raise DataError(f"{folder / CONFIG}: describes a {type(system).__name__}, not a System")
-        system.origin = [str(line) for line in config.get("origin", [])]
-        return system
 
 
 def tokenizer_of_rows(system: System, name: str) -> Tokenizer | None:

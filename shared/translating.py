@@ -40,7 +40,8 @@ from shared.search import (
 )
 from shared.search.bans import Ban
 from shared.surrogates import printable
-from shared.system import AUDIO_SUFFIXES, System
+from shared.system import System
+from shared.system_inputs import AUDIO_SUFFIXES
 from shared.tokenizer import Tokenizer
 from shared.training.distributed import join, leave, together
 from shared.workspace import Workspace

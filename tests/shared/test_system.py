@@ -13,8 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from shared import described
-from shared import system as system_module
+from shared import described, saved_model
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
@@ -423,7 +422,7 @@ def test_a_failed_save_leaves_the_old_model(tokenizer, tmp_path, monkeypatch):
         path.write_bytes(b"half of it")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(system_module, "save_file", full)
+    monkeypatch.setattr(saved_model, "save_file", full)
     with pytest.raises(DataError, match="model: the model could not be written .*No space left"):
         make(tokenizer).save(tmp_path / "model")
     assert {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()} == before
