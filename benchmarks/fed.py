@@ -33,8 +33,8 @@ from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
-from shared.tokenizer import SentencePieceTokenizer
-from shared.workspace import Workspace
+from shared.machine.workspace import Workspace
+from shared.text.tokenizer import SentencePieceTokenizer
 
 SAMPLE_RATE = 16000
 WARM_UP, COUNTED = 4, 4  # updates that are not timed, and batches whose operations are counted

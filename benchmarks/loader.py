@@ -26,15 +26,15 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from shared.batch import Batch
+from shared.commands.batch_size import training_phase
 from shared.corpus.loader import Loader
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Stream
-from shared.recipe import RUN_OPTIONS, Recipe
-from shared.training.batch_size import training_phase
+from shared.machine.workspace import Workspace
+from shared.recipe.recipe import RUN_OPTIONS, Recipe
 from shared.training.fit import Fit
 from shared.training.history import Meter
 from shared.training.optimizer import set_learning_rate
-from shared.workspace import Workspace
 
 
 def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[str, float]]:

@@ -42,7 +42,7 @@ from shared.nn.waveform import (
 )
 from shared.objectives.cross_entropy import CHUNK, label_smoothed_cross_entropy
 from shared.padded import Padded
-from shared.recipe import Recipe
+from shared.recipe.recipe import Recipe
 from shared.training.optimizer import Adam, Adam8bit
 from shared.training.tuning import LoRA, Selected
 

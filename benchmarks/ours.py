@@ -13,15 +13,15 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks import training
 from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING, fill
 from shared.batch import Batch
+from shared.machine.settings import prepare_process
+from shared.machine.workspace import Workspace
 from shared.objectives.cross_entropy import CrossEntropy
 from shared.objectives.parts import EncoderDecoderObjective
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter
-from shared.training.memory import prepare_process
 from shared.training.optimizer import Adam, set_learning_rate
 from shared.training.schedules import Constant
-from shared.workspace import Workspace
 
 Names = Callable[[str], tuple[str, ...]]
 

@@ -20,8 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from shared.corpus.check import check_corpus
-from shared.corpus.prepare import prepare
+from shared.corpus.inspection import check_corpus
+from shared.corpus.preparation import prepare
 from st.corpora.mustc import MustC
 
 PER_TALK = 100

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from shared.processor import processor
+from shared.machine.processor import processor
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = 2000  # of the bootstrap

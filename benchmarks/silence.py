@@ -22,8 +22,8 @@ import torch
 
 from shared.corpus.audio import SAMPLE_RATE, read_audio
 from shared.corpus.speech_activity import SpeechDetector, speech_detector
-from shared.system import System
-from shared.system_inputs import AUDIO_SUFFIXES
+from shared.systems.inputs import AUDIO_SUFFIXES
+from shared.systems.system import System
 
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 

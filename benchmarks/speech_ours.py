@@ -14,8 +14,9 @@ from benchmarks.speech_training import CHECKED, END, Work
 from benchmarks.text_training import PADDING
 from benchmarks.worker import serve
 from shared.batch import Batch
-from shared.checkpoints.fairseq_names import counterparts
-from shared.checkpoints.fairseq_speech import subsampler_counterparts
+from shared.exchange.fairseq_names import counterparts
+from shared.exchange.fairseq_speech import subsampler_counterparts
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import TiedProjection
@@ -26,7 +27,6 @@ from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
-from shared.workspace import Workspace
 
 
 def translator(work: Work, dropout: float) -> Translator:

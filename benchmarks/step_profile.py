@@ -21,7 +21,7 @@ from benchmarks import gpu_training, speech_ours, speech_training, text_ours, te
 from benchmarks.ours import Trainer
 from benchmarks.side_by_side import cores, table
 from benchmarks.training import RATE
-from shared.workspace import Workspace
+from shared.machine.workspace import Workspace
 
 KNOWN = text_training.BENCHMARKS | speech_training.BENCHMARKS | gpu_training.BENCHMARKS
 

@@ -12,7 +12,8 @@ from benchmarks.ours import worker
 from benchmarks.text_training import CHECKED, END, PADDING, Work, target_tokens
 from benchmarks.worker import serve
 from shared.batch import Batch
-from shared.checkpoints.fairseq_names import counterparts
+from shared.exchange.fairseq_names import counterparts
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
@@ -20,7 +21,6 @@ from shared.nn.positions import SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
-from shared.workspace import Workspace
 
 names = counterparts
 

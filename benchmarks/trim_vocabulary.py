@@ -26,17 +26,17 @@ from sentencepiece import sentencepiece_model_pb2
 from shared.almanac.frames import draw
 from shared.almanac.sentences import sentence
 from shared.batch import Batch
-from shared.checkpoints.fairseq import import_fairseq
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.described import build, describe
-from shared.foreign.segmenters import SentencePieces
-from shared.foreign.vocabulary import FIRST, VocabularyTokenizer
+from shared.exchange.fairseq import import_fairseq
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.forced import forced_scores
-from shared.system import System
-from shared.trimming import trim
+from shared.systems.system import System
+from shared.systems.trimming import trim
+from shared.text.segmenters import SentencePieces
+from shared.text.vocabulary import FIRST, VocabularyTokenizer
 
 TRAINED = Path(__file__).parent.parent / "tests" / "parity" / "fairseq" / "trained"
 PAIRS = 2000

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from shared.corpus.manifest import Manifest
     from shared.errors import DataError, UsageError
     from shared.generator import Hypothesis
-    from shared.recipe import Recipe
+    from shared.recipe.recipe import Recipe
     from shared.search import (
         BeamSearch,
         CtcGreedySearch,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         Rules,
         SamplingSearch,
     )
-    from shared.system import System
+    from shared.systems.system import System
 
     __version__: str
 
@@ -41,9 +41,9 @@ _PLACES = {
     "run": "dragoman.functions",
     "evaluate": "dragoman.functions",
     "__version__": "dragoman.functions",
-    "System": "shared.system",
+    "System": "shared.systems.system",
     "Hypothesis": "shared.generator",
-    "Recipe": "shared.recipe",
+    "Recipe": "shared.recipe.recipe",
     "Manifest": "shared.corpus.manifest",
     "BeamSearch": "shared.search",
     "CtcGreedySearch": "shared.search",

@@ -8,15 +8,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from shared.combining import load_combined
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
-from shared.evaluation.evaluate import Evaluation, check_metrics, evaluate_system
-from shared.recipe import Recipe
-from shared.running import run_recipe
+from shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
+from shared.machine.workspace import Workspace
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
 from shared.search.search import AnySearch
-from shared.system import System
-from shared.workspace import Workspace
+from shared.systems.combining import load_combined
+from shared.systems.system import System
 
 try:
     __version__ = version("dragoman")

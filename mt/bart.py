@@ -17,7 +17,7 @@ import numpy as np
 
 from shared.corpus.noise import Word, words_of
 from shared.errors import UsageError
-from shared.tokenizer import Tokenizer
+from shared.text.tokenizer import Tokenizer
 
 
 class SentencePermutation:

@@ -16,11 +16,11 @@ from typing import Annotated, Any
 
 import typer
 
-from shared.cli_models import models
+from shared.commands.models import models
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, command_line, with_options
 from shared.errors import DataError, UsageError, one_line, shortened
-from shared.options import ModelOptions, SearchOptions, SoundOptions, command_line, with_options
-from shared.surrogates import find_surrogate, printable
-from shared.training.stopping import Interrupted
+from shared.machine.stopping import Interrupted
+from shared.text.surrogates import find_surrogate, printable
 
 app = typer.Typer(
     name="dragoman",
@@ -76,7 +76,7 @@ def prepare(
 
     Rows that cannot be used are errors, and nothing is written. In dev and test splits they always are.
     """
-    from shared.preparing import prepare_corpus
+    from shared.commands.prepare import prepare_corpus
 
     options: dict[str, Any] = {"root": root, "out": out, "workers": workers, "skip_bad": skip_bad, "shard": shard}
     prepare_corpus(corpus, arguments=context.args, **options)
@@ -95,7 +95,7 @@ def check(
 
     Options after the corpus go to its reader (--source-language fr ...), as with prepare.
     """
-    from shared.checking import check as check_targets
+    from shared.commands.check import check as check_targets
 
     first = next((place for place, word in enumerate(targets) if word.startswith("--")), len(targets))
     check_targets(targets[:first], root=root, workers=workers, listen=not headers_only, arguments=targets[first:])
@@ -116,8 +116,8 @@ def run(
     Where its phase asr runs another recipe, --phases.asr.KEY value overrides that one's keys, and --phases.asr null
     trains from scratch, without it. --debug does two updates of everything, in folders that end in -debug.
     """
-    from shared.recipe import Recipe
-    from shared.running import log_to_terminal, run_recipe
+    from shared.recipe.recipe import Recipe
+    from shared.run.running import log_to_terminal, run_recipe
 
     log_to_terminal()
     loaded = Recipe.load(recipe, context.args)
@@ -138,8 +138,8 @@ def batch_size(
     Phases before the training (corpus, manifests, tokenizer) are run first, if they are not done. Prints what was
     tried, and the keys to give to dragoman run. --key value overrides the recipe's keys.
     """
-    from shared.running import log_to_terminal
-    from shared.training.batch_size import print_batch_sizes
+    from shared.commands.batch_size import print_batch_sizes
+    from shared.run.running import log_to_terminal
 
     log_to_terminal()
     print_batch_sizes(recipe, context.args, memory=memory, phase=phase)
@@ -162,7 +162,7 @@ def translate(
     models: ModelOptions,
 ) -> None:
     """Translate text (files or standard input, a line each) or sound files; prints a line per input, in order."""
-    from shared.translating import translate_inputs
+    from shared.commands.translate import translate_inputs
 
     translate_inputs(
         model,
@@ -189,7 +189,7 @@ def evaluate(
     models: ModelOptions,
 ) -> None:
     """Translate manifests with a model and score the output, exactly as recipes do."""
-    from shared.translating import evaluate_manifests
+    from shared.commands.translate import evaluate_manifests
 
     evaluate_manifests(model, manifests, metrics=metrics.split(","), out=out, limit=limit, search=search, models=models)
 
@@ -207,7 +207,7 @@ def rescore(
     models: ModelOptions,
 ) -> None:
     """Say how probable given outputs are under a model: log-probabilities of each, and the perplexity of all."""
-    from shared.translating import rescore_manifest
+    from shared.commands.translate import rescore_manifest
 
     rescore_manifest(model, manifest, outputs=outputs, out=out, models=models)
 
@@ -221,7 +221,7 @@ def score(
     baseline: Annotated[Path | None, typer.Option(help="another system's hypotheses, to test the difference")] = None,
 ) -> None:
     """Score a file of hypotheses against references, with signatures; and test it against another system's."""
-    from shared.translating import score_files
+    from shared.commands.translate import score_files
 
     score_files(hypotheses, references, language, metrics.split(","), baseline)
 
@@ -235,7 +235,7 @@ def diff(
     phase: Annotated[str | None, typer.Option(help="the evaluation to compare, if a run has several")] = None,
 ) -> None:
     """Compare two runs: scores with significance, the sentences that differ most, and the recipes' keys."""
-    from shared.comparing import diff_runs
+    from shared.commands.diff import diff_runs
 
     print(diff_runs(run_a, run_b, metrics=metrics.split(",") if metrics else (), show=show, phase=phase))
 
@@ -254,7 +254,7 @@ def seeds(
 
     Finished runs are skipped and interrupted ones go on. --key value overrides keys of both recipes.
     """
-    from shared.seeds import run_seeds
+    from shared.commands.seeds import run_seeds
 
     if not all(number.strip().isdecimal() for number in seeds.split(",")):
         raise UsageError(f"--seeds must be numbers with commas between them, not {seeds!r}")
@@ -274,7 +274,7 @@ def seeds(
 @app.command()
 def recipes() -> None:
     """List the installed recipes."""
-    from shared.recipe import Recipe
+    from shared.recipe.recipe import Recipe
 
     listed = Recipe.list()
     width = max(len(name) for name, _ in listed)
@@ -302,8 +302,8 @@ def demo(
     folder: Annotated[Path, typer.Option(help="where everything goes")] = Path("demo"),
 ) -> None:
     """Make a small corpus, train a speech translator on it, score it, and translate a sound file."""
-    from shared.demo import run_demo
-    from shared.running import log_to_terminal
+    from shared.commands.demo import run_demo
+    from shared.run.running import log_to_terminal
 
     log_to_terminal()
     run_demo(folder)

@@ -10,15 +10,15 @@ import torch
 from hyperpyyaml import load_hyperpyyaml
 
 from shared.batch import Batch
-from shared.checkpoints.importing import import_model
 from shared.described import build, describe
+from shared.exchange.importing import import_model
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
-from shared.recipe import Recipe
-from shared.system import System
+from shared.recipe.recipe import Recipe
+from shared.systems.system import System
 
 ROOT = Path(__file__).parent.parent
 

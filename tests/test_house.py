@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.recipe import Recipe
-from shared.recipe_files import is_base
+from shared.recipe.locations import is_base
+from shared.recipe.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("dragoman", "shared", "mt", "st")
@@ -25,16 +25,25 @@ FORBIDDEN = {
     "shared": ("dragoman", "mt", "st", "recipes", "tests"),
     "mt": ("st", "recipes", "tests"),
     "st": ("mt", "recipes", "tests"),
-    "shared/nn": ("shared.corpus", "shared.system", "shared.training", "shared.almanac", "shared.recipe"),
-    "shared/corpus": (
-        *("shared.nn", "shared.system", "shared.training", "shared.objectives"),
-        *("shared.search", "shared.evaluation", "shared.generator"),
-    ),
 }
+#: The subpackages of shared from the lowest layer to the highest: each may import those of earlier lines only.
+LAYERS = [
+    ["machine"],
+    ["text", "recipe"],
+    ["corpus", "nn", "search", "almanac"],
+    ["systems"],
+    ["objectives", "evaluation"],
+    ["training", "exchange"],
+    ["run"],
+    ["phases"],
+    ["commands"],
+]
+#: Modules at the top of shared: the core types, which every layer may import, and the command, which imports all.
+CORE = ["batch", "described", "errors", "generator", "padded"]
 #: All of shared that searches may know.
 SEARCH = {"shared.generator", "shared.batch", "shared.padded", "shared.errors", "shared.described", "shared.search"}
 
-#: Published methods and models. Their files are in mt/ and st/; shared/checkpoints reads files that others made.
+#: Published methods and models. Their files are in mt/ and st/; shared/exchange reads files that others made.
 NAMES = set(
     """
     albert almt bart bert chimera comsl costt cress csanmt ctnmt data2vec deltalm espnet fatmlm graformer hubert
@@ -88,6 +97,32 @@ def test_arrows_run_one_way(folder):
         if any(is_in(name, room) for room in FORBIDDEN[folder])
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_subpackages_import_lower_layers_only():
+    level = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+    wrong = []
+    for path in modules("shared"):
+        room, *inside = path.relative_to(ROOT / "shared").parts
+        for line, name in imports(path, ast.walk(tree(path))):
+            target = name.split(".")[1] if is_in(name, "shared") and "." in name else None
+            if target in level and target != room:
+                allowed = room == "cli.py" or (inside and level[target] < level[room])
+                wrong += [] if allowed else [f"{path.relative_to(ROOT)}:{line} imports {name}"]
+            elif target is not None and target not in level and target not in CORE and room != "cli.py":
+                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_shared_shows_its_architecture():
+    found = {path.name for path in (ROOT / "shared").iterdir() if path.is_dir() and path.name != "__pycache__"}
+    assert found == {room for rooms in LAYERS for room in rooms}
+    assert {path.stem for path in (ROOT / "shared").glob("*.py")} == {*CORE, "cli", "__init__"}
+
+
+def test_no_module_name_is_used_twice():
+    names = [path.stem for path in modules("shared") if path.name != "__init__.py"]
+    assert sorted(name for name in {*names} if names.count(name) > 1) == []
 
 
 def test_search_knows_the_generator_only():
@@ -175,7 +210,7 @@ def test_no_method_is_named_in_shared():
     wrong = [
         f"{path.relative_to(ROOT)}:{line} {word}"
         for path in modules("shared")
-        if "checkpoints" not in path.relative_to(ROOT / "shared").parts[:1]
+        if "exchange" not in path.relative_to(ROOT / "shared").parts[:1]
         for line, word in code_words(path)
         if word in NAMES
     ] + [str(path) for path in modules("shared") if words(path.stem) & NAMES]

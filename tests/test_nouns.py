@@ -24,8 +24,8 @@ from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.padded import Padded
 from shared.search import BeamSearch, CtcGreedySearch, GreedySearch, Rules
-from shared.system import System
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
 WORDS = ["abc", "bca", "cab", "aabb", "ccab", "abcabc"]
 

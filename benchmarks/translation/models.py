@@ -29,8 +29,8 @@ import torch
 from sentencepiece import sentencepiece_model_pb2
 from torch import Tensor
 
-from shared.checkpoints import ctranslate2, hf_export
-from shared.checkpoints.importing import import_model
+from shared.exchange import ctranslate2, hf_export
+from shared.exchange.importing import import_model
 
 PADDING, END = 1, 2
 SENTENCES, RECORDINGS = 1000, 200

@@ -10,11 +10,11 @@ import torch
 
 from benchmarks.translation.work import BEAM, LONGEST, arguments, work
 from shared.batch import Batch
-from shared.combining import load_combined
+from shared.machine.workspace import Workspace
 from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules
-from shared.workspace import Workspace
+from shared.systems.combining import load_combined
 
 
 class Counter:

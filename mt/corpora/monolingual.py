@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mt.corpora.splits import chosen_splits
-from shared import languages
 from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reading import SourceRow
+from shared.corpus.reader import SourceRow
 from shared.described import Described
 from shared.errors import DataError, UsageError
-from shared.surrogates import find_surrogate
+from shared.text import languages
+from shared.text.surrogates import find_surrogate
 
 
 class Monolingual(Described):

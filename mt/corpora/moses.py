@@ -21,11 +21,11 @@ from itertools import count, takewhile
 from pathlib import Path
 
 from mt.corpora.splits import chosen_splits
-from shared import languages
 from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reading import SourceRow
+from shared.corpus.reader import SourceRow
 from shared.described import Described
 from shared.errors import DataError
+from shared.text import languages
 
 
 class Moses(Described):

@@ -104,7 +104,7 @@ class Studio:
     def __init__(self, *, workers: int) -> None:
         if workers < 0:
             raise ValueError(f"workers must be 0 (as many as there are processors) or more, not {workers}")
-        from shared.memory import check_workers  # which needs torch
+        from shared.machine.memory import check_workers  # which needs torch
 
         check_workers(workers)
         self.workers = workers or min(os.cpu_count() or 1, 16)

@@ -23,7 +23,7 @@ from shared.corpus.manifest import Manifest, Row
 from shared.corpus.normalise import Normalizer, apply
 from shared.described import Described, describe
 from shared.errors import DataError, UsageError
-from shared.tokenizer import Tokenizer
+from shared.text.tokenizer import Tokenizer
 
 #: What batching and evaluation read from: a manifest, or rows made on the spot.
 Rows = Manifest | Sequence[Row]
@@ -75,7 +75,7 @@ class TextField(Described):
 
     Args:
         column: "source_text", "target_text", or a free column that ends in ``_text``.
-        tokenizer: see shared/tokenizer.py.
+        tokenizer: see shared/text/tokenizer.py.
         prefix: symbols before the pieces; ``{language}`` stands for the code of the column's own language,
             ``{source_language}`` and ``{target_language}`` for those of the row. Default: ``["<{language}>"]``.
         suffix: symbols behind the pieces, likewise. Default: ``["</s>"]``.

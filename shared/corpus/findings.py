@@ -13,8 +13,8 @@ from reprlib import repr as shown
 from typing import NamedTuple
 
 from shared.corpus.manifest import Row
-from shared.languages import LANGUAGES, spaced
-from shared.surrogates import find_surrogate, printable
+from shared.text.languages import LANGUAGES, spaced
+from shared.text.surrogates import find_surrogate, printable
 
 
 class Problem(NamedTuple):

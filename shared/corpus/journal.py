@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from shared.corpus.probing import Finding
-from shared.files import names_when_full
-from shared.nesting import from_json
+from shared.machine.files import names_when_full
+from shared.machine.nesting import from_json
 
 _COMPLETE = {"complete": True}
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from shared.corpus.manifest import Manifest
 from shared.errors import shortened
-from shared.files import replaced_file
+from shared.machine.files import replaced_file
 
 #: Manifests with fewer rows are counted anew each time, which takes less than 0.1 s.
 SMALLEST_KEPT = 4096

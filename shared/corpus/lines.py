@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared.corpus.reading import Unusable
+from shared.corpus.reader import Unusable
 from shared.errors import DataError
 
 #: Bytes; a longer line is no text (that of a manifest has far less), and would fill the memory.

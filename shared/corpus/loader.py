@@ -27,7 +27,7 @@ from shared.corpus.plan import Plan, Step, cut
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream, field_lengths
 from shared.errors import DataError, UsageError
-from shared.memory import check_workers
+from shared.machine.memory import check_workers
 from shared.padded import Padded
 
 #: Batches that each worker keeps ready.

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from shared.errors import DataError
-from shared.files import replaced_file
-from shared.nesting import from_json
+from shared.machine.files import replaced_file
+from shared.machine.nesting import from_json
 
 Row = dict[str, Any]
 

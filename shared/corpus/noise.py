@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shared import languages
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
 from shared.errors import DataError
-from shared.tokenizer import Tokenizer
+from shared.text import languages
+from shared.text.tokenizer import Tokenizer
 
 Word = list[int]
 

@@ -112,7 +112,7 @@ class Pool:
         """Take the number of processes: 0 means one per processor, 1 means to work in this process."""
         if workers < 0:
             raise ValueError(f"the number of workers cannot be {workers}")
-        from shared.memory import check_workers  # which needs torch
+        from shared.machine.memory import check_workers  # which needs torch
 
         check_workers(workers)
         self.workers = workers or _processors()

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared.corpus.prepare import Finished, Progress, Split, expected_rows, finished_reports, prepare_locked
+from shared.corpus.preparation import Finished, Progress, Split, expected_rows, finished_reports, prepare_locked
 from shared.corpus.probing import Pool
-from shared.corpus.reading import Corpus
+from shared.corpus.reader import Corpus
 from shared.corpus.report import NAMED, SplitReport
 from shared.errors import UsageError
-from shared.files import locked
+from shared.machine.files import locked
 
 #: The most machines that share a corpus: whoever is done looks for the journal of each.
 MOST_SHARDS = 10_000
@@ -71,7 +71,7 @@ def prepare_shard(
         corpus: the reader, the same on all machines.
         out: the folder for all manifests, on a disk that all machines see.
         shard: number of this machine, and how many there are.
-        workers: as in :func:`shared.corpus.prepare.prepare`, like what follows.
+        workers: as in :func:`shared.corpus.preparation.prepare`, like what follows.
         progress: called as rows get done.
         skip_bad: leave bad rows out of training splits.
 

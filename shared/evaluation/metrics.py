@@ -29,8 +29,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from shared import languages
 from shared.errors import DataError
+from shared.text import languages
 
 BLEU_ORDER = 4
 CHRF_ORDER, CHRF_BETA = 6, 2

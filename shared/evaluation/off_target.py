@@ -21,8 +21,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from shared import languages
 from shared.evaluation.scores import Score
+from shared.text import languages
 
 CERTAIN = 0.9
 #: py3langid's codes where they are not the first part of ours.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shared.corpus.lines import read_table
-from shared.corpus.reading import Unusable
+from shared.corpus.reader import Unusable
 from shared.errors import DataError
-from shared.files import replaced_file
+from shared.machine.files import replaced_file
 
 ONE_LINE = str.maketrans("\t\n\r", "   ")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared.files import replaced_file
+from shared.machine.files import replaced_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,13 +19,13 @@ from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.evaluation.outputs import ONE_LINE
 from shared.evaluation.scores import Score
-from shared.files import replaced_file
 from shared.generator import Scorer
-from shared.module_state import evaluating
-from shared.progress import progress_bar
+from shared.machine.files import replaced_file
+from shared.machine.progress import progress_bar
+from shared.machine.workspace import Workspace
+from shared.nn.state import evaluating
 from shared.search.forced import forced_scores
-from shared.system import System
-from shared.workspace import Workspace
+from shared.systems.system import System
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, NotRequired
 
 from shared.errors import DataError
 from shared.evaluation.tables import render
-from shared.files import names_when_full, replaced_file
-from shared.processor import processor
-from shared.records import check_record, parse_record
-from shared.workspace import PhaseRecord
+from shared.machine.files import names_when_full, replaced_file
+from shared.machine.processor import processor
+from shared.machine.records import check_record, parse_record
+from shared.machine.workspace import PhaseRecord
 
 if TYPE_CHECKING:
     import torch

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared import languages
 from shared.errors import DataError
 from shared.evaluation.metrics import HIGHER_IS_BETTER, METRICS, Counts, Metric
+from shared.text import languages
 
 
 @dataclass(frozen=True)

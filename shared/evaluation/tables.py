@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from shared.errors import DataError
-from shared.files import replaced_file
+from shared.machine.files import replaced_file
 
 Row = dict[str, Any]
 

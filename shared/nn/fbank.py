@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
-from shared.memory import refuse_over
+from shared.machine.memory import refuse_over
 from shared.padded import Padded
 
 #: Kaldi's features are of 16-bit integers; ours are given waveforms in [-1, 1].

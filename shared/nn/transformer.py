@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from shared.described import Described
-from shared.memory import refuse_over
+from shared.machine.memory import refuse_over
 from shared.nn.attention import Prompts
 from shared.nn.layer import Layer, LayerCache, layer_norm
+from shared.nn.weights import size_of
 from shared.padded import Padded
-from shared.weights import size_of
 
 #: Bytes that the objects of a layer take beside its parameters, at least.
 OVERHEAD = 20_000

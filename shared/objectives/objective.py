@@ -11,7 +11,7 @@ from shared.batch import Batch
 from shared.errors import UsageError
 
 if TYPE_CHECKING:
-    from shared.system import System
+    from shared.systems.system import System
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from shared.generator import Encoding
 from shared.objectives.objective import Loss, Objective, Term
 
 if TYPE_CHECKING:
-    from shared.system import System
+    from shared.systems.system import System
 
 
 class Part(nn.Module):

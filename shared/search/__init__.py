@@ -2,7 +2,7 @@
 
 from shared.search.bans import AllowedTokens, ForbiddenTokens, RepeatedNgrams
 from shared.search.beam import BeamSearch
-from shared.search.ctc import CtcGreedySearch
+from shared.search.ctc_greedy import CtcGreedySearch
 from shared.search.ctc_prefix import CtcPrefixSearch
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules

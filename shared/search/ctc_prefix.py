@@ -32,7 +32,7 @@ from shared.errors import DataError
 from shared.generator import Encoding, Hypothesis
 from shared.padded import Padded
 from shared.search.constraints import named_rows
-from shared.search.ctc import check_blank
+from shared.search.ctc_greedy import check_blank
 from shared.search.search import Companion
 
 NOTHING = float("-inf")

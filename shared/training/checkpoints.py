@@ -21,9 +21,9 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from shared.errors import DataError, UsageError
-from shared.files import discard_folder, replaced_folder
-from shared.module_state import contiguous, load_exactly
-from shared.records import read_record
+from shared.machine.files import discard_folder, replaced_folder
+from shared.machine.records import read_record
+from shared.nn.state import contiguous, load_exactly
 from shared.training.tuning import merged
 
 #: Folders of checkpoints: the number of the update, filled up with zeros.

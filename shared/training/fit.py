@@ -24,21 +24,21 @@ from shared.batch import Batch
 from shared.corpus.loader import Loader
 from shared.corpus.stream import Stream
 from shared.errors import DataError, UsageError
-from shared.files import replaced_folder
+from shared.machine.files import replaced_folder
+from shared.machine.processes import add_up, barrier, gather, join, on_main, wrap
+from shared.machine.progress import progress_bar
+from shared.machine.settings import enough_memory, prepare_process
+from shared.machine.stopping import Interrupted, Stop
+from shared.machine.workspace import Phase, Workspace
 from shared.objectives.objective import Loss, Objective
-from shared.progress import progress_bar
 from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from shared.training.compiling import compile_layers
-from shared.training.distributed import add_up, barrier, gather, join, on_main, wrap
 from shared.training.history import History, Meter, report, status
 from shared.training.initialise import Initialise
-from shared.training.memory import enough_memory, prepare_process
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.schedules import Schedule, warm_up_notes
 from shared.training.sizes import check_accumulation, training_bytes
-from shared.training.stopping import Interrupted, Stop
 from shared.training.validation import Validation
-from shared.workspace import Phase, Workspace
 
 REPORT_EVERY = 25
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from shared.batch import Batch
 from shared.errors import DataError
-from shared.files import replaced_file, sync
+from shared.machine.files import replaced_file, sync
+from shared.machine.records import parse_record
 from shared.objectives.objective import Loss
-from shared.records import parse_record
 
 #: What the rows of a history say, of training or of a validation.
 _ROW: dict[str, Any] = {

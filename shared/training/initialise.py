@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from shared.errors import DataError, UsageError
-from shared.system import System, tokenizer_of_rows
+from shared.systems.system import System, tokenizer_of_rows
 
 
 class Initialise:

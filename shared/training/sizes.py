@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from shared.corpus.loader import Loader
-from shared.memory import refuse_over
+from shared.machine.memory import refuse_over
 from shared.training.optimizer import Adam
 
 

@@ -14,11 +14,11 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
-from shared.evaluation.evaluate import TestSet, check_metrics, translate_share
-from shared.module_state import evaluating
+from shared.evaluation.scoring import TestSet, check_metrics, translate_share
+from shared.machine.workspace import Workspace
+from shared.nn.state import evaluating
 from shared.objectives.objective import Objective
 from shared.search.search import AnySearch
-from shared.workspace import Workspace
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}
 

@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared import languages
 from shared.corpus.lines import read_table
-from shared.corpus.reading import SourceRow, Unusable
+from shared.corpus.reader import SourceRow, Unusable
 from shared.described import Described
 from shared.errors import DataError
+from shared.text import languages
 
 INTO_ENGLISH = "fr de es ca it ru zh-CN pt fa et mn nl tr ar sv-SE lv sl ta ja id cy".split()
 FROM_ENGLISH = "de tr fa sv-SE mn zh-CN cy ca sl et id ar ta lv ja".split()

@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from shared import languages
 from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reading import SourceRow
+from shared.corpus.reader import SourceRow
 from shared.described import Described
 from shared.errors import DataError, shortened
-from shared.nesting import DEPTH
+from shared.machine.nesting import DEPTH
+from shared.text import languages
 
 #: Lines that the parser is given at a time.
 _PART = 1000

@@ -20,12 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared import languages
 from shared.corpus.lines import count_lines, read_lines, read_table
 from shared.corpus.manifest import COLUMNS, Row
-from shared.corpus.reading import SourceRow, Unusable
+from shared.corpus.reader import SourceRow, Unusable
 from shared.described import Described
 from shared.errors import DataError
+from shared.text import languages
 
 _ORDER = ("train", "dev", "valid", "test")
 _CONTENT = ("audio", "source_text", "target_text")

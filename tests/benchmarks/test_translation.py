@@ -13,10 +13,10 @@ from benchmarks.translation import models
 from benchmarks.translation.ours import Counter
 from benchmarks.translation.work import Task, plain, some_batches
 from shared.batch import Batch
-from shared.checkpoints.importing import import_model
+from shared.exchange.importing import import_model
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules
-from shared.system import System
+from shared.systems.system import System
 
 TINY = replace(models.TEXT, vocabulary=64, width=32, inner=16, layers=(1, 1), clocks=(4, 4), attention_heads=2)
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import dragoman
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from st.corpora.tsv import Tsv
 
 MODEL = "tests/golden/model"

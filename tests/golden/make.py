@@ -26,8 +26,8 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.search import BeamSearch, Rules
-from shared.system import System
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
 HERE = Path(__file__).parent
 WORDS = "one two three four five six seven eight".split()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from shared.batch import Batch
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import CtcHead, TiedProjection
@@ -18,7 +19,6 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.padded import Padded
-from shared.workspace import Workspace
 from tests.conftest import GPU_TEST_DEVICE
 from tests.shared.training.conftest import World
 

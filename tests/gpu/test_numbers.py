@@ -10,7 +10,7 @@ from shared.nn.fbank import Fbank
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.padded import Padded
 from shared.search import BeamSearch, Rules
-from shared.system import System
+from shared.systems.system import System
 from tests.golden.test_golden import HERE as GOLDEN
 from tests.gpu.conftest import apart, gradients, speech_batch, speech_objective
 

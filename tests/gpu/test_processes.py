@@ -20,10 +20,10 @@ import torch
 import torch.distributed as dist
 from shared.corpus.loader import Loader
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.training import distributed
+from shared.machine import processes as distributed
 from shared.training.history import Meter
 from shared.training.optimizer import Adam, set_learning_rate
-from shared.workspace import Workspace
+from shared.machine.workspace import Workspace
 from tests.shared.training.conftest import World
 
 folder, device = Path(sys.argv[1]), sys.argv[2]

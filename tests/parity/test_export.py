@@ -10,15 +10,13 @@ import pytest
 import torch
 
 from shared.batch import Batch
-from shared.checkpoints.ctranslate2 import CTranslate2System
-from shared.checkpoints.ctranslate2 import export as export_ctranslate2
-from shared.checkpoints.hf_export import export
-from shared.checkpoints.importing import import_model
 from shared.cli import app
 from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
-from shared.foreign.json_file import JsonTokenizer
-from shared.foreign.segmenters import SentencePieces
+from shared.exchange.ctranslate2 import CTranslate2System
+from shared.exchange.ctranslate2 import export as export_ctranslate2
+from shared.exchange.hf_export import export
+from shared.exchange.importing import import_model
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.layer import Layer
@@ -27,8 +25,10 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
-from shared.system import System
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.systems.system import System
+from shared.text.json_file import JsonTokenizer
+from shared.text.segmenters import SentencePieces
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others
 from tests.parity.lines import ODD, a_thousand_lines

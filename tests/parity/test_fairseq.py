@@ -14,14 +14,14 @@ import torch
 from safetensors.torch import load_file
 
 from shared.batch import Batch
-from shared.checkpoints.fairseq import import_fairseq
-from shared.checkpoints.fairseq_names import counterparts
 from shared.errors import DataError
+from shared.exchange.fairseq import import_fairseq
+from shared.exchange.fairseq_names import counterparts
 from shared.objectives.cross_entropy import label_smoothed_cross_entropy
 from shared.padded import Padded
 from shared.search import BeamSearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.system import System
 from tests.parity.compared import Compared
 
 HERE = Path(os.environ.get("FAIRSEQ_FIXTURES") or Path(__file__).parent / "fairseq")

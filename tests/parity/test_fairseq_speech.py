@@ -16,18 +16,18 @@ import torch
 from safetensors.torch import load_file
 
 from shared.batch import Batch
-from shared.checkpoints.fairseq import import_fairseq
-from shared.checkpoints.fairseq_names import PARTS, counterparts
-from shared.checkpoints.fairseq_speech import subsampler_counterparts
-from shared.checkpoints.fairseq_waveform import FINE_TUNED, names_of
-from shared.checkpoints.waveform_model import counterparts as waveform_counterparts
-from shared.encoder_system import EncoderSystem
 from shared.errors import UsageError
+from shared.exchange.fairseq import import_fairseq
+from shared.exchange.fairseq_names import PARTS, counterparts
+from shared.exchange.fairseq_speech import subsampler_counterparts
+from shared.exchange.fairseq_waveform import FINE_TUNED, names_of
+from shared.exchange.waveform_model import counterparts as waveform_counterparts
 from shared.padded import Padded
 from shared.search import BeamSearch
-from shared.search.ctc import CtcGreedySearch
+from shared.search.ctc_greedy import CtcGreedySearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.system import System
 from tests.parity.compared import Compared
 
 HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")

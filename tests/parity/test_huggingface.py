@@ -10,8 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from shared.batch import Batch
-from shared.checkpoints.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
-from shared.checkpoints.hf_reading import Config, read_tensors
+from shared.exchange.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
+from shared.exchange.hf_reading import Config, read_tensors
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules

@@ -15,15 +15,15 @@ import soundfile
 import torch
 
 from shared.batch import Batch
-from shared.checkpoints.hf_speech import import_hf_speech
-from shared.checkpoints.hf_waveform import PARTS, PREFIX, import_hf_waveform, letters_of, names_of
-from shared.checkpoints.waveform_model import counterparts
-from shared.encoder_system import EncoderSystem
 from shared.errors import DataError
+from shared.exchange.hf_speech import import_hf_speech
+from shared.exchange.hf_waveform import PARTS, PREFIX, import_hf_waveform, letters_of, names_of
+from shared.exchange.waveform_model import counterparts
 from shared.padded import Padded
 from shared.search import BeamSearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.system import System
 from tests.parity.compared import Compared
 
 transformers = pytest.importorskip("transformers")
@@ -175,7 +175,7 @@ def test_old_pickles_with_old_names(tmp_path, files):
 
 
 def test_transcripts_are_those_of_the_processor(tmp_path, files):
-    from shared.search.ctc import CtcGreedySearch
+    from shared.search.ctc_greedy import CtcGreedySearch
 
     theirs = saved_waveform_model("base_ctc", tmp_path / "theirs")
     system, _ = import_hf_waveform(tmp_path / "theirs", source_languages=["en"])
@@ -263,7 +263,7 @@ def loaded_speech_model(folder: Path, name: str) -> System:
 
 @pytest.mark.parametrize("name", CASES)
 def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files, compared):
-    from shared.checkpoints.hf_speech import _counterparts
+    from shared.exchange.hf_speech import _counterparts
 
     compared.named("transformers", f"Speech2Text ({name})")
     theirs = saved_speech_model(name, tmp_path / "theirs")

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from shared.batch import Batch
-from shared.checkpoints.importing import import_model
 from shared.corpus.loader import collate
 from shared.errors import DataError, UsageError
-from shared.foreign.segmenters import SentencePieces
-from shared.foreign.vocabulary import FIRST
+from shared.exchange.importing import import_model
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.system import System
+from shared.text.segmenters import SentencePieces
+from shared.text.vocabulary import FIRST
 from tests.parity import tokenizers_of_others as others
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from shared.foreign.json_file import JsonTokenizer
-from shared.foreign.segmenters import BytePairs, MosesWords, SentencePieces
-from shared.foreign.vocabulary import FIRST, VocabularyTokenizer
+from shared.text.json_file import JsonTokenizer
+from shared.text.segmenters import BytePairs, MosesWords, SentencePieces
+from shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
 from tests.parity.tokenizers_of_others import (

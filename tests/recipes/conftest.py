@@ -4,7 +4,7 @@ import pytest
 
 from shared.almanac import Almanac
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from st.corpora.mustc import MustC
 
 SIZES = {"train": 24, "dev": 4, "tst-COMMON": 4, "tst-HE": 4, "text": 60}

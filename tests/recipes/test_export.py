@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from shared.batch import Batch
-from shared.checkpoints import ctranslate2 as engine
-from shared.checkpoints import hf_export
 from shared.corpus.loader import collate
-from shared.recipe import Recipe
-from shared.running import run_recipe
+from shared.exchange import ctranslate2 as engine
+from shared.exchange import hf_export
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.system import System
 from tests.recipes.test_recipes import load, small
 
 pytestmark = [pytest.mark.recipes, pytest.mark.parity]

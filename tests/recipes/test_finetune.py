@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from shared.checkpoints.importing import import_model
-from shared.recipe import Recipe
-from shared.running import run_recipe
-from shared.system import System
+from shared.exchange.importing import import_model
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.system import System
 
 FIXTURES = Path(__file__).parents[1] / "parity"
 LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"

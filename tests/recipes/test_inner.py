@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from shared.errors import UsageError
-from shared.recipe import Recipe
-from shared.running import intention
+from shared.recipe.recipe import Recipe
+from shared.run.running import intention
 
 #: Two that are looked at more closely.
 STARTED_FROM_ASR = ("mustc/st", "covost2/st")

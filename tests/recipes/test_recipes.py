@@ -10,10 +10,10 @@ from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.described import Described
-from shared.recipe import Recipe
-from shared.running import run_recipe
-from shared.system import System
-from shared.tokenizer import Symbols
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.system import System
+from shared.text.tokenizer import Symbols
 
 #: What a user may have to fill in before a recipe runs; others begin with somebody's model folders (test_finetune.py).
 FILLED_IN = {"source_language": "en", "target_language": "de", "data_folder": "data", "manifest_folder": "manifests"}

@@ -24,9 +24,9 @@ import torch
 import torch.utils.tensorboard  # noqa: F401
 
 import shared.cli
-import shared.corpus.prepare
-import shared.generating
-import shared.running
+import shared.corpus.preparation
+import shared.phases.generating
+import shared.run.running
 import shared.training.fit
 from shared.corpus.journal import Journal
 
@@ -116,8 +116,8 @@ def run(where, number, arguments):
     death.before(shared.training.fit, "step_if_finite", "update")
     death.before(shared.training.fit, "clip_gradient", f"rank {os.environ.get('RANK')}")  # and the others live on
     death.before(Journal, "add", "journal")
-    shared.generating.translations = death.rows(shared.generating.translations)
-    shared.corpus.prepare.CHUNK = 32  # rows between two notes of what was found
+    shared.phases.generating.translations = death.rows(shared.phases.generating.translations)
+    shared.corpus.preparation.CHUNK = 32  # rows between two notes of what was found
     torch.save = death.half_written(torch.save)
     sys.addaudithook(death.audit)
     sys.argv = ["dragoman", *arguments]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from shared.described import Described
 from shared.errors import DataError
-from shared.workspace import Phase, Workspace
+from shared.machine.workspace import Phase, Workspace
 
 if TYPE_CHECKING:
     from nowhere import Unknown

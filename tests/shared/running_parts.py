@@ -8,8 +8,8 @@ from typing import ClassVar
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
+from shared.machine.workspace import Phase, Workspace
 from shared.training.initialise import Initialise
-from shared.workspace import Phase, Workspace
 
 
 class Count(Phase):

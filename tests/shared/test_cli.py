@@ -122,7 +122,7 @@ def test_translate_keeps_blank_lines_and_order(run, tmp_path):
 
 
 def test_python_says_the_same(run):
-    from shared.system import System
+    from shared.systems.system import System
 
     system = System.load(run[1] / "average" / "model")
     assert system.translate("four five") == "fünf vier"

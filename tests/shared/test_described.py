@@ -111,7 +111,7 @@ def test_two_classes_of_one_name_are_refused(tmp_path, monkeypatch):
         build({"class": "Same", "arguments": {}})
 
 
-@pytest.mark.parametrize("name", ["os.system", "subprocess.Popen", "shared.files.sync", "shared.padded.Padded"])
+@pytest.mark.parametrize("name", ["os.system", "subprocess.Popen", "shared.machine.files.sync", "shared.padded.Padded"])
 def test_a_folder_cannot_name_foreign_classes(name):
     with pytest.raises(ValueError, match="is not a class"):
         build({"class": name, "arguments": {}})

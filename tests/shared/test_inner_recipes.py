@@ -3,8 +3,8 @@
 import pytest
 
 from shared.errors import UsageError
-from shared.recipe import Recipe
-from shared.running import is_finished, log_to_terminal, run_recipe
+from shared.recipe.recipe import Recipe
+from shared.run.running import is_finished, log_to_terminal, run_recipe
 from tests.shared.running_parts import worked
 
 DEEP = """\
@@ -25,7 +25,7 @@ updates: 2
 rate: 0.5
 deep_updates: 1
 phases:
-    deep: !new:shared.running.RunRecipe
+    deep: !new:shared.run.running.RunRecipe
         recipe: {folder}/deep.yaml
         overrides:
             seed: !ref <seed>
@@ -43,7 +43,7 @@ output_folder: !ref <results>/st/<seed>
 asr_folder: !ref <results>/asr/<seed>
 updates: 2
 phases:
-    asr: !new:shared.running.RunRecipe
+    asr: !new:shared.run.running.RunRecipe
         recipe: {folder}/asr.yaml
         overrides:
             results: !ref <results>

@@ -16,9 +16,9 @@ import soundfile
 import torch
 from safetensors.torch import save_file
 
-from shared import memory
 from shared.corpus.fields import SpeechField, TextField
 from shared.errors import DataError, UsageError
+from shared.machine import memory
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import TiedProjection
@@ -29,7 +29,7 @@ from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.system import System
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model"
 VALUES: tuple[Any, ...] = (None, True, 5, -3, 0, 10**9, 10**30, 0.5, 1e308, "x", "", [], [1], {}, {"a": 1})

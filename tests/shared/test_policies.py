@@ -11,10 +11,10 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.normalise import Policy
 from shared.described import build, describe
 from shared.errors import UsageError
-from shared.phases import TrainTokenizer
-from shared.recipe import Recipe
-from shared.tokenizer import SentencePieceTokenizer
-from shared.workspace import Workspace
+from shared.machine.workspace import Workspace
+from shared.phases.phases import TrainTokenizer
+from shared.recipe.recipe import Recipe
+from shared.text.tokenizer import SentencePieceTokenizer
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 TEXT = "(Applause) It's DONE, isn't it? [Music]"

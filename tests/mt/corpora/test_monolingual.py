@@ -5,7 +5,7 @@ import pytest
 from mt.corpora.monolingual import Monolingual
 from shared.corpus.find import text_manifests, text_readers
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.errors import DataError, UsageError
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from mt.corpora.moses import Moses
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.errors import DataError
 
 PAIRS = [("Hello.", "Hallo."), ("A line\u2028in \x85two.", "Ei\rns."), ("  Bye. ", "Tschüss.")]

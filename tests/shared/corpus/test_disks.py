@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.corpus.sharding import prepare_shard
 from st.corpora.tsv import Tsv
 

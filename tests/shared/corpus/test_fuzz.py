@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from mt.corpora.monolingual import Monolingual
 from mt.corpora.moses import Moses
 from shared.corpus.audio import read_audio
-from shared.corpus.check import check_corpus
+from shared.corpus.inspection import check_corpus
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.errors import DataError
 from st.corpora.covost2 import CoVoST2
 from st.corpora.mustc import MustC

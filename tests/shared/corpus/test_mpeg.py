@@ -9,7 +9,7 @@ import pytest
 import soundfile
 
 from shared.corpus.audio import SAMPLE_RATE, probe, read_audio
-from shared.corpus.check import check_manifests
+from shared.corpus.inspection import check_manifests
 from shared.corpus.manifest import Manifest
 from shared.corpus.mpeg import naming_damage
 from shared.corpus.pauses import file_segments

@@ -13,10 +13,10 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.noise import NoisyText, WordFinder, words_of
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError
-from shared.foreign.json_file import JsonTokenizer
-from shared.foreign.segmenters import ByteLevelPairs, BytePairs
-from shared.foreign.vocabulary import VocabularyTokenizer
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.json_file import JsonTokenizer
+from shared.text.segmenters import ByteLevelPairs, BytePairs
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.vocabulary import VocabularyTokenizer
 
 TEXTS = ['He said "no." She left! Why?', "One word.", "low lower lowest", "今日は。さようなら。"]
 

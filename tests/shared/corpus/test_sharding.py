@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus import prepare as module
+from shared.corpus import preparation as module
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare, prepare_locked
+from shared.corpus.preparation import prepare, prepare_locked
 from shared.corpus.sharding import Waiting, prepare_shard, read_shard
 from shared.errors import DataError, UsageError
 from st.corpora.tsv import Tsv

@@ -15,8 +15,8 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.padded import Padded
-from shared.system import System
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.training.checkpoints import Checkpoints
 from shared.training.fit import Fit
 from shared.training.optimizer import Adam

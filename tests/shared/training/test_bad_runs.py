@@ -13,9 +13,9 @@ import torch
 
 import shared.cli
 from shared.corpus.manifest import Manifest
-from shared.system import System
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
-from shared.workspace import Workspace
+from shared.machine.workspace import Workspace
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from tests.shared.training.conftest import small_model
 
 RECIPE = """\
@@ -23,7 +23,7 @@ RECIPE = """\
 output_folder: {folder}/out
 data: {folder}/train.arrow
 updates: 4
-tokenizer: !new:shared.tokenizer.SentencePieceTokenizer
+tokenizer: !new:shared.text.tokenizer.SentencePieceTokenizer
     model: {folder}/t.model
     tags: [de, en]
 source: !new:shared.corpus.fields.TextField {{column: source_text, tokenizer: !ref <tokenizer>}}

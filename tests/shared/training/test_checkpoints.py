@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from shared.errors import DataError, UsageError
-from shared.phases import average
+from shared.phases.phases import average
 from shared.training.checkpoints import Checkpoints, Choice, best, list_checkpoints, load_objective
 
 

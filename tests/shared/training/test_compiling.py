@@ -11,13 +11,13 @@ from torch._dynamo.utils import counters
 from shared.corpus.loader import Loader
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
+from shared.machine.workspace import Workspace
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.training import compiling
 from shared.training.compiling import compile_layers
 from shared.training.validation import Validation
-from shared.workspace import Workspace
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from shared.corpus.noise import NoisyText
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
@@ -24,7 +25,6 @@ from shared.training.fit import Interrupted
 from shared.training.history import History, Meter
 from shared.training.optimizer import set_learning_rate
 from shared.training.validation import Validation
-from shared.workspace import Workspace
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ sys.path.insert(0, os.getcwd())
 from pathlib import Path
 from tests.shared.training.conftest import World
 from shared.training.fit import Interrupted
-from shared.workspace import Workspace
+from shared.machine.workspace import Workspace
 folder = Path(sys.argv[1])
 fit = World(folder).fit(updates=100000)
 try:

@@ -5,15 +5,15 @@ import torch
 
 from shared.corpus.fields import TextField
 from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel
-from shared.phases import Average
-from shared.system import System
-from shared.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.phases.phases import Average
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.training.initialise import Initialise
-from shared.workspace import Workspace
 
 
 def test_only_what_is_named_is_copied(world, tmp_path):

@@ -8,16 +8,16 @@ import torch
 from torch import nn
 
 from shared.errors import UsageError
-from shared.memory import check_workers
+from shared.machine.memory import check_workers
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.transformer import Decoder, Encoder, Layer
 from shared.nn.translator import Translator
-from shared.system import System
+from shared.systems.system import System
 from shared.training.optimizer import Adam
 from shared.training.sizes import training_bytes
 from shared.training.tuning import Selected
-from shared.workspace import Workspace
 from tests.shared.training.test_bad_runs import RECIPE, dragoman
 
 __all__ = ["dragoman"]

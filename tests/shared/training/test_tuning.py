@@ -8,13 +8,13 @@ from torch import nn
 
 from shared.corpus.loader import Loader
 from shared.errors import UsageError
-from shared.phases import Average
-from shared.system import System
+from shared.machine.workspace import Workspace
+from shared.phases.phases import Average
+from shared.systems.system import System
 from shared.training import tuning
 from shared.training.checkpoints import Checkpoints, list_checkpoints
 from shared.training.optimizer import Adam
 from shared.training.tuning import LoRA, Selected
-from shared.workspace import Workspace
 
 TARGETS = r".*\.decoder\..*(queries_keys_values|keys_values|outer)"
 

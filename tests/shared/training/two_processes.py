@@ -15,22 +15,22 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError
-from shared.generating import Generate
+from shared.machine.processes import add_up, gather, join, leave, on_main, together, wrap
+from shared.machine.stopping import Interrupted
+from shared.machine.workspace import Workspace
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
-from shared.phases import Evaluate
+from shared.phases.generating import Generate
+from shared.phases.phases import Evaluate
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
-from shared.system import System
+from shared.systems.system import System
 from shared.training.checkpoints import Checkpoints
-from shared.training.distributed import add_up, gather, join, leave, on_main, together, wrap
 from shared.training.fit import Fit
 from shared.training.history import Meter
 from shared.training.optimizer import Adam, set_learning_rate
 from shared.training.schedules import Constant
-from shared.training.stopping import Interrupted
 from shared.training.validation import Validation
-from shared.workspace import Workspace
 from tests.shared.training.conftest import World
 
 

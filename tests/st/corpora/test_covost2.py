@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared import languages
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.errors import DataError
+from shared.text import languages
 from st.corpora.covost2 import FROM_ENGLISH, INTO_ENGLISH, CoVoST2
 
 HEADER = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccent"

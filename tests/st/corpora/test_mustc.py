@@ -7,7 +7,7 @@ import yaml
 
 from shared.corpus.audio import read_audio
 from shared.corpus.manifest import Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.errors import DataError
 from st.corpora import mustc
 from st.corpora.mustc import MustC

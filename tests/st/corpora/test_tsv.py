@@ -5,7 +5,7 @@ import pytest
 import soundfile
 
 from shared.corpus.manifest import COLUMNS, Manifest
-from shared.corpus.prepare import prepare
+from shared.corpus.preparation import prepare
 from shared.errors import DataError
 from st.corpora.tsv import Tsv
 

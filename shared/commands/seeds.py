@@ -1,0 +1,313 @@
+"""``dragoman seeds``: one recipe, or two against each other, over several seeds."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shared.commands.diff import differing_keys, render_keys
+from shared.errors import DataError, UsageError
+from shared.evaluation.results import collect, commit
+from shared.evaluation.runs import Tested, check_same_test, common_metrics, tests_of
+from shared.evaluation.significance import SAMPLES, SEED, SeedComparison, compare_seeds, paired_bootstrap
+from shared.evaluation.tables import aligned
+from shared.machine.stopping import Interrupted
+from shared.recipe.recipe import Recipe
+from shared.run.running import is_finished, keys_of_a_result
+
+#: What has to be equal in a comparison, by the names of the arguments of streams and phases.
+EQUAL = {
+    "updates": ("updates",),
+    "data": ("manifests",),
+    "batches": ("budget", "grad_accumulation_factor"),
+}
+#: A phase that trains has these arguments.
+TRAINING = {"streams", "updates"}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A recipe over several seeds.
+
+    Attributes:
+        label: what tables call it: "A", "B".
+        words: the recipe and its overrides, as on the command line.
+        recipes: by seed.
+
+    """
+
+    label: str
+    words: list[str]
+    recipes: dict[int, Recipe]
+
+    @staticmethod
+    def load(label: str, words: Sequence[str], seeds: Sequence[int]) -> Arm:
+        """Load a recipe for each seed, and check it.
+
+        Raises:
+            UsageError: as :meth:`Recipe.check`, or if the folder of the run does not depend on the seed.
+
+        """
+        recipes = {seed: Recipe.load(words[0], [*words[1:], "--seed", str(seed)]) for seed in seeds}
+        first = recipes[seeds[0]]
+        first.check()
+        folders = {folder(recipe) for recipe in recipes.values()}
+        if len(folders) < len(seeds):
+            raise UsageError(f"{first.source}: all seeds would run in {folders.pop()}: put <seed> into output_folder")
+        return Arm(label, list(words), recipes)
+
+    @property
+    def name(self) -> str:
+        """The recipe's name."""
+        return next(iter(self.recipes.values())).name
+
+    @property
+    def keys(self) -> dict[str, Any]:
+        """The keys that were given other values."""
+        return keys_of_a_result(next(iter(self.recipes.values())))
+
+    def __str__(self) -> str:
+        """Return label and words."""
+        return f"{self.label}  {shlex.join(self.words)}"
+
+
+def folder(recipe: Recipe) -> Path:
+    """Return the folder of a recipe's run."""
+    return Path(recipe.value("output_folder"))
+
+
+def run_seeds(
+    recipe: str,
+    overrides: Sequence[str],
+    *,
+    seeds: Sequence[int],
+    against: str | None = None,
+    phase: str | None = None,
+    into: Path | None = None,
+    launcher: str = "",
+    command: str = "",
+) -> bool:
+    """Run a recipe with several seeds, and another one if asked; print tables, and write them to results.
+
+    Finished runs are kept as they are, interrupted ones go on, and one that fails does not keep the others from
+    running.
+
+    Args:
+        recipe: name or file.
+        overrides: keys for both recipes, as on the command line.
+        seeds: all different.
+        against: another recipe, which keys of its own may follow.
+        phase: the evaluation to read, if the recipe has several.
+        into: the folder of results.jsonl and RESULTS.md; by default the one that all runs stand in.
+        launcher: how to start a run, if not as one process.
+        command: how this was started, for the record.
+
+    Returns:
+        Whether all runs came to their end.
+
+    Raises:
+        UsageError: if recipes or seeds do not fit together.
+        DataError: if no run of a recipe came to its end.
+        Interrupted: after Ctrl-C; runs can go on from where they were.
+
+    """
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise UsageError(f"seeds must be different numbers, not {','.join(map(str, seeds)) or 'none'}")
+    arms = [Arm.load("A", [recipe, *overrides], seeds)]
+    if against is not None:
+        name, *own = shlex.split(against) or [""]
+        arms.append(Arm.load("B", [name, *overrides, *own], seeds))
+    print("\n".join(map(str, arms)))
+    if len(arms) == 2:
+        _check_arms(*arms)
+    failed: list[str] = []
+    for seed in seeds:  # all arms by seed: what is there after a while can be compared
+        for arm in arms:
+            if not _run(arm, seed, launcher):
+                failed.append(f"{arm.label}, seed {seed} (its log: {folder(arm.recipes[seed]) / 'log.txt'})")
+    print("".join(f"FAILED: {run}\n" for run in failed), end="")
+    tests = [_tests(arm, phase) for arm in arms]
+    common = {"command": command, "commit": commit()}
+    rows = []
+    for arm, found in zip(arms, tests, strict=True):
+        for split, by_seed in found.items():
+            rows += [common | row for row in _spread(arm, split, by_seed)]
+    if len(arms) == 2:
+        rows += [common | row for row in _compare(arms, tests)]
+    runs = [folder(arm.recipes[seed]) for arm, found in zip(arms, tests, strict=True) for seed in _seeds(found)]
+    table = collect(runs, into or Path(os.path.commonpath([run.parent for run in runs])), rows)
+    print(f"\nwritten to {table}")
+    return not failed
+
+
+# -- running --------------------------------------------------------------------------------------------------------
+
+
+def _check_arms(first: Arm, second: Arm) -> None:
+    """Print the keys in which two recipes differ, and warn of those that should not."""
+    one, other = (next(iter(arm.recipes.values())) for arm in (first, second))
+    clash = {folder(r) for r in first.recipes.values()} & {folder(r) for r in second.recipes.values()}
+    if clash:
+        raise UsageError(f"both recipes would run in {clash.pop()}: give one another --name or --output_folder")
+    found = differing_keys(one.flat(), other.flat())
+    print(render_keys(found, (first.label, second.label)) if found else "the recipes have the same keys and values")
+    for what, names in EQUAL.items():
+        mine, theirs = (list(_of_training(recipe, names)) for recipe in (one, other))
+        if mine != theirs:
+            print(f"WARNING: {what} differ, so that a difference of scores need not come from the method")
+
+
+def _of_training(recipe: Recipe, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the values that arguments of these names have in the phases that train, in order."""
+
+    def inside(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict):
+            for name, child in value.items():
+                if name in names:
+                    yield child
+                else:
+                    yield from inside(child)
+        elif isinstance(value, list):
+            for child in value:
+                yield from inside(child)
+
+    for phase in recipe.phases:
+        [arguments] = recipe.plain(phase).values()
+        if arguments.keys() >= TRAINING:
+            yield from inside({name: value for name, value in arguments.items() if name in (*TRAINING, *names)})
+
+
+def _run(arm: Arm, seed: int, launcher: str) -> bool:
+    """Run a recipe with a seed in a process of its own, unless it is finished; return whether it came to its end."""
+    recipe = arm.recipes[seed]
+    if is_finished(recipe):
+        print(f"{arm.label}, seed {seed}: done before")
+        return True
+    print(f"{arm.label}, seed {seed}: running in {folder(recipe)}", flush=True)
+    words = [*shlex.split(launcher), sys.executable, "-m", "shared.cli", "run", *arm.words, "--seed", str(seed)]
+    process = subprocess.Popen(words)
+    try:
+        return process.wait() == 0
+    except KeyboardInterrupt as error:  # at Ctrl-C the terminal has told the run as well; a second signal is no more
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        raise Interrupted(f"stopped in {folder(recipe)}; the same command goes on from there") from error
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
+    """Return what the runs that came to their end were tested on, by test set and seed."""
+    found: dict[str, dict[int, Tested]] = {}
+    for seed, recipe in arm.recipes.items():
+        if is_finished(recipe):
+            for split, tested in tests_of(folder(recipe), phase).items():
+                found.setdefault(split, {})[seed] = tested
+    if not found:
+        raise DataError(f"{shlex.join(arm.words)}: no run came to its end")
+    for by_seed in found.values():
+        first, *others = by_seed.values()
+        for other in others:
+            check_same_test(first, other)
+    return found
+
+
+def _seeds(found: Mapping[str, Mapping[int, Tested]]) -> list[int]:
+    return sorted({seed for by_seed in found.values() for seed in by_seed})
+
+
+def _common(arm: Arm, tested: Tested) -> dict[str, Any]:
+    row = tested.any_row
+    kept = {key: row[key] for key in ("phase", "split", "lines", "corpus", "language", "averaging", "beam", "search")}
+    return {"recipe": arm.name, "keys": arm.keys, **kept}
+
+
+def _spread(arm: Arm, split: str, by_seed: Mapping[int, Tested]) -> Iterator[dict[str, Any]]:
+    """Print the scores of each seed, mean and standard deviation; yield a row of results for each metric."""
+    tests = list(by_seed.values())
+    table = [["metric", *(f"seed {seed}" for seed in by_seed), "mean", "deviation"]]
+    for metric in common_metrics(tests):
+        values = [float(tested.rows[metric]["value"]) for tested in tests]
+        deviation = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        spread = "" if deviation is None else f"{deviation:.2f}"
+        table.append([metric, *(f"{value:.2f}" for value in values), f"{np.mean(values):.2f}", spread])
+        yield {
+            **_common(arm, tests[0]),
+            "kind": "seeds",
+            "metric": metric,
+            "signature": tests[0].rows[metric]["signature"],
+            "value": round(float(np.mean(values)), 2),
+            "deviation": deviation if deviation is None else round(deviation, 2),
+            "values": values,
+            "seeds": list(by_seed),
+        }
+    print(f"\n{arm.label} on {split}, {len(tests[0].outputs.ids)} lines\n{aligned(table)}")
+
+
+# -- comparing ------------------------------------------------------------------------------------------------------
+
+
+def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Tested]]]) -> Iterator[dict[str, Any]]:
+    """Print the comparison on each test set; yield a row of results for each metric."""
+    shared = [split for split in tests[0] if split in tests[1]]
+    if not shared:
+        raise DataError(f"{arms[0].words[0]} and {arms[1].words[0]} were not tested on the same sets")
+    for split in shared:
+        mine, theirs = (found[split] for found in tests)
+        first = next(iter(mine.values()))
+        check_same_test(first, next(iter(theirs.values())))
+        metrics = common_metrics([*mine.values(), *theirs.values()])
+        scorer = first.scorer(metrics)
+        counts, others = ({seed: t.count(scorer) for seed, t in found.items()} for found in (mine, theirs))
+        paired = [seed for seed in mine if seed in theirs]
+        table = [["metric", "difference", "95 % from", "to", "p", *(f"p seed {s}" for s in paired), "A is"]]
+        for i, metric in enumerate(metrics):
+            result = compare_seeds([c[i] for c in counts.values()], [c[i] for c in others.values()])
+            single = {seed: paired_bootstrap(counts[seed][i], others[seed][i])[0] for seed in paired}
+            table.append(_line(result, single.values()))
+            yield {
+                **_common(arms[0], first),
+                **_row(result, single),
+                "kind": "comparison",
+                "against": arms[1].name,
+                "against_keys": arms[1].keys,
+                "metric": metric,
+                "seeds": list(mine),
+                "against_seeds": list(theirs),
+            }
+        print(f"\nA against B on {split}, {len(first.outputs.ids)} lines\n{aligned(table)}")
+    print(
+        f"\ndifference of means; interval and p of the hierarchical bootstrap over sentences and seeds, {SAMPLES} "
+        f"resamples; p of a seed: paired bootstrap as in sacreBLEU; random seed {SEED}"
+    )
+    if min(map(len, (mine, theirs))) < 2:
+        print("WARNING: one seed says nothing of what other seeds would give: run at least three")
+
+
+def _line(result: SeedComparison, single: Iterable[float]) -> list[str]:
+    numbers = [f"{result.difference:+.2f}", f"{result.low:+.2f}", f"{result.high:+.2f}", f"{result.p:.4f}"]
+    return [result.metric, *numbers, *(f"{p:.4f}" for p in single), result.verdict]
+
+
+def _row(result: SeedComparison, single: Mapping[int, float]) -> dict[str, Any]:
+    return {
+        "value": round(result.difference, 2),
+        "signature": f"{result.signature}|test:hierarchical|bs:{SAMPLES}|seed:{SEED}",
+        "low": round(result.low, 2),
+        "high": round(result.high, 2),
+        "p": round(result.p, 4),
+        "p_by_seed": {str(seed): round(p, 4) for seed, p in single.items()},
+        "values": [round(value, 2) for value in result.values],
+        "against_values": [round(value, 2) for value in result.baselines],
+        "verdict": result.verdict,
+    }

@@ -1,0 +1,242 @@
+"""Translating a manifest and scoring the result: the one path that validation, tests and the command share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from shared.corpus.fields import Rows, blank_rows
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.speech_activity import rows_without_speech, speech_detector
+from shared.corpus.stream import Budget
+from shared.errors import DataError, UsageError
+from shared.evaluation.alarms import Alarm, detect, detect_off_target
+from shared.evaluation.metrics import METRICS
+from shared.evaluation.off_target import judge
+from shared.evaluation.outputs import Outputs
+from shared.evaluation.scores import Score, TextScorer
+from shared.generator import Hypothesis
+from shared.machine.processes import gather, on_main
+from shared.machine.progress import progress_bar
+from shared.machine.workspace import Workspace
+from shared.nn.state import evaluating
+from shared.search.search import AnySearch
+from shared.systems.system import System
+from shared.text import languages
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a system made of a manifest, and what that is worth.
+
+    Attributes:
+        outputs: the best hypothesis of every row, with references and sources.
+        language: the code of the language that they are in.
+        scores: the metrics that were asked for.
+        off_target: the share of outputs in another language; None for a system that writes only one, or if no output
+            could be judged.
+        alarms: what looks wrong with the outputs as a whole.
+        without_speech: how many rows have a recording without speech (they are translated all the same); None for a
+            system that does not read speech.
+
+    """
+
+    outputs: Outputs
+    language: str
+    scores: list[Score]
+    off_target: Score | None
+    alarms: list[Alarm]
+    without_speech: int | None = None
+
+    @property
+    def all_scores(self) -> list[Score]:
+        """The metrics that were asked for, and the off-target rate if there is one."""
+        return [*self.scores, *([self.off_target] if self.off_target else [])]
+
+
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raise a UsageError if a metric is unknown."""
+    for metric in metrics:
+        if metric not in METRICS:
+            raise UsageError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
+
+
+def translations(
+    system: System,
+    rows: Rows,
+    *,
+    search: AnySearch,
+    budget: Budget,
+    workspace: Workspace,
+    rank: int = 0,
+    world: int = 1,
+) -> Iterator[tuple[int, list[Hypothesis]]]:
+    """Yield number and hypotheses of every row in the share of one of ``world`` processes.
+
+    Rows without content come first, with empty output and unseen by the model; then the others, longest first.
+
+    Raises:
+        UsageError: if the system is a language model.
+
+    """
+    if not system.inputs:
+        raise UsageError("this is a language model: it reads nothing that could be translated")
+    blank = blank_rows(system.inputs, rows)
+    for number in np.flatnonzero(blank)[rank::world].tolist():
+        yield number, [system.empty_output()]
+    shown = np.flatnonzero(~blank)
+    some = selected(rows, shown) if blank.any() else rows
+    with evaluating(system):
+        shares = Loader.evaluation(some, system.inputs, budget, workspace.workers, rank=rank, world=world)
+        for batch, numbers in shares:
+            with workspace.autocast(), torch.inference_mode():
+                found = system.translate_batch(batch.to(system.device), search)
+            yield from zip(shown[numbers].tolist(), found, strict=True)
+
+
+def selected(rows: Rows, numbers: np.ndarray) -> Rows:
+    """Return some rows, in the order of their numbers."""
+    return rows.select(numbers) if isinstance(rows, Manifest) else [rows[number] for number in numbers.tolist()]
+
+
+def translate_share(
+    system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
+) -> dict[int, str]:
+    """Translate this process's share of a manifest; return the best text by row number."""
+    share = {}
+    with progress_bar(enabled=workspace.show_progress) as bar:
+        task = bar.add_task("translating", total=-(-len(manifest) // workspace.world), status="")
+        for number, hypotheses in translations(
+            system,
+            manifest,
+            search=search,
+            budget=budget,
+            workspace=workspace,
+            rank=workspace.rank,
+            world=workspace.world,
+        ):
+            share[number] = hypotheses[0].texts[system.output_name]
+            bar.advance(task)
+    return share
+
+
+class TestSet:
+    """What the translations of a manifest are scored against.
+
+    The column that the system was trained to write is the reference; ``target_text_1``, ``target_text_2`` ... (or
+    ``source_text_1`` ... for transcripts), if there are any, are further ones, of which a row need not have all.
+
+    Args:
+        system: whose translations they are.
+        manifest: the rows.
+        metrics: how to score.
+
+    Raises:
+        DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score; if
+            a metric does not fit the language or the references.
+
+    """
+
+    def __init__(self, system: System, manifest: Manifest, metrics: list[str]) -> None:
+        self.system, self.manifest = system, manifest
+        self.outputs, self.language = _references(system, manifest)
+        self.scorer = TextScorer(self.outputs.references, self.language, metrics)
+
+    def evaluate(self, shares: Sequence[dict[int, str]]) -> Evaluation:
+        """Score what all processes have translated, by row number, and look for what is wrong with it as a whole.
+
+        Raises:
+            DataError: if a row was not translated.
+
+        """
+        found = {number: text for share in shares for number, text in share.items()}
+        missing = len(self.manifest) - len(found)
+        if missing:
+            raise DataError(f"{self.manifest.path}: {missing} of {len(self.manifest)} rows were not translated")
+        system, language = self.system, self.language
+        outputs = replace(self.outputs, hypotheses=[found[number] for number in range(len(self.manifest))])
+        scores = [Score.of(counts) for counts in self.scorer.count(outputs.hypotheses)]
+        references = [line or "" for line in outputs.references[0]]
+        copies = outputs.sources if system.output.column != "source_text" else None  # a transcript is its source
+        alarms = detect(outputs.hypotheses, references=references, sources=copies)
+        in_play = languages.union(system.source_languages, system.target_languages)
+        judged = judge(outputs.hypotheses, language, in_play)
+        alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, in_play).share)
+        off_target = judged.score if len(system.target_languages) > 1 else None
+        return Evaluation(outputs, language, scores, off_target, alarms)
+
+
+def _references(system: System, manifest: Manifest) -> tuple[Outputs, str]:
+    """Return what a manifest gives to score against, without hypotheses yet, and the language that it is in."""
+    column = system.output.column
+    columns = reference_columns(manifest, column)
+    ids, references, sources, codes = [], [], [], set()
+    for row in (manifest[i] for i in range(len(manifest))):
+        if row[column] is None:
+            raise DataError(f"{manifest.path}: row {row['id']!r} has no {column} to score against")
+        if not all(isinstance(row[name], str | None) for name in columns):
+            raise DataError(
+                f"{manifest.path}: row {row['id']!r}: {', '.join(columns)} should be texts to score against"
+            )
+        ids.append(row["id"])
+        references.append([row[name] for name in columns])
+        sources.append(row["source_text"] or "")
+        codes.add(row[f"{system.output.side}_language"])
+    if len(codes) != 1 or None in codes:
+        found = f"references in {sorted(map(str, codes))}" if codes else "no rows"
+        raise DataError(f"{manifest.path}: holds {found}; references in one language are what can be scored")
+    return Outputs(ids, [], [list(lines) for lines in zip(*references, strict=True)], sources), codes.pop()
+
+
+def reference_columns(manifest: Manifest, column: str) -> list[str]:
+    """Return the columns with references: the one that is trained on, then ``<column>_1`` ... by number."""
+    further = [name for name in manifest.columns if re.fullmatch(rf"{column}_[0-9]+", name)]
+    return [column, *sorted(further, key=lambda name: int(name.rpartition("_")[2]))]
+
+
+def evaluate_system(
+    system: System,
+    manifest: Manifest,
+    *,
+    search: AnySearch,
+    budget: Budget,
+    metrics: list[str],
+    workspace: Workspace,
+) -> Evaluation:
+    """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
+
+    Several processes share the translating; rank 0 scores; all return the same.
+
+    Raises:
+        DataError: if the manifest cannot be scored (see :class:`TestSet`).
+
+    """
+    tests = TestSet(system, manifest, metrics)
+    share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
+    shares = gather(share, workspace)
+    evaluation = on_main(lambda: tests.evaluate(shares), workspace)
+    if "speech" not in system.inputs:
+        return evaluation
+    return replace(evaluation, without_speech=_count_silence(manifest, workspace))
+
+
+def _count_silence(manifest: Manifest, workspace: Workspace) -> int:
+    """Return how many rows have a recording without speech, and warn of them; processes share the listening."""
+    detector = speech_detector()
+    mine = range(workspace.rank, len(manifest), workspace.world)
+    silent = rows_without_speech((manifest[number] for number in mine), detector)
+    count = sum(gather(len(silent), workspace))
+    if count and workspace.main:
+        workspace.log.warning(
+            "%s: %d of %d recordings hold no speech (detector: %s); they are translated and scored like the others",
+            manifest.path,
+            count,
+            len(manifest),
+            detector.name,
+        )
+    return count

@@ -1,0 +1,1 @@
+"""Models of other toolkits become model folders, and model folders become theirs."""

@@ -1,0 +1,175 @@
+"""The card of a model folder: a README.md that says what the model does, how to use it and how good it is.
+
+Its first lines are metadata as the Hugging Face Hub reads them. It is made of the folder and of results alone.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from shared.errors import DataError
+from shared.evaluation.results import latest, read
+from shared.evaluation.tables import markdown
+from shared.generator import Generator
+from shared.machine.files import replaced_file
+from shared.systems.ctc_system import CtcSystem
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.system import System
+from shared.text import languages
+
+CARD = "README.md"
+#: Our metrics that the Hub knows, under the same names.
+METRICS = ("bleu", "chrf", "ter", "wer", "cer")
+COLUMNS = {
+    "split": "test set",
+    "metric": "metric",
+    "value": "value",
+    "lines": "lines",
+    "beam": "beam",
+    "averaging": "averaging",
+    "seed": "seed",
+    "recipe": "recipe",
+    "signature": "signature",
+}
+
+
+def write_card(
+    model: str | Path, *, name: str | None = None, license: str | None = None, results: str | Path | None = None
+) -> Path:
+    """Write the README.md of a model folder; one that is there is replaced.
+
+    Args:
+        model: a model folder.
+        name: what it is called on the Hub, ``owner/name``; by default by its folder.
+        license: its short name on the Hub (apache-2.0, cc-by-4.0); without it the card says that none was stated.
+        results: a run's output folder, or a results.jsonl, whose measurements are this model's.
+
+    Returns:
+        The path of the card.
+
+    Raises:
+        DataError: if the folder is no model folder, or the results cannot be read.
+
+    """
+    folder = Path(model)
+    rows: list[dict[str, Any]] = []
+    if results is not None:
+        path = Path(results) / "results.jsonl" if Path(results).is_dir() else Path(results)
+        if not path.is_file():
+            raise DataError(f"{path}: no results there")
+        rows = latest([row for row in read(path) if "kind" not in row])
+    text = card(System.load(folder), name=name or f"OWNER/{folder.resolve().name}", license=license, rows=rows)
+    with replaced_file(folder / CARD) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return folder / CARD
+
+
+def card(system: System, *, name: str, license: str | None = None, rows: Sequence[dict[str, Any]] = ()) -> str:
+    """Return the text of a card.
+
+    Args:
+        system: the model.
+        name: ``owner/name``.
+        license: its short name on the Hub.
+        rows: measurements (see shared/evaluation/results.py).
+
+    """
+    task = task_of(system)
+    codes = [*system.source_languages, *system.target_languages]
+    results = _results(rows, task.pipeline)
+    metadata = {
+        "language": list(dict.fromkeys(code.split("-")[0] for code in codes)),
+        "license": license,
+        "library_name": "dragoman",
+        "pipeline_tag": task.pipeline,
+        "tags": ["dragoman", *task.tags],
+        "metrics": [metric for metric in METRICS if any(row["metric"] == metric for row in rows)],
+        "model-index": [{"name": name.rpartition("/")[2], "results": results}] if results else None,
+    }
+    said = {key: value for key, value in metadata.items() if value}
+    header = yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
+    size = sum(parameter.numel() for parameter in system.parameters())
+    usage = f"pip install 'dragoman[hf]'\ndragoman pull {name} --out model\n{task.command}"
+    parts = [
+        f"---\n{header}---\n\n# {name.rpartition('/')[2]}\n\n{task.sentence} {size:,} parameters.",
+        f"## How to use it\n\n```\n{usage}\n```",
+    ]
+    if rows:
+        parts.append(f"## Results\n\n{markdown(rows, COLUMNS)}")
+    if system.origin:
+        parts.append("## Where its parameters began\n\n" + "\n".join(f"- {line}" for line in system.origin))
+    if not license:
+        parts.append("## License\n\nNone was stated.")
+    return "\n\n".join(parts) + "\n"
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a system does.
+
+    Attributes:
+        pipeline: the Hub's name for it.
+        sentence: in words.
+        tags: for those who search the Hub.
+        command: what runs it, or shows it.
+
+    """
+
+    pipeline: str
+    sentence: str
+    tags: list[str]
+    command: str
+
+
+def task_of(system: System, folder: Path = Path("model")) -> Task:
+    """Return what a system does; ``folder`` is its model folder in the command."""
+    model = shlex.quote(str(folder))
+    source, target = _named(system.source_languages), _named(system.target_languages)
+    look = "python -c " + shlex.quote(f'from shared.systems.system import System; print(System.load("{folder}"))')
+    sides = (("--from", system.source_languages), ("--to", system.target_languages))
+    translate = f"dragoman translate {model}" + "".join(
+        f" {side} {codes[0]}" for side, codes in sides if len(codes) > 1
+    )
+    if isinstance(system, EncoderSystem):
+        return Task("feature-extraction", "An encoder of speech, to begin training with.", ["speech"], look)
+    if not isinstance(system, CtcSystem) and not isinstance(system.model, Generator):
+        return Task("fill-mask", f"An encoder of {source} text, to begin training with.", [], look)
+    if not system.inputs:
+        command = f"dragoman translate TRANSLATOR --lm {model} news.txt"
+        return Task("text-generation", f"A language model of {target} text.", ["language-model"], command)
+    if "speech" not in system.inputs:
+        return Task("translation", f"Translates {source} text to {target}.", ["translation"], f"{translate} news.txt")
+    # The Hub has one name for all that makes text of speech.
+    pipeline, command = "automatic-speech-recognition", f"{translate} talk.wav"
+    if system.output_name == "transcript":
+        return Task(pipeline, f"Writes down {source} speech.", ["speech"], command)
+    return Task(pipeline, f"Translates {source} speech to {target} text.", ["speech", "speech-translation"], command)
+
+
+def _named(codes: Sequence[str]) -> str:
+    names = list(dict.fromkeys(languages.name(code) for code in codes))
+    return ", ".join(names) if len(names) < 9 else f"{', '.join(names[:6])} ({len(names)} languages)"
+
+
+def _results(rows: Sequence[dict[str, Any]], pipeline: str) -> list[dict[str, Any]]:
+    """Return what the Hub calls results: a test set each, with its metrics."""
+    sets: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["metric"] in METRICS:
+            sets.setdefault((str(row["recipe"]).split("/")[0], row["split"]), []).append(row)
+    return [
+        {
+            "task": {"type": pipeline},
+            "dataset": {"type": corpus, "name": split},
+            "metrics": [
+                {"type": row["metric"], "value": row["value"], "args": {"signature": row["signature"]}} for row in some
+            ],
+        }
+        for (corpus, split), some in sets.items()
+    ]

@@ -1,0 +1,99 @@
+"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian; and speech.
+
+The library transformers is not needed. ``config.json`` decides what is built; nothing in the folder is run.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from torch import nn
+
+from shared.exchange.codes import language_of, languages_of_side
+from shared.exchange.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
+from shared.exchange.hf_reading import CONFIG, Config, read_tensors
+from shared.exchange.hf_speech import MODEL_TYPE as SPEECH_MODEL
+from shared.exchange.hf_speech import import_hf_speech
+from shared.exchange.hf_text import read_texts
+from shared.exchange.hf_waveform import MODEL_TYPE as WAVEFORM_MODEL
+from shared.exchange.hf_waveform import import_hf_waveform
+from shared.exchange.import_sizes import built, check_rows
+from shared.exchange.loaded import LoadReport
+from shared.systems.system import System
+
+
+def import_huggingface(
+    source: Path,
+    scratch: Path,
+    *,
+    name: str | None = None,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> tuple[System, LoadReport]:
+    """Read a folder in Hugging Face's layout.
+
+    Args:
+        source: the folder.
+        scratch: a folder for tokenizer files that are put together from older ones; needed until the system is saved.
+        name: what the model is called; by default as the folder.
+        source_languages: codes; by default what the folder says.
+        target_languages: likewise.
+
+    Returns:
+        The system, filled with what fits, and the report of what was loaded and what was not.
+
+    Raises:
+        DataError: naming the file, if something is missing, or has no counterpart here.
+        UsageError: for a language that the model has no symbol for.
+
+    """
+    config = Config(source / CONFIG)
+    kind = config.choose("model_type", {one: one for one in (*FAMILIES, *ENCODERS, WAVEFORM_MODEL, SPEECH_MODEL)})
+    if kind == WAVEFORM_MODEL:
+        system, report = import_hf_waveform(source, source_languages=source_languages)
+    else:
+        read = import_hf_speech if kind == SPEECH_MODEL else partial(import_hf_text, scratch=scratch)
+        system, report = read(source, source_languages=source_languages, target_languages=target_languages)
+    system.origin.append(f"imported from {name or source.name} (transformers, {kind}): {report.counts}")
+    return system.eval(), report
+
+
+def import_hf_text(
+    source: Path,
+    *,
+    scratch: Path,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> tuple[System, LoadReport]:
+    """Read the folder of a text model; see :func:`import_huggingface`."""
+    config = Config(source / CONFIG)
+    tensors, file = read_tensors(source)
+    check_rows(config.need("vocab_size"), tensors, config.path)
+    texts = read_texts(source, config, scratch)
+    read: MaskedEncoder | EncoderDecoder
+    read = (MaskedEncoder if config.get("model_type") in ENCODERS else EncoderDecoder)(config, tensors)
+    model: nn.Module = built(read.build, tensors, config.path)
+    report = read.load(model, str(file))
+    given = {"source": source_languages, "target": target_languages}
+    if texts.target is None:
+        given["target"] = given["target"] or given["source"]
+    codes = {
+        side: languages_of_side(
+            side,
+            given[side],
+            tagged=texts.languages[side],
+            said=said,
+            code=language_of(said) if said else None,
+            path=source,
+        )
+        for side, said in texts.said.items()
+    }
+    system = System(
+        model=model,
+        inputs={"source": texts.source},
+        output=texts.target or texts.source,
+        source_languages=codes["source"],
+        target_languages=codes["target"],
+    )
+    return system, report

@@ -1,0 +1,148 @@
+"""Pre-trained encoders of waveforms as modules of ours, whichever toolkit wrote the checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared.corpus.fields import SpeechField, TextField
+from shared.errors import DataError
+from shared.nn.heads import CtcHead
+from shared.nn.layer import Layer
+from shared.nn.spans import SpanMasking
+from shared.nn.transformer import Encoder
+from shared.nn.translator import EncoderModel
+from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding, WaveformNorm
+from shared.systems.ctc_system import CtcSystem
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.system import System
+from shared.text.vocabulary import VocabularyTokenizer
+
+SPEECH = "embeddings.speech"
+
+
+@dataclass(frozen=True)
+class WaveformPlan:
+    """What a checkpoint says of its encoder.
+
+    Attributes:
+        convolutions: channels, kernel and stride of each.
+        bias: of the convolutions.
+        norm_each: all convolutions are followed by a norm of channels, not only the first by one over time.
+        projected: frames are projected to the width.
+        layer: arguments of its layers.
+        layers: how many.
+        kernel: of the convolution that gives positions.
+        groups: likewise.
+        normalisation: what is added to the variance by which waveforms are divided; None if they are taken as they are.
+        masking: arguments of the masking, or None if the checkpoint has no vector for it.
+        frame_dropout: of projected frames.
+        layer_drop: the probability with which layers are left out in training.
+        gradient_scale: of the convolutions.
+
+    """
+
+    convolutions: list[list[int]]
+    bias: bool
+    norm_each: bool
+    projected: bool
+    layer: dict[str, Any]
+    layers: int
+    kernel: int
+    groups: int
+    normalisation: float | None
+    masking: dict[str, Any] | None
+    frame_dropout: float = 0.0
+    layer_drop: float = 0.0
+    gradient_scale: float = 1.0
+
+    def build(self, source: str, head: CtcHead | None = None) -> EncoderModel:
+        """Build the model, with fresh parameters.
+
+        Args:
+            source: the file, for messages.
+            head: for CTC, if the checkpoint has one.
+
+        Raises:
+            DataError: if what it says does not fit together.
+
+        """
+        width, epsilon = self.layer["width"], self.layer.get("norm_epsilon", 1e-5)
+        try:
+            embedding = WaveformEmbedding(
+                convolutions=WaveformConvolutions(
+                    convolutions=self.convolutions,
+                    bias=self.bias,
+                    norm_each=self.norm_each,
+                    gradient_scale=self.gradient_scale,
+                ),
+                positions=ConvolutionalPositions(width=width, kernel=self.kernel, groups=self.groups),
+                normalisation=None if self.normalisation is None else WaveformNorm(epsilon=self.normalisation),
+                masking=None if self.masking is None else SpanMasking(width=width, **self.masking),
+                projected=self.projected,
+                norm=not self.layer["pre_norm"],
+                dropout=self.layer["dropout"],
+                frame_dropout=self.frame_dropout,
+                norm_epsilon=epsilon,
+            )
+            encoder = Encoder(
+                layer=Layer(**self.layer),
+                layers=self.layers,
+                taps=[head.tap] if head else None,
+                layer_drop=self.layer_drop,
+            )
+        except (TypeError, ValueError) as error:
+            raise DataError(f"{source}: its settings do not fit together ({error})") from error
+        return EncoderModel(
+            embeddings={"speech": embedding}, encoder=encoder, heads=None if head is None else {"ctc": head}
+        )
+
+
+def counterparts(name: str, whole: Mapping[str, str], parts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the names there of the tensors that one of ours is made of, one below the other.
+
+    Args:
+        name: ours.
+        whole: beginnings of names, ours and theirs, the first that fits being meant.
+        parts: of a layer, ours and theirs.
+
+    """
+    layer = re.fullmatch(r"(encoder\.layers\.\d+)\.(.+)\.(weight|bias)", name)
+    if layer:
+        place, part, kind = layer.groups()
+        return tuple(f"{place}.{theirs}.{kind}" for theirs in parts[part])
+    for ours, theirs in whole.items():
+        if name == ours or name.startswith(ours + "."):
+            return (theirs + name[len(ours) :],)
+    return ()
+
+
+def system_around(
+    model: EncoderModel, tokenizer: VocabularyTokenizer | None, languages: list[str] | None, source: str
+) -> System:
+    """Put what a system needs around an encoder.
+
+    Args:
+        model: with a head for CTC if there is a tokenizer.
+        tokenizer: of the transcripts; None for an encoder without a head, which writes nothing.
+        languages: that it was trained on.
+        source: the checkpoint, for messages.
+
+    Raises:
+        DataError: if the languages of transcripts are not named.
+
+    """
+    if tokenizer is None:
+        return EncoderSystem(model=model, inputs={"speech": SpeechField()}, source_languages=languages)
+    if not languages:
+        raise DataError(f"{source}: does not say its language: name it with --source-languages")
+    return CtcSystem(
+        model=model,
+        inputs={"speech": SpeechField()},
+        output=TextField(column="source_text", tokenizer=tokenizer, prefix=[], suffix=[]),
+        output_name="transcript",
+        source_languages=list(languages),
+        target_languages=list(languages),
+    )

@@ -1,1 +1,0 @@
-"""Tokenizers that others trained, with the ids that their checkpoints know."""

@@ -1,0 +1,198 @@
+"""The few things that several training processes (torchrun) do together; with one process all of them are no-ops.
+
+What is computed travels through the devices' own group. What is only agreed upon (whether to stop, what to report)
+travels through a second one between the CPUs: no device is waited for, and waiting for hours while one process
+prepares a corpus is no error there.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from shared.errors import DataError
+from shared.machine.workspace import Workspace
+
+#: How long processes wait for the one that prepares, validates or evaluates.
+LONGEST_WAIT = timedelta(days=7)
+#: How long a process that leaves waits for the others to say that they leave too; torchrun grants 30 seconds.
+ROLL_CALL = timedelta(seconds=10)
+
+T = TypeVar("T")
+_control: Any = None
+#: Where processes say that they leave.
+_roll: dist.Store | None = None
+
+
+class EndedElsewhere(DataError):
+    """Another process of the run has stopped, and says why."""
+
+
+def join(workspace: Workspace) -> bool:
+    """Join the processes that torchrun started; return whether this call did it, and not one before."""
+    global _control, _roll
+    if workspace.device.startswith("cuda"):
+        torch.cuda.set_device(workspace.device)
+    if workspace.world > 1 and not dist.is_initialized():
+        store, rank, world = next(dist.rendezvous("env://"))
+        backend = "nccl" if workspace.device.startswith("cuda") else "gloo"
+        dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
+        _roll = dist.PrefixStore("roll", store)
+        _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
+        return True
+    return False
+
+
+def leave() -> None:
+    """Part from the other processes, all of which have come to the end of their work."""
+    global _control, _roll
+    if dist.is_initialized():
+        dist.destroy_process_group()
+        _control = _roll = None
+
+
+@contextmanager
+def together(workspace: Workspace) -> Iterator[None]:
+    """Turn what torch says, or torchrun's signal, when another process is gone into a line.
+
+    Raises:
+        EndedElsewhere: if one is.
+
+    """
+    try:
+        yield
+    except KeyboardInterrupt as interruption:
+        gone = silent(workspace, _roll)
+        if not gone:  # all were asked to stop
+            raise
+        raise _ended(workspace, gone) from interruption
+    except RuntimeError as error:
+        if not isinstance(error, dist.DistError) and "gloo" not in str(error):
+            _leaves(workspace, _roll)
+            raise
+        raise _ended(workspace, silent(workspace, _roll)) from error
+    except BaseException:
+        _leaves(workspace, _roll)
+        raise
+
+
+def _leaves(workspace: Workspace, roll: dist.Store | None) -> None:
+    """Let the other processes know that this one was not killed."""
+    if roll is not None:
+        with suppress(RuntimeError):  # the store, too, may have been killed
+            roll.set(str(workspace.rank), workspace.phase)
+
+
+def silent(workspace: Workspace, roll: dist.Store | None, patience: timedelta = ROLL_CALL) -> list[int]:
+    """Say that this process leaves; return the ranks that do not say so within some time: they were killed, or hang.
+
+    Args:
+        workspace: for rank and world.
+        roll: where processes say so; None if this one is alone.
+        patience: the time.
+
+    """
+    if roll is None:
+        return []
+    _leaves(workspace, roll)
+    end = time.monotonic() + patience.total_seconds()
+    gone = []
+    with _deaf():
+        for rank in range(workspace.world):
+            try:
+                roll.wait([str(rank)], timedelta(seconds=max(end - time.monotonic(), 0.1)))
+            except RuntimeError:
+                gone.append(rank)
+    return gone
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Ignore requests to end: torchrun sends one to those that are left, who are ending anyway and say why."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:
+    if not gone:
+        return EndedElsewhere("another process of this run has ended, and what it says is the reason")
+    who = f"process {gone[0]}" if len(gone) == 1 else f"processes {', '.join(map(str, gone))}"
+    return EndedElsewhere(
+        f"{workspace.output}: {who} of {workspace.world} ended without a word {workspace.where} (killed, perhaps for "
+        "want of memory: see the system's log); give the same command again"
+    )
+
+
+def gather(value: T, workspace: Workspace) -> list[T]:
+    """Return the values of all ranks, on all of them."""
+    if workspace.world == 1:
+        return [value]
+    values: list[Any] = [None] * workspace.world
+    dist.all_gather_object(values, value, group=_control)
+    return values
+
+
+def on_main(function: Callable[[], T], workspace: Workspace) -> T:
+    """Call a function on rank 0 while the others wait; all return its result.
+
+    Raises:
+        EndedElsewhere: on the other ranks, if it raises an error on rank 0.
+
+    """
+    if workspace.world == 1:
+        return function()
+    answer: list[Any] = [None]
+    if workspace.main:
+        try:
+            answer = [(function(),)]
+        finally:  # after an error, too: nobody waits for what will not come
+            dist.broadcast_object_list(answer, src=0, group=_control)
+    else:
+        dist.broadcast_object_list(answer, src=0, group=_control)
+    if answer[0] is None:
+        raise EndedElsewhere("process 0 of this run has ended, and what it says is the reason")
+    result: T = answer[0][0]
+    return result
+
+
+def add_up(counts: dict[str, Tensor], workspace: Workspace, device: torch.device | str) -> dict[str, Tensor]:
+    """Add up counts by name over all ranks, which may hold different names."""
+    if workspace.world == 1:
+        return counts
+    every = sorted({name for names in gather(list(counts), workspace) for name in names})
+    zero = torch.zeros((), dtype=torch.float64, device=device)
+    stacked = torch.stack([counts[name].to(zero) if name in counts else zero for name in every])
+    dist.all_reduce(stacked)
+    return dict(zip(every, stacked.float().unbind(), strict=True))
+
+
+def wrap(objective: nn.Module, workspace: Workspace) -> nn.Module:
+    """Wrap an objective in DDP; a step may leave parameters unused, for example those of another stream's inputs."""
+    if workspace.world == 1:
+        return objective
+    devices = [torch.device(workspace.device)] if workspace.device.startswith("cuda") else None
+    return nn.parallel.DistributedDataParallel(
+        objective, device_ids=devices, find_unused_parameters=True, broadcast_buffers=False
+    )
+
+
+def barrier(workspace: Workspace) -> None:
+    """Wait until all processes are here."""
+    if workspace.world > 1:
+        dist.barrier(group=_control)

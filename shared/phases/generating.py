@@ -1,0 +1,347 @@
+"""The phase in which a model writes training data: translations of sources, sources of translations, transcripts.
+
+A manifest is translated in shards of consecutive rows. A shard is whole on disk or absent, and what stands in it
+depends on its rows alone, so that a run which is killed, or goes on with another number of processes, ends with the
+same manifest to the last bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from shared.corpus.find import find_manifests
+from shared.corpus.manifest import Manifest, Row
+from shared.corpus.stream import Budget, field_lengths
+from shared.described import describe
+from shared.errors import DataError, UsageError
+from shared.evaluation.scoring import translations
+from shared.machine.files import discard_folder, replaced_file
+from shared.machine.processes import barrier, join, on_main
+from shared.machine.progress import progress
+from shared.machine.records import read_record
+from shared.machine.workspace import Phase, Workspace
+from shared.search.search import AnySearch
+from shared.systems.combining import load_combined
+from shared.systems.system import System
+
+#: What is known of an output, beside the columns of the row that it was made for. ``score`` is the search's.
+COLUMNS = {"score": pa.float64(), "model": pa.string(), "search": pa.string(), "made_from": pa.string()}
+
+#: Of a row in a shard: why it is not to be kept ("": it is).
+DROPPED = "dropped"
+
+
+class Quality:
+    """What an output must be like to be kept. Empty ones never are.
+
+    Args:
+        minimum_score: the search's score.
+        maximum_ratio: the most that the output and a text it was made from may differ in length, as a factor, in
+            tokens without symbols; rows whose input is no text are let be.
+        maximum_rate: tokens per second of recording; rows without one are let be.
+        maximum_dropped: the share of rows that may be dropped; more is an error.
+
+    Raises:
+        UsageError: for a ratio below 1, a rate that is not positive, or a share outside [0, 1].
+
+    """
+
+    def __init__(
+        self,
+        *,
+        minimum_score: float | None = None,
+        maximum_ratio: float | None = None,
+        maximum_rate: float | None = None,
+        maximum_dropped: float = 0.5,
+    ) -> None:
+        if maximum_ratio is not None and not maximum_ratio >= 1:
+            raise UsageError(f"maximum_ratio must be at least 1, not {maximum_ratio}")
+        if maximum_rate is not None and not maximum_rate > 0:
+            raise UsageError(f"maximum_rate must be positive, not {maximum_rate}")
+        if not 0 <= maximum_dropped <= 1:
+            raise UsageError(f"maximum_dropped must be between 0 and 1, not {maximum_dropped}")
+        self.minimum_score, self.maximum_ratio, self.maximum_rate = minimum_score, maximum_ratio, maximum_rate
+        self.maximum_dropped = maximum_dropped
+
+    def reason(self, *, score: float, tokens: int, inputs: list[int], seconds: float | None) -> str:
+        """Say why an output is to be dropped, "" if it is good.
+
+        Args:
+            score: of the output.
+            tokens: how many it has.
+            inputs: how many tokens each text has that it was made from.
+            seconds: how long the recording is that it was made from, if any.
+
+        """
+        if not tokens:
+            return "empty"
+        if self.minimum_score is not None and not score >= self.minimum_score:
+            return f"score below {self.minimum_score:g}"
+        if self.maximum_ratio is not None and any(
+            max(tokens, own) > self.maximum_ratio * min(tokens, own) for own in inputs
+        ):
+            return f"ratio above {self.maximum_ratio:g}"
+        if self.maximum_rate is not None and seconds is not None and tokens > self.maximum_rate * seconds:
+            return f"more than {self.maximum_rate:g} tokens per second"
+        return ""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Some consecutive rows of a manifest, and where their outputs are written."""
+
+    manifest: Manifest
+    rows: range
+    path: Path
+
+
+class Generate(Phase):
+    """Translate manifests with a model folder, into new manifests of the same rows.
+
+    Writes ``<pair>/<split>.arrow`` for each manifest ``.../<pair>/<split>.arrow``, in the order of its rows and with
+    all its columns, and with the free columns ``score``, ``model`` (fingerprint of the model folder), ``search`` and
+    ``made_from`` (fingerprint of the manifest); and ``generated.json``, which counts what was made and what dropped.
+
+    Several processes share the shards. All of them write, each its own shards, so that the run's folder has to be one
+    that all can see; rank 0 puts the manifests together.
+
+    Args:
+        model: a model folder, of any inputs.
+        manifests: what to translate, as paths or patterns.
+        search: how.
+        budget: how large a batch may be.
+        column: the text column that gets the output; "" for the one that the model was trained to write, whose old
+            text is then replaced.
+        language: of the outputs; "" for each row's own.
+        backwards: exchange source and target for the model: it reads the target texts of the rows and writes their
+            source texts.
+        quality: what outputs must be like to be kept; None keeps all.
+        shard_rows: how many rows are translated before they are safe on disk.
+
+    Raises:
+        UsageError: if a shard has no rows, or the column is not one of text.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        manifests: list[str],
+        search: AnySearch,
+        budget: Budget,
+        column: str = "",
+        language: str = "",
+        backwards: bool = False,
+        quality: Quality | None = None,
+        shard_rows: int = 10_000,
+    ) -> None:
+        if shard_rows < 1:
+            raise UsageError(f"shard_rows must be at least 1, not {shard_rows}")
+        if column and not column.endswith("_text"):
+            raise UsageError(f"column must be one of text, whose name ends in _text, not {column!r}")
+        self.model, self.manifests = Path(model), list(manifests)
+        self.search, self.budget = search, budget
+        self.column, self.language, self.backwards = column, language, backwards
+        self.quality, self.shard_rows = quality, shard_rows
+
+    def run(self, workspace: Workspace) -> None:
+        """Translate the shards that are not there yet, then put them together.
+
+        Raises:
+            DataError: if a row lacks what the model reads or its output's language, or too many outputs are dropped.
+            UsageError: if model or manifests have changed since the phase was started.
+
+        """
+        join(workspace)
+        paths = find_manifests(self.manifests)
+        manifests = {f"{path.parent.name}/{path.name}": self._open(path, workspace) for path in paths}
+        if len(manifests) < len(paths):
+            raise UsageError(f"generate: two of {', '.join(map(str, paths))} have the same names of folder and file")
+        mark = on_main(lambda: fingerprint_of_model(self.model), workspace)
+        folder = workspace.folder / "shards"
+        shards = [shard for name, manifest in manifests.items() for shard in self._shards(manifest, folder / name)]
+        todo = on_main(lambda: self._begin(workspace, mark, manifests, shards), workspace)
+        mine = todo[workspace.rank :: workspace.world]
+        if mine:
+            system = load_combined(self.model, workspace.device, autocast_dtype=workspace.autocast_dtype)
+            rows = sum(len(shards[number].rows) for number in mine)
+            with progress(workspace.phase, enabled=workspace.show_progress) as show:
+                done = 0
+                for number in mine:
+                    # Its own, so that a search which draws finds the same in whatever order shards are done.
+                    torch.manual_seed(workspace.seed_for(workspace.phase, "shard", number))
+                    shard = shards[number]
+                    outputs = self._translated(system, shard, mark, workspace)
+                    Manifest.write(shard.path, outputs, self._columns(shard.manifest) | {DROPPED: pa.string()})
+                    done += len(shard.rows)
+                    show(done, rows)
+                    if workspace.main:
+                        workspace.keep_time()
+        barrier(workspace)
+        on_main(lambda: self._finish(workspace, mark, manifests, shards), workspace)
+
+    # -- shards -----------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _open(path: Path, workspace: Workspace) -> Manifest:
+        manifest = Manifest.open(path)
+        return manifest.select(range(min(2, len(manifest)))) if workspace.debug else manifest
+
+    def _shards(self, manifest: Manifest, folder: Path) -> Iterator[Shard]:
+        for number, start in enumerate(range(0, len(manifest), self.shard_rows)):
+            rows = range(start, min(start + self.shard_rows, len(manifest)))
+            yield Shard(manifest, rows, folder / f"{number:06d}.arrow")
+
+    def _columns(self, manifest: Manifest) -> dict[str, Any]:
+        """Return the free columns of the result."""
+        return manifest.free_columns | ({self.column: pa.string()} if self.column else {}) | COLUMNS
+
+    def _begin(self, workspace: Workspace, mark: str, manifests: dict[str, Manifest], shards: list[Shard]) -> list[int]:
+        """Check that what is there was begun with the same model and rows; return the numbers of missing shards."""
+        if (workspace.folder / "generated.json").is_file():
+            return []
+        note = workspace.folder / "shards" / "begun.json"
+        now = {"model": mark, "precision": workspace.precision}
+        now |= {f"manifest {name}": manifest.fingerprint for name, manifest in manifests.items()}
+        if note.is_file():
+            before = read_record(note, {}, "a note of what was begun", f"use --restart {workspace.phase}")
+            for what in sorted(before.keys() | now.keys()):
+                if before.get(what) != now.get(what):
+                    raise UsageError(
+                        f"{workspace.folder}: was begun with another {what} ({before.get(what)}, now {now.get(what)}); "
+                        f"use --restart {workspace.phase}"
+                    )
+        with replaced_file(note) as temporary:
+            temporary.write_text(json.dumps(now, indent=1) + "\n", encoding="utf-8")
+        todo = [number for number, shard in enumerate(shards) if not shard.path.is_file()]
+        workspace.log.info("%s: %d of %d shards to translate", workspace.phase, len(todo), len(shards))
+        return todo
+
+    def _finish(self, workspace: Workspace, mark: str, manifests: dict[str, Manifest], shards: list[Shard]) -> None:
+        """Put the shards together, count, and delete them; a kill in between leaves either them or the result."""
+        note = workspace.folder / "generated.json"
+        if not note.is_file():
+            made = [self._merge(workspace, name, manifest, shards) for name, manifest in manifests.items()]
+            content = {"model": mark, "folder": str(self.model), "search": describe(self.search), "manifests": made}
+            with replaced_file(note) as temporary:
+                temporary.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        discard_folder(workspace.folder / "shards")
+
+    def _merge(self, workspace: Workspace, name: str, manifest: Manifest, shards: list[Shard]) -> dict[str, Any]:
+        dropped: Counter[str] = Counter()
+
+        def kept() -> Iterator[Row]:
+            for shard in shards:
+                if shard.manifest is manifest:
+                    for row in Manifest.open(shard.path):
+                        reason = row.pop(DROPPED)
+                        if reason:
+                            dropped[reason] += 1
+                        else:
+                            yield row
+            limit = 1.0 if self.quality is None else self.quality.maximum_dropped
+            if dropped.total() > limit * len(manifest):
+                raise DataError(
+                    f"{manifest.path}: {dropped.total()} of {len(manifest)} outputs would be dropped "
+                    f"({_listed(dropped)}), more than the share of {limit:g} that quality.maximum_dropped allows"
+                )
+
+        result = Manifest.write(workspace.folder / name, kept(), self._columns(manifest))
+        counted = f", dropped {_listed(dropped)}" if dropped else ""
+        workspace.log.info("%s: %s: %d rows%s", workspace.phase, name, len(result), counted)
+        return {
+            "from": str(manifest.path),
+            "made_from": manifest.fingerprint,
+            "to": name,
+            "rows": len(result),
+            "dropped": dict(sorted(dropped.items())),
+        }
+
+    # -- rows -------------------------------------------------------------------------------------------------------
+
+    def _translated(self, system: System, shard: Shard, mark: str, workspace: Workspace) -> Iterator[Row]:
+        """Yield the rows of a shard with their outputs."""
+        source = shard.manifest
+        rows = [self._asked(source[number], system, source) for number in shard.rows]
+        lengths = field_lengths(system.inputs, rows)
+        overheads = np.array([field.overhead for field in system.inputs.values()])[:, None]
+        outputs = dict(translations(system, rows, search=self.search, budget=self.budget, workspace=workspace))
+        own = system.output
+        best = [outputs[number][0] for number in range(len(rows))]
+        filled = [row | {own.column: output.texts[system.output_name]} for row, output in zip(rows, best, strict=True)]
+        tokens = own.lengths(filled) - own.overhead
+        is_text = [field.unit == "tokens" for field in system.inputs.values()]
+        read = (lengths - overheads)[is_text]
+        provenance = {"model": mark, "search": _shown(describe(self.search)), "made_from": source.fingerprint}
+        for number, (row, full, output) in enumerate(zip(rows, filled, best, strict=True)):
+            reason = ""
+            if self.quality is not None:
+                reason = self.quality.reason(
+                    score=output.score,
+                    tokens=int(tokens[number]),
+                    inputs=read[:, number].tolist(),
+                    seconds=row["duration"],
+                )
+            made = self._turned(row) | {self.column: full[own.column]} if self.column else self._turned(full)
+            yield made | provenance | {"score": output.score, DROPPED: reason}
+
+    def _asked(self, row: Row, system: System, manifest: Manifest) -> Row:
+        """Return a row as the model is to see it, with the language that it is to write."""
+        row = self._turned(row)
+        side = f"{system.output.side}_language"
+        row[side] = self.language or row[side]
+        known = system.source_languages if system.output.side == "source" else system.target_languages
+        if row[side] not in known:
+            raise DataError(
+                f"{manifest.path}: row {row['id']!r}: the model writes {', '.join(known)}, not {row[side]!r}: "
+                "name one with language"
+            )
+        return row
+
+    def _turned(self, row: Row) -> Row:
+        """Exchange source and target if the model works backwards; doing it twice changes nothing."""
+        if not self.backwards:
+            return dict(row)
+        sides = {"source": "target", "target": "source"}
+        turned = {f"{side}_{kind}": row[f"{sides[side]}_{kind}"] for side in sides for kind in ("text", "language")}
+        return row | turned
+
+
+def fingerprint_of_model(folder: Path) -> str:
+    """Hash what a model folder holds: description, weights and tokenizer.
+
+    Raises:
+        DataError: if there is no such folder.
+
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such model folder")
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith(".")):
+        digest.update(file.name.encode() + b"\0")
+        with open(file, "rb") as stream:
+            digest.update(hashlib.file_digest(stream, "blake2b").digest())
+    return digest.hexdigest()
+
+
+def _shown(described: Any) -> str:
+    """Return a search as "BeamSearch(beam=5)", from its description."""
+    if not isinstance(described, dict) or "class" not in described:
+        return str(described)
+    arguments = (f"{name}={_shown(value)}" for name, value in described["arguments"].items())
+    return f"{described['class'].rpartition('.')[2]}({', '.join(arguments)})"
+
+
+def _listed(dropped: Counter[str]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(dropped.items()))

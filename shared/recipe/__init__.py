@@ -1,0 +1,1 @@
+"""Recipes: reading, laying over each other, resolving, checking and building."""

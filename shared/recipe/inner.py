@@ -1,0 +1,202 @@
+"""Recipes that a recipe runs as phases of its own (``shared.run.running.RunRecipe``), and what happens without one.
+
+``--phases.asr.updates 600`` gives a key of the recipe that phase ``asr`` runs, ``--phases.asr null`` switches it off:
+what would have been initialised from its models is trained from scratch.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from shared.recipe.resolve import Resolver, within
+from shared.recipe.tree import COMMAND_LINE, Node, plain
+
+if TYPE_CHECKING:
+    from shared.recipe.recipe import Recipe
+
+INITIALISE = "!new:shared.training.initialise.Initialise"
+#: The output folder of a debug run ends in this.
+DEBUG = "-debug"
+#: A recipe inside a recipe inside ... more often than this never ends.
+DEEPEST = 8
+
+
+def load_inner(written: Node, resolved: Node, above: Sequence[str]) -> Recipe:
+    """Load the recipe that a phase runs; its keys bear the places where this recipe gives them.
+
+    Args:
+        written: the phase.
+        resolved: the same with its references followed.
+        above: the names of the recipes around it, the outermost first.
+
+    Raises:
+        UsageError: as :meth:`shared.recipe.recipe.Recipe.load`, or if recipes run each other without end.
+
+    """
+    from shared.recipe.recipe import Recipe
+
+    if len(above) > DEEPEST:
+        written.refuse(f"recipes run each other without end: {' -> '.join(above)}")
+    arguments = resolved.value if isinstance(resolved.value, dict) else {}
+    if "recipe" not in arguments or not isinstance(arguments["recipe"].value, str):
+        written.refuse(f"{resolved.path} needs the name or file of a recipe: recipe: almanac/st")
+    overrides = arguments.get("overrides", Node({}))
+    if not isinstance(overrides.value, dict) or overrides.tag:
+        overrides.refuse("overrides are a mapping of keys to values, or a list of mappings and of !ref <groups>")
+    places = (overrides.source or overrides).value
+    given = {key: _placed(node, places.get(key, node)) for key, node in overrides.value.items()}
+    if any(node.place == COMMAND_LINE for node in given.values()):
+        for node in given.values():  # what is handed on may have become useless by what the user gives
+            node.own = node.place == COMMAND_LINE
+    return Recipe.load(arguments["recipe"].value, given, above=above)
+
+
+def _placed(node: Node, place: Node) -> Node:
+    return Node(node.value, node.tag, place.place, place.key, own=place.own)
+
+
+# -- groups of keys --------------------------------------------------------------------------------------------------
+
+
+def without_groups(written: Node, resolved: Node, above: Sequence[str]) -> Node:
+    """Return a phase that runs a recipe with its overrides as one mapping, if they are a list.
+
+    A list holds mappings, whose keys the other recipe has to know, and groups: references to mappings
+    (``!ref <same_data>``). Of a group it is given the keys that it has and whose values would be others without.
+
+    Args:
+        written: the phase.
+        resolved: the same with its references followed.
+        above: the names of the recipes around it, the outermost first.
+
+    Raises:
+        UsageError: if something in the list is no mapping.
+
+    """
+    overrides = resolved.value.get("overrides", Node({}))
+    if not isinstance(overrides.value, list) or overrides.tag:
+        return resolved
+    own: dict[str, Node] = {}
+    shared: dict[str, Node] = {}
+    references = [item.tag == "!ref" for item in (overrides.source or overrides).value]
+    for mapping, is_group in zip(overrides.value, references, strict=True):
+        if not isinstance(mapping.value, dict) or mapping.tag:
+            mapping.refuse("is neither a mapping of keys to values nor a reference to one")
+        origins = dict((mapping.source or mapping).items())
+        for key, node in mapping.value.items():
+            origin = origins.get(key, node)
+            placed = Node(node.value, node.tag, origin.place, origin.key, own=not is_group)
+            (shared if is_group else own)[key] = placed
+    while True:
+        phase = Node(resolved.value | {"overrides": Node(dict(own))}, resolved.tag, resolved.place, resolved.key)
+        inner = load_inner(written, phase, above)
+        more = {
+            key: node
+            for key, node in shared.items()
+            if key not in own and key in inner.keys and inner.value(key, lenient=True) != plain(node)
+        }
+        if not more:
+            return phase
+        own |= more
+
+
+# -- debug runs ------------------------------------------------------------------------------------------------------
+
+
+def debug_folder(folder: str) -> str:
+    """Return the folder of a debug run, beside that of the real one."""
+    folder = os.path.normpath(folder)
+    return folder if folder.endswith(DEBUG) else folder + DEBUG
+
+
+def debugging(resolved: Node) -> Node:
+    """Return a phase that runs a recipe as one that debugs it."""
+    overrides = resolved.value.get("overrides", Node({}))
+    debug = Node(True, place=resolved.place, key="debug")
+    named = Node(overrides.value | {"debug": debug}, overrides.tag, overrides.place, overrides.key, overrides.own)
+    if overrides.source is not None:
+        named.source = overrides.source
+    return Node(resolved.value | {"overrides": named}, resolved.tag, resolved.place, resolved.key, source=resolved)
+
+
+# -- what is switched off --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SwitchedOff:
+    """A recipe that is not run, because its phase is null.
+
+    Attributes:
+        node: the null.
+        name: the phase's name.
+        folder: the output folder that the recipe would have.
+        fresh: the parameters that would have been initialised from it.
+
+    """
+
+    node: Node
+    name: str
+    folder: str
+    fresh: list[str]
+
+    def refuse_reading(self, resolved: Iterable[Node]) -> None:
+        """Refuse what reads from the recipe's folder and is not there.
+
+        Raises:
+            UsageError: naming the key that reads.
+
+        """
+        for node in resolved:
+            if isinstance(node.value, str) and within(node.value, self.folder) and not os.path.exists(node.value):
+                node.refuse(f"{node.value} is not there, and phase {self.name!r}, which makes it, is switched off")
+
+    def __str__(self) -> str:
+        """Say what follows."""
+        start = f": trained from scratch: {', '.join(self.fresh)}" if self.fresh else ""
+        return f"{self.name}: switched off{start}"
+
+
+def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> tuple[list[SwitchedOff], set[str]]:
+    """Take what is initialised from recipes whose phases are null out of a tree.
+
+    Args:
+        root: the tree; changed.
+        above: the names of the recipes around it and its own.
+        named: folders that the user names: what is to be initialised from one of them stays.
+
+    Returns:
+        What is switched off, and the top-level keys that the recipe would use with it.
+
+    """
+    phases = root.value.get("phases")
+    if phases is None or not isinstance(phases.value, dict):
+        return [], set()
+    nulls = {name: node for name, node in phases.value.items() if node.off is not None}
+    if not nulls:
+        return [], set()
+    whole = {name: node.off or node for name, node in phases.value.items()}
+    resolver = Resolver(Node({**root.value, "phases": Node(whole)}), lenient=True)
+    for node in whole.values():
+        resolver.resolve(node)
+    found = []
+    for name, node in nulls.items():
+        assert node.off is not None
+        phase = without_groups(node.off, resolver.resolve(node.off), above)
+        folder = load_inner(node.off, phase, above).folders()[0]
+        kept = any(within(place, folder) for place in named)
+        fresh = [] if kept else [*_initialised(root, resolver, folder)]
+        found.append(SwitchedOff(node, name, folder, fresh))
+    return found, resolver.used
+
+
+def _initialised(root: Node, resolver: Resolver, folder: str) -> Iterator[str]:
+    """Take what copies parameters from models in a folder out of all lists; yield which parameters."""
+    for parent in [node for node in root.walk() if isinstance(node.value, list)]:
+        for item in [item for item in parent.value if item.tag == INITIALISE and "folder" in item.value]:
+            source = resolver.resolve(item.value["folder"]).value
+            if isinstance(source, str) and within(source, folder):
+                parent.value.remove(item)
+                yield from dict(resolver.resolve(item.value["parts"]).items()) if "parts" in item.value else ()

@@ -1,0 +1,168 @@
+"""Where recipes are: files and installed ones, the bases that they are laid over, and modules beside them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.machinery import PathFinder
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+from shared.described import PACKAGES
+from shared.errors import UsageError
+from shared.recipe.resolve import merge
+from shared.recipe.tree import Node, nearest, read
+
+#: The key that names folders of modules.
+MODULES = "modules"
+
+
+def is_base(path: Path) -> bool:
+    """Tell whether a file of recipes/ holds what recipes share, and is none itself."""
+    return path.stem == "base" or path.stem.startswith("base_") or path.parent.name == "base"
+
+
+def installed() -> list[tuple[str, Path]]:
+    """Return name and file of every YAML file of the installed recipes."""
+    folder = _installed_folder()
+    return [(path.relative_to(folder).with_suffix("").as_posix(), path) for path in sorted(folder.rglob("*.yaml"))]
+
+
+def _installed_folder() -> Path:
+    return Path(str(files("recipes")))
+
+
+def find(source: str | Path) -> tuple[Path, str, str]:
+    """Return a recipe's file, how to show it, and its name.
+
+    Raises:
+        UsageError: if there is none, with the nearest name.
+
+    """
+    path = Path(source)
+    if path.is_file():
+        names = {file.resolve(): name for name, file in installed()}
+        return path, str(source), names.get(path.resolve(), path.stem)
+    found = _installed_one(str(source))
+    if found is None:
+        recipes = [name for name, file in installed() if not is_base(file)]
+        raise UsageError(f"no recipe {str(source)!r}: neither a file nor an installed recipe{nearest(source, recipes)}")
+    name, file = found
+    return file, f"recipes/{name}.yaml", name
+
+
+def _installed_one(source: str) -> tuple[str, Path] | None:
+    """Return the installed recipe of a name: own/mt, own/mt.yaml or recipes/own/mt.yaml."""
+    name = source.removeprefix("recipes/").removesuffix(".yaml")
+    return next(((known, file) for known, file in installed() if known == name), None)
+
+
+def header(path: Path) -> str:
+    """Return the comment lines at the top of a file."""
+    lines = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line[1:].strip())
+    return "\n".join(lines)
+
+
+# -- bases ----------------------------------------------------------------------------------------------------------
+
+
+def read_with_bases(path: Path, shown: str, folders: list[str], above: Sequence[Path] = ()) -> Node:
+    """Read a recipe and lay it over its bases.
+
+    Args:
+        path: the file.
+        shown: how messages name it.
+        folders: filled with the folders whose modules the recipe and its bases may name.
+        above: the recipes that have this one as a base.
+
+    """
+    if path.resolve() in above:
+        raise UsageError(f"{shown}: base recipes include each other in a circle")
+    root = read(path, shown, own=not above)
+    folders += [folder for folder in _module_folders(path, root) if folder not in folders]
+    bases = root.value.pop("base", None)
+    if bases is None:
+        return root
+    below: Node | None = None
+    for base in bases.value if isinstance(bases.value, list) else [bases]:
+        file, shown_file = _find_base(base, path, shown)
+        found = read_with_bases(file, shown_file, folders, [*above, path.resolve()])
+        below = found if below is None else merge(below, found)
+    return root if below is None else merge(below, root)
+
+
+def _find_base(base: Node, path: Path, shown: str) -> tuple[Path, str]:
+    """Return the file that a recipe names as its base, and how to show it."""
+    if base.tag or not isinstance(base.value, str):
+        base.refuse("base names a recipe file, seen from this one, or an installed recipe, or a list of these")
+    file = path.parent / base.value
+    if file.is_file():
+        return file, os.path.normpath(Path(shown).parent / base.value)
+    found = _installed_one(base.value)
+    if found is None:
+        beside = [other.name for other in path.parent.glob("*.yaml") if other.resolve() != path.resolve()]
+        known = [*beside, *(name for name, _ in installed())]
+        base.refuse(
+            f"no file {base.value!r} beside the recipe, and no installed recipe of this name"
+            f"{nearest(base.value, known, few=0)}"
+        )
+    return found[1], f"recipes/{found[0]}.yaml"
+
+
+# -- modules --------------------------------------------------------------------------------------------------------
+
+
+def _module_folders(path: Path, root: Node) -> list[str]:
+    """Return the folders whose modules a recipe may name: its own, and those of its key ``modules``."""
+    named = root.value.pop(MODULES, None)
+    folders = [] if path.resolve().is_relative_to(_installed_folder().resolve()) else [path.resolve().parent]
+    for node in [] if named is None else named.value if isinstance(named.value, list) else [named]:
+        if node.tag or not isinstance(node.value, str):
+            node.refuse(f"{MODULES} is a list of folders, seen from the recipe")
+        folder = (path.parent / node.value).resolve()
+        if not folder.is_dir():
+            node.refuse(f"no folder {str(folder)!r}")
+        folders.append(folder)
+    return [str(folder) for folder in folders]
+
+
+def add_to_path(folders: Sequence[str]) -> None:
+    """Let modules of folders be imported, here and in processes started from here; what is installed comes first."""
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
+
+
+def check_not_hidden(root: Node, folders: Sequence[str]) -> None:
+    """Refuse a tree that names a module beside its recipe, where another one of this name would be taken.
+
+    Raises:
+        UsageError: naming both.
+
+    """
+    for node, top in _modules_named(root):
+        for folder in folders:
+            own, taken = PathFinder.find_spec(top, [folder]), find_spec(top)
+            if own is None or own.origin is None or taken is None:  # a mere folder hides nothing and is not hidden
+                continue
+            if os.path.realpath(own.origin) != os.path.realpath(taken.origin or ""):
+                node.refuse(f"{node.path}: {own.origin} is hidden by {taken.origin or top}: give it another name")
+
+
+def folders_of_modules(root: Node, folders: Sequence[str]) -> list[str]:
+    """Return those of the folders that hold a module which a tree names."""
+    tops = {top for _, top in _modules_named(root)}
+    return [folder for folder in folders if any(PathFinder.find_spec(top, [folder]) for top in tops)]
+
+
+def _modules_named(root: Node) -> Iterator[tuple[Node, str]]:
+    seen = {*PACKAGES}
+    for node in root.walk():
+        top = node.path.partition(".")[0]
+        if "." in node.path and top not in seen:
+            seen.add(top)
+            yield node, top

@@ -1,0 +1,46 @@
+"""The values that a command line or a program gives to keys of a recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.errors import UsageError
+from shared.recipe.tree import COMMAND_LINE, Node
+
+
+def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, Any]]:
+    """Read ``--key value``, ``--key=value`` and ``--switch``, in order."""
+    if isinstance(overrides, Mapping):
+        return list(overrides.items())
+    found = []
+    rest = list(overrides)
+    while rest:
+        word = rest.pop(0)
+        key, equals, value = word[2:].partition("=")
+        if not word.startswith("--") or not key:
+            raise UsageError(f"{COMMAND_LINE}: {word!r} stands where a --key was expected")
+        if not equals:
+            value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
+        found.append((key, value))
+    return found
+
+
+def texts(changed: Mapping[str, Any]) -> Sequence[str]:
+    """Return the texts among the values of overrides."""
+    return [value for value in changed.values() if isinstance(value, str)]
+
+
+def node_of(value: Any, key: str) -> Node:
+    """Turn a Python value of an override into nodes."""
+    node = Node(value, place=COMMAND_LINE, key=key)
+    if isinstance(value, Mapping):
+        node.value = {str(name): node_of(child, f"{key}.{name}") for name, child in value.items()}
+    elif isinstance(value, list | tuple):
+        node.value = [node_of(child, f"{key}.{i}") for i, child in enumerate(value)]
+    elif isinstance(value, Path):
+        node.value = str(value)
+    elif not (value is None or isinstance(value, bool | int | float | str)):
+        node.refuse(f"a {type(value).__name__} cannot be a value of a recipe")
+    return node

@@ -1,0 +1,362 @@
+"""Recipes: HyperPyYAML files that say what is run, read and checked before anything is built.
+
+A recipe is a mapping of keys. ``phases:`` maps names to ``!new:`` phases, which are built when their turn comes;
+``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all; they
+are files, seen from the recipe, or installed recipes (``own/mt``). ``output_folder`` is where the run happens and
+``seed`` what its randomness comes from. Classes are those of installed packages, of modules beside the recipe, and of
+modules in the folders that ``modules: [../src]`` names. The run options (``OPTIONS``) may always be given. Values
+are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref <a> * <b[c]>``, ``!copy <key>``,
+``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from shared.errors import UsageError
+from shared.recipe.construct import Refused, construct
+from shared.recipe.inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off, without_groups
+from shared.recipe.locations import (
+    MODULES,
+    add_to_path,
+    check_not_hidden,
+    find,
+    folders_of_modules,
+    header,
+    installed,
+    is_base,
+    read_with_bases,
+)
+from shared.recipe.overrides import node_of, pairs, texts
+from shared.recipe.resolve import Resolver, override
+from shared.recipe.signatures import check_tree, locate, mismatch
+from shared.recipe.tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
+from shared.recipe.values import Trial
+
+#: Keys that every recipe knows: their type, default, and meaning.
+OPTIONS: dict[str, tuple[type, Any, str]] = {
+    "device": (str, "auto", "auto, cpu, cuda, cuda:1, mps"),
+    "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16"),
+    "compile": (bool, False, "compile the layers"),
+    "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
+    "grad_accumulation_factor": (int, 1, "batches per update and process"),
+    "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
+    "debug": (bool, False, "two updates and two batches of everything, in a folder of its own (OUTPUT-debug)"),
+    "noprogressbar": (bool, False, "log lines instead of a progress bar"),
+    "workers": (int, 1, "processes that read data beside the training process"),
+}
+#: Keys that the run itself reads; the other options have to be referred to by a phase.
+RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
+RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "noprogressbar", "workers")
+
+Names = list[str]
+Listing = list[tuple[str, str]]
+Listing3 = list[tuple[str, str, str]]
+Off = list[SwitchedOff]
+
+
+class Recipe:
+    """A recipe with its base and its overrides; see :meth:`load`.
+
+    Attributes:
+        name: "almanac/st".
+        source: how messages name the file.
+        changed: the keys that overrides gave other values, as plain data.
+        switched_off: the recipes that it would run, but for a null in place of their phases.
+
+    """
+
+    def __init__(
+        self,
+        root: Node,
+        *,
+        name: str,
+        source: str,
+        header: str,
+        changed: dict[str, Any],
+        above: Sequence[str] = (),
+        module_folders: Sequence[str] = (),
+    ) -> None:
+        self.name, self.source, self._header, self.changed = name, source, header, changed
+        self._module_folders = module_folders
+        self._root = root
+        self._line = (*above, name)
+        self._inner: dict[str, Node] = {}
+        self.switched_off: Off
+        self.switched_off, self._idle = switch_off(root, self._line, texts(changed))
+
+    @staticmethod
+    def load(
+        source: str | Path, overrides: Mapping[str, Any] | Sequence[str] = (), *, above: Sequence[str] = ()
+    ) -> Recipe:
+        """Read a recipe, its base and its overrides; nothing is imported or built.
+
+        Args:
+            source: a file, or the name of an installed recipe ("almanac/st").
+            overrides: by dotted key ("model.encoder.layers"), or as on the command line ("--key", "value", ...).
+                Texts are read as YAML; the last one wins.
+            above: the names of the recipes that run this one, the outermost first.
+
+        Raises:
+            UsageError: naming file, line, key and value.
+
+        """
+        path, shown, name = find(source)
+        folders: Names = []
+        root = read_with_bases(path, shown, folders)
+        add_to_path(folders)
+        for option, (_, default, _) in OPTIONS.items():
+            root.value.setdefault(option, Node(default, place="default", key=option, own=False))
+        root.value.setdefault("seed", Node(1, place="default", key="seed", own=False))
+        _name_folder(root, path)
+        changed = {}
+        for key, value in pairs(overrides):
+            if isinstance(value, Node):  # of a recipe that runs this one
+                override(root, key, value, of=shown)
+                changed[key] = plain(value)
+            else:
+                new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
+                override(root, key, new)
+                changed[new.key] = plain(new)
+        return Recipe(
+            root, name=name, source=shown, header=header(path), changed=changed, above=above, module_folders=folders
+        )
+
+    @staticmethod
+    def list() -> Listing:
+        """Return the installed recipes: name and first line of the header. Bases are not recipes."""
+        return [(name, header(path).partition("\n")[0]) for name, path in installed() if not is_base(path)]
+
+    # -- what it says -----------------------------------------------------------------------------------------------
+
+    @property
+    def header(self) -> str:
+        """The comment lines at the top of the file."""
+        return self._header
+
+    @property
+    def phases(self) -> Names:
+        """The names of the phases, in order; a phase that is set to null is left out."""
+        return [*self._phases()]
+
+    @property
+    def keys(self) -> Names:
+        """The names of all top-level keys."""
+        return [*self._root.value]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The run options, given or default."""
+        return {name: self._typed(name, kind) for name, (kind, _, _) in OPTIONS.items()}
+
+    @property
+    def placeholders(self) -> Names:
+        """The dotted keys that are used and still need a value."""
+        resolver = Resolver(self._root, lenient=True)
+        self._used(resolver)
+        return [node.key for node in resolver.missing]
+
+    def value(self, key: str, *, lenient: bool = False) -> Any:
+        """Return the plain value of a top-level key, references followed.
+
+        Args:
+            key: its name.
+            lenient: let what has no value yet be empty text.
+
+        Raises:
+            UsageError: if there is no such key, or it has no value yet.
+
+        """
+        if key not in self._root.value:
+            raise UsageError(f"{self.source}: no key {key!r}{nearest(key, self._root.value)}")
+        if key in RUN_KEYS and not lenient:
+            return self._typed(key, RUN_KEYS[key])
+        resolver = Resolver(self._root, lenient=True) if lenient else self._resolver
+        return plain(resolver.resolve(self._root.value[key]))
+
+    def plain(self, phase: str) -> Any:
+        """Return all that a phase is built from as plain data; objects are ``{"!new:path": {arguments}}``."""
+        return plain(self._resolved(phase))
+
+    def inner(self, phase: str) -> Recipe | None:
+        """Return the recipe that a phase runs, None if it runs none."""
+        written = self._phase(phase)
+        return load_inner(written, self._resolved(phase), self._line) if written.tag == INNER else None
+
+    def folders(self) -> Names:
+        """Return the output folders of this recipe and of those that it runs, as they are without ``debug``."""
+        resolver = Resolver(self._root)
+        inner = [
+            load_inner(node, without_groups(node, resolver.resolve(node), self._line), self._line)
+            for node in self._phases().values()
+            if node.tag == INNER
+        ]
+        own = resolver.resolve(self._root.value["output_folder"]).value
+        return [own, *(folder for recipe in inner for folder in recipe.folders())]
+
+    def values(self, phase: str) -> Listing3:
+        """Return path inside a phase, value as text, and the key that sets it, of all that the phase is built from."""
+        found = leaf_nodes(self._resolved(phase))
+        return [(path, text, node.key) for path, text, node in found]
+
+    def phase_type(self, phase: str) -> Any:
+        """Return the class of a phase, which is imported."""
+        return locate(self._resolved(phase))
+
+    def text(self) -> str:
+        """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""
+        comments = "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
+        used = self._used(Resolver(self._root))
+        written = Node({key: node for key, node in self._root.value.items() if key in used})
+        folders = folders_of_modules(written, self._module_folders)
+        modules = {MODULES: Node([Node(folder) for folder in folders])} if folders else {}
+        return comments + to_yaml(Node(modules | written.value))
+
+    def flat(self) -> dict[str, str]:
+        """Return all that the run uses, as written: values as text by dotted key, references not followed."""
+        used = self._used(Resolver(self._root))
+        return dict(leaves(Node({key: node for key, node in self._root.value.items() if key in used})))
+
+    # -- checking ---------------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Check all phases: every path, argument, type and reference, and that every key is used.
+
+        Imports what the recipe names; builds nothing. Keys of a base that this recipe does not use are let be.
+
+        Raises:
+            UsageError: naming file, line, key and value.
+
+        """
+        resolver, seen = Resolver(self._root), set[int]()
+        for key, kind in RUN_KEYS.items():
+            if key not in self._root.value:
+                raise UsageError(f"{self.source}: needs the key {key!r}")
+            self._typed(key, kind)
+        self.options  # noqa: B018  (their types)
+        phases = {name: resolver.resolve(node) for name, node in self._phases().items()}
+        check_not_hidden(Node(phases), self._module_folders)
+        for name, node in self._phases().items():
+            is_inner = phases[name].tag == INNER
+            resolved = without_groups(node, phases[name], self._line) if is_inner else phases[name]
+            self._check_phase(resolved, node, seen)
+        used = self._used(resolver)
+        for key, node in self._root.value.items():
+            if key not in used and node.own and (key not in self._idle or node.place == COMMAND_LINE):
+                idle = " without the phase that is switched off" if key in self._idle else nearest(key, used, few=0)
+                node.refuse(f"nothing uses this key{idle}")
+        for phase in self.phases:
+            for off in self.switched_off:
+                off.refuse_reading(self._resolved(phase).walk())
+            inner = self.inner(phase)
+            if inner is not None:
+                inner.check()
+
+    def _used(self, resolver: Resolver) -> set[str]:
+        """Return the top-level keys that the run reads or phases refer to."""
+        read_by_run = {*RUN_KEYS, *RUN_OPTIONS} & {*self._root.value}
+        for node in [*self._phases().values(), *(self._root.value[key] for key in sorted(read_by_run))]:
+            resolver.resolve(node)
+        return {"phases", *read_by_run, *resolver.used}
+
+    @staticmethod
+    def _check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
+        if not resolved.tag.startswith("!new:"):
+            written.refuse("a phase is an object: !new:path")
+        if not hasattr(locate(resolved), "run"):
+            written.refuse(f"{resolved.path} is not a phase: it has no run()")
+        check_tree(resolved, seen)
+
+    # -- building ---------------------------------------------------------------------------------------------------
+
+    def try_values(self, phase: str) -> Trial:
+        """Build what of a phase can be built before earlier phases have run.
+
+        Raises:
+            UsageError: as :meth:`check`, and where a constructor refuses a value.
+
+        """
+        self._check_phase(self._resolved(phase), self._phase(phase), set())
+        return Trial(self._resolved(phase))
+
+    def build(self, phase: str) -> Any:
+        """Build one phase with all that it refers to, and nothing else.
+
+        What one reference names is one object, wherever in the phase it stands. Nothing is shared between phases.
+
+        Raises:
+            UsageError: as :meth:`check`, and where a constructor refuses a value.
+            DataError: from constructors that read files.
+
+        """
+        written = self._phase(phase)
+        resolved = self._resolved(phase)
+        self._check_phase(resolved, written, set())
+        text = to_yaml(Node({"phase": resolved}), exact=True)
+        try:
+            return construct(text)["phase"]
+        except Refused as refusal:
+            at = [node for node in resolved.walk() if node.tag == refusal.tag]
+            where = at[0] if len(at) == 1 else written
+            where.refuse(f"{refusal.tag}: {' '.join(str(refusal.error).split())}", refusal.error)
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _debug(self) -> bool:
+        return Resolver(self._root).resolve(self._root.value["debug"]).value is True
+
+    @cached_property
+    def _resolver(self) -> Resolver:
+        """The resolver of the recipe's values; those of a debug run are in folders of its own."""
+        moved = self.folders() if self._debug and "output_folder" in self._root.value else []
+        return Resolver(self._root, moved={folder: debug_folder(folder) for folder in moved if isinstance(folder, str)})
+
+    def _resolved(self, phase: str) -> Node:
+        """Return a phase with its references followed."""
+        written = self._phase(phase)
+        resolved = self._resolver.resolve(written)
+        if resolved.tag != INNER:
+            return resolved
+        if phase not in self._inner:
+            self._inner[phase] = without_groups(written, resolved, self._line)
+        return debugging(self._inner[phase]) if self._debug else self._inner[phase]
+
+    def _phases(self) -> dict[str, Node]:
+        node = self._root.value.get("phases")
+        if node is None:
+            raise UsageError(f"{self.source}: has no phases")
+        if not isinstance(node.value, dict) or node.tag:
+            node.refuse("phases are a mapping of names to !new: objects")
+        for name, child in node.value.items():
+            if not name.replace("_", "").replace("-", "").isalnum():
+                child.refuse(f"{name!r} cannot be a phase's name, which becomes a folder: use letters, digits, _ and -")
+        phases = {name: child for name, child in node.value.items() if child.tag or child.value is not None}
+        if not phases:
+            node.refuse("has no phases")
+        return phases
+
+    def _phase(self, name: str) -> Node:
+        phases = self._phases()
+        if name not in phases:
+            raise UsageError(f"{self.source}: no phase {name!r}{nearest(name, phases)}")
+        return phases[name]
+
+    def _typed(self, key: str, kind: type) -> Any:
+        node = self._root.value[key]
+        resolved = self._resolver.resolve(node)
+        problem = mismatch(resolved, kind)
+        if problem:
+            node.refuse(problem)
+        return resolved.value
+
+
+def _name_folder(root: Node, path: Path) -> None:
+    """Give a recipe that has inherited its output folder from another one a folder of its own."""
+    folder = root.value.get("output_folder")
+    if folder is not None and not folder.own and isinstance(folder.value, str) and folder.tag in ("", "!ref"):
+        named = f"{folder.value.rstrip('/')}-{path.stem}"
+        root.value["output_folder"] = Node(named, folder.tag, folder.place, folder.key, own=False)

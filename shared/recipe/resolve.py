@@ -1,0 +1,263 @@
+"""Recipes over base recipes, overrides over recipes, and what references in them refer to."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import os
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from shared.machine.nesting import DEPTH
+from shared.recipe.tree import INNER, Node, keys_inside, nearest
+
+_REFERENCE = re.compile(r"<([^<>]+)>")
+
+
+# -- base recipes and overrides -------------------------------------------------------------------------------------
+
+
+def merge(base: Node, new: Node) -> Node:
+    """Lay a recipe over its base: mappings are merged, everything else is replaced.
+
+    A mapping is merged into a mapping with the same tag, and one without a tag into any. A name that the base does
+    not have is put behind the one that it follows in the recipe.
+    """
+    if not (isinstance(base.value, dict) and isinstance(new.value, dict) and new.tag in ("", base.tag)):
+        if new.value is None and not new.tag:
+            new.off = base if base.tag == INNER else base.off
+        return new
+    common = [name for name in new.value if name in base.value]
+    if new.key == "phases" and common != [name for name in base.value if name in new.value]:
+        new.refuse(f"these phases have another order in {base.place}: {', '.join(common)}")
+    names = list(base.value)
+    previous: str | None = None
+    for name in new.value:
+        if name not in base.value:
+            following = common[0] if common else None
+            if previous is not None:
+                names.insert(names.index(previous) + 1, name)
+            else:
+                names.insert(names.index(following) if following else len(names), name)
+        previous = name
+    merged = {
+        name: merge(base.value[name], new.value[name])
+        if name in base.value and name in new.value
+        else new.value.get(name, base.value.get(name))
+        for name in names
+    }
+    return Node(merged, base.tag, base.place, base.key, own=base.own or new.own)
+
+
+def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
+    """Replace the value at a dotted key. A key inside a phase that runs another recipe is one of that recipe.
+
+    Args:
+        root: the recipe.
+        key: the key.
+        new: the value, which gets the key's name unless the recipe is one that another runs.
+        of: the recipe's name, if another runs it.
+
+    Raises:
+        UsageError: for a key that the recipe does not have. An argument that a ``!new:`` object is not given in the
+            recipe may be given here; whether its class knows it is checked with everything else.
+
+    """
+    node = root
+    parts = key.split(".")
+    for depth, part in enumerate(parts):
+        last = depth == len(parts) - 1
+        here = ".".join(parts[:depth])
+        if node.tag == INNER and part != "recipe":
+            return _override_inside(node, parts[depth:], here, new, of=of)
+        if node.tag in ("!ref", "!copy"):
+            new.refuse(f"{here} is a reference, {node.tag} {node.value}: override what it refers to")
+        if not isinstance(node.value, dict | list) or node.tag == "!tuple":
+            new.refuse(f"{here} has no keys inside, so {part!r} names nothing in it")
+        names = node.value if isinstance(node.value, dict) else [str(i) for i in range(len(node.value))]
+        if part not in names and part.replace("-", "_") in names:
+            part = part.replace("-", "_")
+        index: Any = part if isinstance(node.value, dict) else int(part) if part in names else None
+        if part not in names:
+            if not (last and node.tag.startswith(("!new:", "!name:")) and isinstance(node.value, dict)):
+                place = " of ".join(filter(None, (here, of)))
+                new.refuse(f"no such key{' in ' + place if place else ''}{_meant(root, key, part, names)}")
+            part = part.replace("-", "_")
+            index = part
+        new_key = f"{here}.{part}" if here else part
+        if last:
+            new.key = new.key if of else new_key
+            old = node.value.get(part) if isinstance(node.value, dict) else node.value[index]
+            node.value[index] = merge(old, new) if old is not None else new
+        else:
+            node = node.value[index]
+
+
+def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
+    """Ask whether a key of this name elsewhere in the recipe was meant, or one with a similar name, here or elsewhere.
+
+    Args:
+        root: the whole recipe.
+        key: as given.
+        part: the part of it that does not exist.
+        names: what exists in its place.
+
+    """
+    keys = dict(keys_inside(root))
+    wanted = key.replace("-", "_")
+    meant = [known for known in keys if known.endswith("." + wanted)]
+    if not meant and not nearest(part, names, few=0):
+        close = difflib.get_close_matches(wanted.rpartition(".")[2], {*keys.values()}, n=1, cutoff=0.8)
+        meant = [known for known, name in keys.items() if name in close]
+    if not meant:
+        return nearest(part, names)
+    meant.sort(key=lambda known: (known.count("."), known))
+    return f" (did you mean {' or '.join(map(repr, meant[:3]))}?)"
+
+
+def _override_inside(phase: Node, parts: list[str], here: str, new: Node, *, of: str) -> None:
+    """Replace a value of the recipe that a phase runs."""
+    if parts[0] == "overrides":
+        new.refuse(f"give a key of the recipe that {here} runs as --{here}.KEY")
+    overrides = phase.value.setdefault("overrides", Node({}, "", new.place, f"{here}.overrides"))
+    if isinstance(overrides.value, list) and not overrides.tag:
+        if not overrides.value or overrides.value[-1].tag or not isinstance(overrides.value[-1].value, dict):
+            overrides.value.append(Node({}, "", new.place, f"{here}.overrides"))
+        overrides = overrides.value[-1]
+    if not isinstance(overrides.value, dict) or overrides.tag:
+        new.refuse(f"{here}.overrides is not a mapping, {overrides.tag} {overrides.value}: override what it refers to")
+    key = ".".join(parts)
+    # The last one wins, however it is spelt. What the inner recipe has, hyphens or underscores, it knows itself.
+    for other in [known for known in overrides.value if known.replace("-", "_") == key.replace("-", "_")]:
+        del overrides.value[other]
+    overrides.value[key] = new
+    new.key = new.key if of else f"{here}.{key}"
+
+
+# -- references -----------------------------------------------------------------------------------------------------
+
+
+class Resolver:
+    """Follows references: what one reference reaches is the same node wherever it is reached from.
+
+    Args:
+        root: the whole recipe.
+        lenient: let placeholders be empty text.
+        moved: folders -> where they are instead; paths in them follow.
+
+    Attributes:
+        used: the top-level keys that references have reached.
+        missing: the placeholders that have been reached.
+
+    """
+
+    def __init__(self, root: Node, *, lenient: bool = False, moved: Mapping[str, str] | None = None) -> None:
+        self.root, self.lenient = root, lenient
+        self.moved = dict(moved or {})
+        self.missing: list[Node] = []
+        self.used: set[str] = set()
+        self._done: dict[int, Node] = {}
+        self._open: list[Node] = []
+
+    def resolve(self, node: Node) -> Node:
+        """Return the node with all references in it followed.
+
+        Raises:
+            UsageError: for a reference to nothing or in a circle, and for a placeholder that has no value.
+
+        """
+        if id(node) in self._done:
+            return self._done[id(node)]
+        if any(node is other for other in self._open):
+            start = next(i for i, other in enumerate(self._open) if other is node)
+            node.refuse("refers to itself: " + " -> ".join(n.key for n in [*self._open[start:], node]))
+        if len(self._open) == DEPTH:
+            node.refuse(f"is nested more than {DEPTH} levels deep when references are followed")
+        self._open.append(node)
+        try:
+            result = self._resolve(node)
+        finally:
+            self._open.pop()
+        self._done[id(node)] = result
+        return result
+
+    def _resolve(self, node: Node) -> Node:
+        if node.tag == "!PLACEHOLDER":
+            self.missing.append(node)
+            if self.lenient:
+                return Node("", "", node.place, node.key, node.own, node)
+            wanted = f" ({node.value})" if node.value else ""
+            node.refuse(f"has no value yet: give it with --{node.key} VALUE{wanted}")
+        if node.tag in ("!ref", "!copy"):
+            return self._follow(node)
+        value = node.value
+        if isinstance(value, dict):
+            value = {name: self.resolve(child) for name, child in value.items()}
+        elif isinstance(value, list):
+            value = [self.resolve(child) for child in value]
+        elif isinstance(value, str) and not node.tag:
+            value = self._moved(value)
+        return Node(value, node.tag, node.place, node.key, node.own, node)
+
+    def _follow(self, node: Node) -> Node:
+        text = node.value.strip()
+        if not _REFERENCE.search(text):
+            node.refuse(f"{node.tag} {text}: write the key in angle brackets, {node.tag} <key>")
+        whole = _REFERENCE.fullmatch(text)
+        if whole:
+            found = self._find(whole[1], node)
+            return copy.deepcopy(found) if node.tag == "!copy" else found
+
+        def insert(match: re.Match[str]) -> str:
+            found = self._find(match[1], node)
+            if found.tag or isinstance(found.value, dict | list):
+                node.refuse(f"{node.tag} {text}: <{match[1]}> stands inside text, but is not a plain value")
+            return str(found.value)
+
+        from hyperpyyaml.core import parse_arithmetic
+
+        filled = _REFERENCE.sub(insert, text)
+        try:
+            value = parse_arithmetic(filled)
+        except ArithmeticError as error:
+            node.refuse(f"{node.tag} {text}: {filled} cannot be calculated ({error})", error)
+        except ValueError:  # text that Python's parser takes no interest in
+            value = filled
+        if isinstance(value, str):
+            value = self._moved(value)
+        return Node(value, "", node.place, node.key, node.own, node)
+
+    def _moved(self, text: str) -> str:
+        """Return a path in the place that its folder has moved to; any other text as it is."""
+        for folder in sorted(self.moved, key=len, reverse=True):  # the innermost first
+            if within(text, folder):
+                rest = os.path.relpath(text, folder)
+                return self.moved[folder] if rest == "." else os.path.join(self.moved[folder], rest)
+        return text
+
+    def _find(self, reference: str, node: Node) -> Node:
+        keys, _, attribute = reference.partition(".")
+        found = self.root
+        for depth, part in enumerate(part.strip().removesuffix("]") for part in keys.split("[")):
+            while found.tag in ("!ref", "!copy") and (whole := _REFERENCE.fullmatch(found.value.strip())):
+                found = self._find(whole[1], found)
+            inside = {str(name): child for name, child in found.items()}
+            if part not in inside:
+                node.refuse(f"{node.tag} <{reference}>: no key {part!r}{nearest(part, inside)}")
+            if depth == 0:
+                self.used.add(part)
+            found = inside[part]
+        if attribute and isinstance(found.value, dict) and attribute in found.value and not found.tag:
+            node.refuse(f"{node.tag} <{reference}>: write <{keys}[{attribute}]>")
+        found = self.resolve(found)
+        if attribute:
+            name = Node(attribute, "", node.place, node.key, node.own)
+            return Node([found, name], "!apply:getattr", node.place, node.key, node.own)
+        return found
+
+
+def within(text: str, place: str) -> bool:
+    """Tell whether a path is a place or lies in it."""
+    text, place = os.path.normpath(text), os.path.normpath(place)
+    return text == place or text.startswith(place + os.sep)

@@ -1,0 +1,95 @@
+"""Tries the values of a recipe before anything is run: each object that can be built is built.
+
+What an earlier phase has yet to write (a tokenizer, a model folder) cannot be read, so objects made of it cannot be
+built. That is no reason to leave the rest untried: a missing part takes their place, and a constructor that looks at
+its numbers before it looks at a missing part still refuses them.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NoReturn
+
+from shared.errors import DataError, one_line
+from shared.recipe.signatures import locate
+from shared.recipe.tree import Node
+
+
+class LookedAt(Exception):
+    """Something needs to know more of a missing part than that it is one."""
+
+
+def _looked_at(*_: object) -> NoReturn:
+    raise LookedAt
+
+
+class _Missing:
+    """Stands for an object that cannot be built yet; whatever is asked of it raises LookedAt."""
+
+    __class__ = property(_looked_at)  # isinstance asks for it
+    __getattr__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __len__ = _looked_at
+    __iter__ = __contains__ = __getitem__ = __call__ = __index__ = __int__ = __float__ = __hash__ = _looked_at
+    __str__ = __repr__ = __format__ = __fspath__ = __add__ = __radd__ = __mul__ = __rmul__ = _looked_at
+
+
+_MISSING = _Missing()
+
+
+class Trial:
+    """The objects of a tree whose references have been followed, as far as they can be built.
+
+    Args:
+        root: the tree.
+
+    Attributes:
+        result: what the root becomes; None if it needs what is missing.
+        unreadable: objects that could not read a file or folder, and what they say.
+
+    Raises:
+        UsageError: naming file, line and key, if a constructor refuses a value.
+
+    """
+
+    def __init__(self, root: Node) -> None:
+        self._built: dict[int, tuple[Node, Any]] = {}
+        self.unreadable: list[tuple[Node, DataError]] = []
+        found = self.build(root)
+        self.result = None if found is _MISSING else found
+
+    def build(self, node: Node) -> Any:
+        """Build an object and all inside, each node once."""
+        if id(node) not in self._built:
+            self._built[id(node)] = node, self._build(node)
+        return self._built[id(node)][1]
+
+    def _build(self, node: Node) -> Any:
+        value: Any = node.value
+        if isinstance(value, dict):
+            value = {name: self.build(child) for name, child in value.items()}
+        elif isinstance(value, list):
+            value = [self.build(child) for child in value]
+        if node.tag == "!tuple":
+            return tuple(value)
+        if not node.path:
+            return value
+        called = locate(node)
+        if node.tag.startswith(("!name:", "!module:")):
+            return functools.partial(called, **value) if value else called
+        try:
+            return called(*value) if isinstance(value, list) else called(**value)
+        except LookedAt:
+            return _MISSING
+        except DataError as error:
+            self.unreadable.append((node, error))
+            return _MISSING
+        except ValueError as error:
+            node.refuse(f"{node.tag}: {one_line(error)}", error)
+        except Exception as error:  # of a library that was given a missing part; if of another, the run will say it
+            if is_overflow(error):
+                raise
+            return _MISSING
+
+
+def is_overflow(error: Exception) -> bool:
+    """Tell whether an error says that a tensor has more elements than torch can count."""
+    return isinstance(error, RuntimeError | OverflowError) and "overflow" in str(error).lower()

@@ -1,0 +1,1 @@
+"""Running a recipe: its phases in order, what is skipped, resumed, refused or started again."""

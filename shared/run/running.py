@@ -1,0 +1,306 @@
+"""Running a recipe: its phases in order, the finished ones skipped, the interrupted one resumed."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from shared.machine.files import replaced_file, sweep
+from shared.machine.stopping import Interrupted
+from shared.machine.workspace import LOG, Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, log_message
+from shared.recipe.recipe import RUN_OPTIONS, Recipe
+from shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
+from shared.run.restarting import check_phase, discard, places, reads
+from shared.run.restarting import restart as restart_phases
+
+#: Keys that say where and how something is run, not what; so do those that end in _folder.
+NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers")
+
+#: By phase: what its readers depend on, and the places that it wrote to.
+Done = dict[str, tuple[str, list[str]]]
+
+
+def run_recipe(
+    recipe: Recipe,
+    *,
+    restart: Sequence[str] = (),
+    until: str | None = None,
+    command: str = "",
+    options: Mapping[str, Any] | None = None,
+) -> Workspace:
+    """Run the phases of a recipe in its output folder.
+
+    A phase is skipped if it finished with the same fingerprint (its resolved keys and those of the phases it reads
+    from), resumed if it was interrupted, and refused if its keys, the seed, ``debug`` or the manifests that it reads
+    have changed since it started. It goes on if nothing but more updates are asked for, and starts again if it had
+    failed before it left anything.
+
+    Args:
+        recipe: a loaded recipe.
+        restart: phases whose work is thrown away first; so is that of the phases which read from them. "asr.fit" is
+            phase ``fit`` of the recipe that phase ``asr`` runs, "asr" all of that recipe.
+        until: the last phase to run.
+        command: how the run was started, for the record.
+        options: the run options, if not those of the recipe; and ``keep_time`` and ``inside`` of the run that this one
+            is part of.
+
+    Raises:
+        UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
+        DataError: for a changed manifest.
+        Interrupted: after Ctrl-C, when the run can go on from where it was.
+
+    """
+    recipe.check()
+    names = recipe.phases
+    for name in restart:
+        check_phase(recipe, name, inside=True)
+    if until:
+        check_phase(recipe, until)
+    names = names[: names.index(until) + 1] if until else names
+    workspace = Workspace(
+        output=Path(recipe.value("output_folder")),
+        seed=recipe.value("seed"),
+        command=command,
+        recipe=recipe.name,
+        keys=keys_of_a_result(recipe),
+        **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
+    )
+    from shared.machine.processes import join, leave, on_main, together
+    from shared.run.announcing import beginning, ending
+    from shared.run.prechecks import check_values
+
+    check_values(recipe, workspace.device, names)
+    outermost = join(workspace)
+    try:
+        with workspace.locked(), together(workspace), _algorithms(workspace):
+            workspace.log.info("%s", beginning(workspace))
+            on_main(lambda: _begin(recipe, workspace, restart), workspace)
+            done: Done = {}
+            keep_time = workspace.keep_time  # of the run that this one is a phase of
+            more_is_known = False
+            for name in names:
+                if more_is_known:
+                    check_values(recipe, workspace.device, names)
+                more_is_known = _run_phase(recipe, workspace, name, done, keep_time)
+            last = ending(workspace.output, names) if options is None and workspace.main else None
+            if last:
+                workspace.log.info("%s", last)
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            f"{workspace.output}: stopped {workspace.where}; the same command goes on from there"
+        ) from error
+    if outermost:
+        leave()
+    return workspace
+
+
+def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
+    """Return the keys whose values were given, and that say what is run."""
+    given = recipe.changed.items()
+    return {key: value for key, value in given if key not in NOT_OF_A_RESULT and not key.endswith("_folder")}
+
+
+def unfinished(recipe: Recipe) -> list[str]:
+    """Return the phases of a recipe that were not finished as it now says."""
+    output = Path(recipe.value("output_folder"))
+    done: Done = {}
+    for name in recipe.phases:
+        state = PhaseRecord(output, name).read()
+        same_run = (state.get("seed"), state.get("debug")) == (recipe.value("seed"), recipe.options["debug"])
+        if not (same_run and _finished(state)) or any(changed_manifests(state)):
+            continue
+        if state["fingerprint"] == phase_mark(recipe, name, _inputs(recipe, name, done)):
+            done[name] = _result(output, name, state)
+    return [name for name in recipe.phases if name not in done]
+
+
+def is_finished(recipe: Recipe) -> bool:
+    """Tell whether all phases of a recipe were finished as it now says."""
+    return not unfinished(recipe)
+
+
+def intention(recipe: Recipe) -> str:
+    """Say what running a recipe will do: where, the phases still to do, and their updates."""
+    todo = unfinished(recipe)
+    shown = []
+    for name in todo:
+        [arguments] = recipe.plain(name).values()
+        updates = arguments.get("updates") if isinstance(arguments, dict) else None
+        plural = "" if updates == 1 else "s"
+        shown.append(f"{name} ({updates:,} update{plural})" if isinstance(updates, int) else name)
+    debug = ", two updates each for debug" if recipe.options["debug"] else ""
+    what = f"runs {', '.join(shown)}{debug}" if todo else "done before"
+    return f"{recipe.name} in {recipe.value('output_folder')}: {what}"
+
+
+@contextmanager
+def _algorithms(workspace: Workspace) -> Iterator[None]:
+    """Let torch use deterministic algorithms only, if that is asked for; before the GPU is first used."""
+    import torch
+
+    before = torch.are_deterministic_algorithms_enabled()
+    if workspace.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it, cuBLAS is refused
+    torch.use_deterministic_algorithms(before or workspace.deterministic)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:
+    """Clear away what killed runs have left, throw away what is to be done again, and write down the recipe."""
+    sweep(workspace.output)
+    restart_phases(recipe, workspace, restart)
+    for off in recipe.switched_off:
+        workspace.log.info("%s", off)
+    done: Done = {}
+    for name in recipe.phases:
+        state = PhaseRecord(workspace.output, name).read()
+        now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
+        if now.compare(state) is not Verdict.SAME or not _finished(state):
+            break
+        done[name] = _result(workspace.output, name, state)
+    with replaced_file(workspace.output / "recipe.yaml") as temporary:
+        temporary.write_text(recipe.text(), encoding="utf-8")
+
+
+def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, Any]:
+    """Return what of an earlier start the phase goes on from; what cannot be used any more is thrown away."""
+    name = now.name
+    state = PhaseRecord(workspace.output, name).read()
+    verdict = now.compare(state)
+    if verdict is Verdict.SAME:
+        return state
+    if verdict is Verdict.AFRESH:
+        workspace.log.info("%s: has changed since it failed, and had left nothing: starting again", name)
+        discard(recipe, workspace, {name})
+        return {}
+    workspace.log.info("%s: going on further than it was started for; phases that read from it are done again", name)
+    discard(recipe, workspace, {name}, keep=name)
+    return state | {"status": "running"}
+
+
+def _run_phase(
+    recipe: Recipe, workspace: Workspace, name: str, done: Done, keep_time_outside: Callable[[], None]
+) -> bool:
+    """Run a phase if it is not finished; tell whether it was run."""
+    from shared.machine.processes import on_main
+
+    record = PhaseRecord(workspace.output, name)
+    now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
+    workspace.phase = name
+    state, finished = on_main(lambda: (found := _settle(recipe, workspace, now), _finished(found)), workspace)
+    if finished:
+        workspace.log.info("%s: done before", name)
+        done[name] = _result(workspace.output, name, state)
+        return False
+    workspace.log.info("%s: %s", name, "going on" if state else "starting")
+    stopwatch = Stopwatch()
+    phase: Phase = recipe.build(name)
+    before = float(state.get("seconds", 0.0))
+    manifests = on_main(lambda: manifest_marks(phase), workspace)
+    now.check_manifests(state, manifests)
+    outputs = [str(path) for path in phase.outputs()]
+    state = now.started_with() | {"outputs": outputs, "manifests": manifests}
+
+    def note(status: str) -> None:
+        if workspace.main:
+            record.write(status=status, **state, seconds=before + stopwatch.seconds)
+
+    def keep_time() -> None:
+        note("running")
+        keep_time_outside()
+
+    workspace.keep_time = keep_time
+    note("running")
+    try:
+        phase.run(workspace)
+    except BaseException:
+        with suppress(OSError):  # on a full disk, what has happened is more important
+            note("running")
+        raise
+    state |= {"finished": datetime.now(UTC).isoformat(), "runs": on_main(lambda: _runs(state["outputs"]), workspace)}
+    note("finished")
+    workspace.log.info("%s: done in %.0f s", name, before + stopwatch.seconds)
+    done[name] = _result(workspace.output, name, state)
+    return True
+
+
+def _finished(state: Mapping[str, Any]) -> bool:
+    """Tell whether a phase is done, and the runs that it consists of are as they were then."""
+    return state.get("status") == "finished" and state.get("runs", []) == _runs(state["outputs"])
+
+
+def _runs(outputs: Sequence[str]) -> list[str]:
+    """Return a mark for each of the outputs that is the folder of a run; doing a phase of it again changes the mark."""
+    marks = []
+    for folder in map(Path, outputs):
+        if (folder / "recipe.yaml").is_file():
+            records = {file.stem: PhaseRecord(folder, file.stem).read() for file in (folder / "state").glob("*.json")}
+            keys = ("status", "fingerprint", "finished", "runs")
+            marks.append(fingerprint({name: [state.get(key) for key in keys] for name, state in records.items()}, {}))
+    return marks
+
+
+def _result(output: Path, name: str, state: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return what the readers of a finished phase depend on, and its places."""
+    mark = state["fingerprint"]
+    if state.get("runs"):
+        mark = fingerprint(state["runs"], {name: mark})
+    return mark, places(output, name, state)
+
+
+def _inputs(recipe: Recipe, name: str, done: Done) -> dict[str, str]:
+    """Return the fingerprints of the finished phases that a phase reads from."""
+    read = reads(recipe, name, {earlier: known for earlier, (_, known) in done.items()})
+    return {earlier: done[earlier][0] for earlier in read}
+
+
+class RunRecipe(Phase):
+    """Run another recipe, in its own folder; what of it is done already is skipped.
+
+    Args:
+        recipe: its name or file.
+        overrides: its keys that are to have other values. In a recipe this may also be a list of mappings and of
+            references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has.
+
+    """
+
+    def __init__(self, *, recipe: str, overrides: dict[str, Any] | None = None) -> None:
+        self.recipe = Recipe.load(recipe, overrides or {})
+
+    def outputs(self) -> list[Path]:
+        """Name the other recipe's folder."""
+        return [Path(self.recipe.value("output_folder"))]
+
+    def run(self, workspace: Workspace) -> None:
+        """Run it with this run's device, precision and other options."""
+        options = {key: getattr(workspace, key) for key in (*RUN_OPTIONS, "keep_time")}
+        if workspace.main:
+            workspace.log.info("%s: %s", workspace.phase, intention(self.recipe))
+        run_recipe(self.recipe, command=workspace.command, options=options | {"inside": workspace.title})
+
+
+def log_to_terminal() -> None:
+    """Send the log to standard error, above the progress bars if there are any."""
+    from shared.machine.progress import console
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            time = self.formatter.formatTime(record, "%H:%M:%S") if self.formatter else ""
+            console().print(f"{time} {log_message(record)}", markup=False, highlight=False)
+
+    logger = logging.getLogger(LOG)
+    # All processes of a run have the same to say, and errors end them.
+    logger.setLevel(logging.INFO if os.environ.get("RANK", "0") == "0" else logging.ERROR)
+    logger.propagate = False
+    if not logger.handlers:
+        handler = Handler()
+        handler.setFormatter(logging.Formatter())
+        logger.addHandler(handler)

@@ -1,0 +1,159 @@
+"""Systems made of systems: an ensemble, one with a language model, one that is decoded through its CTC head.
+
+What comes out is a System like any other: it translates, is evaluated, and can be saved as one model folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shared.corpus.fields import Field
+from shared.described import describe
+from shared.errors import UsageError
+from shared.generator import Generator, Scorer
+from shared.machine.settings import prepare_process
+from shared.nn.combined import Ensemble, ShallowFusion
+from shared.nn.linear import store_for_search
+from shared.systems.ctc_system import CtcSystem
+from shared.systems.system import System
+
+
+def load_combined(
+    model: Path,
+    device: str | torch.device = "cpu",
+    *,
+    autocast_dtype: torch.dtype | None = None,
+    ensemble: Sequence[Path] = (),
+    language_model: Path | None = None,
+    lm_weight: float = 0.0,
+    ctc: bool = False,
+) -> System:
+    """Load a model folder, and what is to work with it, for searches.
+
+    On a CPU, this process then keeps the memory that it frees. Matrices are stored as searches read them best: given
+    ``autocast_dtype``, for searches under this autocast and nothing else, so that the system can be neither saved,
+    moved nor copied.
+
+    Raises:
+        DataError: if a folder is not one.
+        UsageError: if the systems do not fit together.
+
+    """
+    prepare_process(device)
+    system = System.load(model, device)
+    if ctc:
+        system = through_ctc(system)
+    if ensemble:
+        system = ensembled([system, *(System.load(folder, device) for folder in ensemble)])
+    if language_model is not None:
+        system = with_language_model(system, System.load(language_model, device), lm_weight)
+    store_for_search(system, autocast_dtype)
+    system.autocast_dtype = autocast_dtype
+    return system
+
+
+def ensembled(systems: Sequence[System]) -> System:
+    """Return a system that averages the probabilities of systems which read and write the same.
+
+    Raises:
+        UsageError: if they do not, or have no decoders; naming the first difference.
+
+    """
+    first = systems[0]
+    for number, system in enumerate(systems, start=1):
+        if not isinstance(system.model, Generator) or type(system).translate_batch is not System.translate_batch:
+            raise UsageError(f"model {number} of the ensemble does not write from left to right: it cannot be averaged")
+        difference = _difference(first, system)
+        if difference:
+            raise UsageError(f"model {number} of the ensemble does not fit the first: {difference}")
+    model = Ensemble(models=[system.model for system in systems])
+    return type(first)(**first.arguments | {"model": model}).eval()
+
+
+def with_language_model(system: System, language_model: System, weight: float) -> System:
+    """Return the system with a language model that has a say in every search (shallow fusion).
+
+    It writes those of the system's languages that the language model knows.
+
+    Raises:
+        UsageError: if the second system is no language model, or they do not write the same symbols.
+
+    """
+    model = language_model.model
+    if language_model.inputs or not isinstance(model, Generator) or not isinstance(model, Scorer):
+        raise UsageError("what was given as language model is none: it reads an input")
+    codes = [code for code in system.target_languages if code in language_model.target_languages]
+    if not codes:
+        raise UsageError(
+            f"the language model knows {', '.join(language_model.target_languages)}, "
+            f"the system writes {', '.join(system.target_languages)}"
+        )
+    difference = _difference_in_output(system, language_model, codes)
+    if difference:
+        raise UsageError(f"the language model does not fit the system: {difference}")
+    changed: dict[str, Any] = {"target_languages": codes}
+    if isinstance(system, CtcSystem):
+        changed |= {"language_model": model, "lm_weight": weight}
+    elif isinstance(system.model, Generator):
+        changed |= {"model": ShallowFusion(model=system.model, language_model=model, weight=weight)}
+    else:
+        raise UsageError("the system has no decoder that a language model could help")
+    return type(system)(**system.arguments | changed).eval()
+
+
+def through_ctc(system: System) -> CtcSystem:
+    """Return a system that is decoded through the CTC head of another; one that is already stays as it is.
+
+    Raises:
+        UsageError: if there is no such head, or the system does not say what it writes.
+
+    """
+    if isinstance(system, CtcSystem):
+        return system
+    output = system.ctc_output
+    if output is None or "ctc" not in getattr(system.model, "heads", {}):
+        raise UsageError(
+            "this system cannot be decoded by CTC: it has no head for it, or does not say what that writes"
+        )
+    return CtcSystem(
+        model=system.model,
+        inputs=system.inputs,
+        output=output,
+        output_name="transcript" if output.side == "source" else "translation",
+        source_languages=system.source_languages,
+        target_languages=system.source_languages if output.side == "source" else system.target_languages,
+    ).eval()
+
+
+def _difference(one: System, other: System) -> str:
+    """Say in what two systems differ that should read and write the same, "" for nothing."""
+    if list(one.inputs) != list(other.inputs):
+        return f"it reads {', '.join(other.inputs) or 'nothing'}, not {', '.join(one.inputs) or 'nothing'}"
+    for name, field in one.inputs.items():
+        if _reading(field) != _reading(other.inputs[name]):
+            return f"its input {name!r} is another field, or has another tokenizer"
+    missing = [code for code in one.target_languages if code not in other.target_languages]
+    if missing:
+        return f"it does not write {', '.join(missing)}"
+    return _difference_in_output(one, other, one.target_languages)
+
+
+def _difference_in_output(one: System, other: System, codes: Sequence[str]) -> str:
+    here, there = one.output.tokenizer.fingerprint, other.output.tokenizer.fingerprint
+    if here != there:
+        return f"its output has another tokenizer ({there}, not {here})"
+    for code in codes:
+        if one.output.prefix_ids(code) != other.output.prefix_ids(code):
+            return f"its output in {code!r} begins with other symbols"
+    return ""
+
+
+def _reading(field: Field) -> Any:
+    """Return what decides how a field turns a row into numbers; tokenizers by what they do, not where they lie."""
+    arguments = dict(getattr(field, "arguments", {}))
+    tokenizer = arguments.pop("tokenizer", None)
+    return type(field), describe(arguments), getattr(tokenizer, "fingerprint", None)

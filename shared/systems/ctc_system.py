@@ -1,0 +1,94 @@
+"""A system that is decoded through a CTC head: it needs no decoder, and what decoder it has stays idle.
+
+Legend: B batch, S encoder positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from shared.batch import Batch
+from shared.corpus.fields import Field, TextField
+from shared.errors import UsageError
+from shared.generator import Hypothesis, Scorer
+from shared.search.ctc_prefix import CtcPrefixSearch
+from shared.search.search import AnySearch, Companion, CtcSearch
+from shared.systems.system import System
+
+
+class CtcSystem(System):
+    """A recogniser, or translator, whose output is read off its encoder (Graves et al. 2006).
+
+    Args:
+        model: an encoder with the head: an EncoderModel, a Translator.
+        inputs: what the model reads, by batch field.
+        output: the text field that the head was trained to produce.
+        output_name: "translation" or "transcript".
+        source_languages: the language codes that the system was trained to read.
+        target_languages: the language codes that it was trained to write.
+        head: name of the head in ``model.heads``; it knows its layer (``tap``) and its ``blank``.
+        language_model: over the same vocabulary, for prefix search; None for none.
+        lm_weight: of its log-probabilities.
+
+    Raises:
+        DataError: for an unknown language code.
+        UsageError: if the model has no such head, or there is no language.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        inputs: dict[str, Field],
+        output: TextField,
+        output_name: str = "translation",
+        source_languages: list[str],
+        target_languages: list[str],
+        head: str = "ctc",
+        language_model: nn.Module | None = None,
+        lm_weight: float = 0.0,
+    ) -> None:
+        super().__init__(
+            model=model,
+            inputs=inputs,
+            output=output,
+            output_name=output_name,
+            source_languages=source_languages,
+            target_languages=target_languages,
+        )
+        heads = getattr(model, "heads", {})
+        if head not in heads:
+            raise UsageError(f"the model has no head {head!r} for CTC, only {sorted(heads)}")
+        if language_model is not None and not isinstance(language_model, Scorer):
+            raise UsageError(f"a {type(language_model).__name__} is no language model")
+        self.head, self.language_model, self.lm_weight = head, language_model, lm_weight
+
+    def default_search(self) -> AnySearch:
+        """Return the search of those who name none."""
+        return CtcPrefixSearch()
+
+    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
+        """Read the outputs of a batch off the head; the best hypothesis of each row comes first.
+
+        Raises:
+            UsageError: if the search is for decoders, or needs more memory than there is.
+
+        """
+        if not isinstance(search, CtcSearch):
+            raise UsageError(f"{type(search).__name__} needs a decoder: this system is decoded by CTC")
+        model: Any = self.model
+        head = model.heads[self.head]
+        scores = head.log_probabilities(model.tap(model.encode(batch), head.tap))  # (B, S, V)
+        self.check_memory(batch, search, positions=scores.values.shape[1])
+        companion = None
+        if isinstance(self.language_model, Scorer):
+            prefix = self.prefix(batch.languages[self.output.side])
+            companion = Companion(self.language_model, self.lm_weight, batch, prefix, self.output.tokenizer.eos)
+        found = search.decode(scores, blank=head.blank, ids=batch.ids, companion=companion)
+        return [
+            [Hypothesis(h.tokens, h.score, {self.output_name: self.output.tokenizer.decode(h.tokens)}) for h in some]
+            for some in found
+        ]

@@ -1,0 +1,91 @@
+"""What users give to a system, sentences and sound files, as rows like those of a manifest; and their outputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.corpus.findings import LONGEST_TEXT
+from shared.corpus.pauses import file_segments
+from shared.errors import DataError, UsageError, shortened
+from shared.generator import Hypothesis
+from shared.text import languages
+
+AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3"}
+
+
+def joined(parts: list[Hypothesis], codes: dict[str, str], sides: dict[str, str]) -> Hypothesis:
+    """Put the hypotheses of a file's segments together, with spaces where the language has them.
+
+    Args:
+        parts: the best hypothesis of each segment, in order.
+        codes: the languages of the input, "source_language" and "target_language".
+        sides: "source" or "target", by the name of a text.
+
+    Returns:
+        All tokens and texts, with the mean of the scores.
+
+    """
+    texts = {}
+    for name in parts[0].texts:
+        space = " " if languages.spaced(codes[f"{sides[name]}_language"]) else ""
+        texts[name] = space.join(text for part in parts if (text := part.texts[name].strip()))
+    tokens = [token for part in parts for token in part.tokens]
+    return Hypothesis(tokens, sum(part.score for part in parts) / len(parts), texts)
+
+
+def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
+    """Return the language of a side ("source", "target"): the given one, or the only one that is known.
+
+    Raises:
+        UsageError: if it is unknown, or has to be named.
+
+    """
+    if given is None:
+        if len(known) > 1:
+            raise UsageError(f"the system knows several {side} languages ({', '.join(known)}): name one")
+        return known[0]
+    if given not in known:
+        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}")
+    return given
+
+
+def text_row(item: str | Path) -> dict[str, Any]:
+    """Return the row of a sentence.
+
+    Raises:
+        DataError: if it is too long for one.
+        UsageError: if it is no sentence.
+
+    """
+    if not isinstance(item, str):
+        raise UsageError(f"this system reads text: give sentences, not the {type(item).__name__} {str(item)!r}")
+    if item.lower().endswith(tuple(AUDIO_SUFFIXES)) and os.path.isfile(item):
+        raise UsageError(f"this system reads text, and {item!r} is a sound file")
+    if len(item) > LONGEST_TEXT:
+        raise DataError(
+            f"{shortened(item)!r}: {len(item):,} characters, more than {LONGEST_TEXT:,}: text without line ends?"
+        )
+    return {"id": shortened(item), "audio": None, "source_text": item}
+
+
+def sound_rows(item: str | Path, maximum: float) -> list[dict[str, Any]]:
+    """Return the rows of a sound file: one, or one for each of its segments, of at most ``maximum`` seconds.
+
+    Raises:
+        DataError: if it cannot be read.
+        UsageError: if it is no file's name, or the maximum is out of its range.
+
+    """
+    if not isinstance(item, str | Path):
+        raise UsageError(f"this system reads speech: give sound files, not the {type(item).__name__} {item!r}")
+    if not os.path.isfile(item):
+        kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
+        raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")
+    parts = file_segments(item, maximum=maximum)
+    row = {"audio": str(item), "source_text": None}
+    names = [str(item)] if len(parts) == 1 else [f"{item}:{start:.2f}" for start, _ in parts]
+    segments = zip(names, parts, strict=True)
+    return [row | {"id": name, "start": start, "duration": duration} for name, (start, duration) in segments]

@@ -1,0 +1,122 @@
+"""Model folders that recipes begin with: a system to go on training, its fields, and two of them put together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from shared.corpus.fields import Field, SpeechField
+from shared.described import build, change, describe
+from shared.errors import UsageError
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.state import load_exactly
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.translator import EncoderModel, Translator
+from shared.nn.waveform import WaveformEmbedding, WaveformEncoder
+from shared.systems.system import System
+
+
+def load(*, folder: str, changes: dict[str, Any] | None = None) -> System:
+    """Load a system to go on training it, in single precision.
+
+    Args:
+        folder: a model folder, of a run or imported.
+        changes: arguments that its parts are to be built with instead of those in ``config.json``, by dotted path:
+            ``{model.encoder.recompute: True, model.decoder.layer.dropout: 0.3}``.
+
+    Raises:
+        DataError: if it cannot be loaded, or its parameters do not fit the changes.
+        UsageError: if there is no such argument, or it cannot have that value.
+
+    """
+    checking = torch.get_default_device().type == "meta"  # a recipe's values: nothing has to be in the parameters
+    system = (System.from_description(Path(folder)) if checking else System.load(folder)).float()
+    if changes:
+        description = describe(system)
+        try:
+            for path, value in changes.items():
+                change(description, path, value)
+            changed = build(description, Path(folder))
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{folder}: cannot be changed: {error}") from error
+        load_exactly(changed, system.state_dict(), str(folder))
+        changed.origin, system = system.origin, changed
+    system.origin.append(f"all parameters from {folder}")
+    return system
+
+
+def input_field(*, system: System, name: str) -> Field:
+    """Return what turns rows into an input of a system.
+
+    Args:
+        system: that has it.
+        name: of the batch field: "source" of text, "speech".
+
+    Raises:
+        UsageError: if the system has no such input.
+
+    """
+    if name not in system.inputs:
+        raise UsageError(f"the system reads {' and '.join(system.inputs)}, not {name!r}")
+    return system.inputs[name]
+
+
+def speech_translator(
+    *,
+    speech: System,
+    text: System,
+    kernels: list[int] | None = None,
+    channels: int = 1024,
+    dropout: float = 0.1,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> System:
+    """Put an encoder of waveforms below a translator of text; the convolutions between them are new.
+
+    The embeddings of the translator's inputs stay, because that of its output may share their vectors.
+
+    Args:
+        speech: with a WaveformEmbedding; its heads are left behind.
+        text: a Translator, whose output is that of the new system.
+        kernels: the widths of the convolutions (see Conv1dSubsampler), each of which halves the length; [3, 3] if None.
+        channels: of the inner ones.
+        dropout: of their outputs.
+        source_languages: codes of what will be read; by default those of the text.
+        target_languages: codes of what will be written; by default those of the text.
+
+    Raises:
+        UsageError: if either is something else.
+
+    """
+    below, above = speech.model, text.model
+    embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
+    if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
+        raise UsageError(f"speech: a {type(below).__name__} that is no encoder of waveforms")
+    if not isinstance(above, Translator) or text.output_name != "translation":
+        raise UsageError(f"text: a {type(above).__name__} that is no translator of text")
+    new = SpeechEmbedding(
+        frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
+        subsampler=Conv1dSubsampler(
+            inputs=below.encoder.width, channels=channels, width=above.encoder.width, kernels=kernels or [3, 3]
+        ),
+        dropout=dropout,
+        scaled=False,
+    )
+    model = Translator(
+        embeddings={"speech": new, **above.embeddings},
+        encoder=above.encoder,
+        target_embedding=above.target_embedding,
+        decoder=above.decoder,
+        projection=above.projection,
+    )
+    system = System(
+        model=model,
+        inputs={"speech": SpeechField()},
+        output=text.output,
+        source_languages=source_languages or text.source_languages,
+        target_languages=target_languages or text.target_languages,
+    )
+    system.origin = [*speech.origin, *text.origin]
+    return system

@@ -1,0 +1,139 @@
+"""What is saved as a model folder: plain data, which anybody's code can read and which runs none.
+
+The folder holds ``model.safetensors``, ``config.json`` (how the system is built, see shared/described.py) and the
+tokenizer files. Loading it constructs classes of this project and of registered packages, and reads tensors; nothing in
+it is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Self
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import nn
+
+from shared.described import Described, describe
+from shared.errors import DataError, UsageError
+from shared.machine.files import replaced_folder
+from shared.machine.memory import refuse_over
+from shared.nn.state import check_fit, contiguous, load_exactly
+from shared.nn.weights import described_by, header_of, load_tensors, size_of
+from shared.systems.model_folder import CONFIG, FORMAT, WEIGHTS, build_described, check_place, read_config
+
+
+class SavedModel(Described, nn.Module):
+    """A described module with a folder of its own on disk.
+
+    Attributes:
+        origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
+        autocast_dtype: set once matrices are stored for searches under autocast (shared/systems/combining.py).
+
+    """
+
+    autocast_dtype: torch.dtype | None = None
+    origin: list[str]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return next(self.parameters()).device
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model folder; an existing one is replaced only when the new one is complete.
+
+        Raises:
+            DataError: if the place holds something else than a model folder, which is left alone, or it cannot be
+                written, or a tokenizer file of the system is gone.
+            UsageError: if the system is stored for searches under autocast, with rounded matrices.
+
+        """
+        folder = Path(folder)
+        if self.autocast_dtype is not None:
+            raise UsageError(
+                f"{folder}: a system that was loaded for autocast is for searches; load it without to save it"
+            )
+        check_place(folder)
+        try:
+            with replaced_folder(folder) as temporary:
+                self.save_description(temporary)
+                save_file(contiguous(self.state_dict()), temporary / WEIGHTS)
+                # safetensors writes for the owner alone; who may read the folder may read the weights.
+                (temporary / WEIGHTS).chmod((temporary / CONFIG).stat().st_mode & 0o777)
+        except (OSError, SafetensorError) as error:
+            raise DataError(f"{folder}: the model could not be written ({error})") from error
+
+    def save_description(self, folder: Path) -> None:
+        """Write ``config.json`` and the tokenizer files into a folder."""
+        assets: dict[str, Path] = {}
+        config = {"format": FORMAT, "system": describe(self, assets), "files": self.files()}
+        if self.origin:
+            config["origin"] = self.origin
+        for name in {CONFIG, WEIGHTS} & assets.keys():
+            raise UsageError(f"{assets[name]}: a model folder has a file of its own that is called {name}: rename it")
+        (folder / CONFIG).write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name, file in assets.items():
+            (folder / name).write_bytes(file.read_bytes())
+
+    def files(self) -> dict[str, str]:
+        """Return a hash of each file that belongs to the system (of a tokenizer), by its name in the folder."""
+        assets: dict[str, Path] = {}
+        describe(self, assets)
+        return {name: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for name, file in assets.items()}
+
+    def check_files(self, folder: Path) -> None:
+        """Raise a DataError that names a file if the folder says that it was written with another one."""
+        written = read_config(folder).get("files", {})
+        for name, mark in self.files().items():
+            if written.get(name, mark) != mark:  # its symbols mean something else to the model
+                raise DataError(
+                    f"{folder / name}: the model was trained with another file ({written[name]}, not {mark})"
+                )
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Self:
+        """Load a model folder, in eval mode and in the precision in which it was saved.
+
+        The header of the weights is compared with the description before either takes memory.
+
+        Raises:
+            DataError: naming the file, if something is missing, cut short, is not what a model folder holds, or needs
+                more memory than is available.
+
+        """
+        folder = Path(folder)
+        weights = folder / WEIGHTS
+        read_config(folder)
+        header = header_of(weights)
+        with described_by(folder / CONFIG, header):
+            planned = cls.from_description(folder)
+        planned.check_files(folder)
+        check_fit(planned, header, str(weights))
+        refuse_over(size_of(planned), f"{folder / CONFIG}: the model that it describes", error=DataError)
+        system = cls.from_description(folder)
+        tensors = load_tensors(weights, device)
+        system.to(device)
+        for name, value in (*system.named_parameters(), *system.named_buffers()):
+            if name in tensors and value.is_floating_point() and tensors[name].is_floating_point():
+                value.data = value.data.to(tensors[name].dtype)
+        load_exactly(system, tensors, str(weights))
+        return system.eval()
+
+    @classmethod
+    def from_description(cls, folder: Path) -> Self:
+        """Build the system that ``config.json`` describes, with fresh parameters.
+
+        Raises:
+            DataError: naming the file, if it is missing or describes something else than this class.
+
+        """
+        config = read_config(folder)
+        system = build_described(config["system"], folder)
+        if not isinstance(system, cls):
+            raise DataError(f"{folder / CONFIG}: describes a {type(system).__name__}, not a {cls.__name__}")
+        system.origin = [str(line) for line in config.get("origin", [])]
+        return system

@@ -1,0 +1,307 @@
+"""Trimming vocabularies: a model for many languages keeps the pieces that some texts use, and forgets the others.
+
+Most of a multilingual model's parameters are vectors of pieces that a user's languages never need: 250,000 of them are
+256 million parameters at a width of 1024.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from shared.corpus.fields import TextField
+from shared.corpus.find import find_manifests
+from shared.corpus.manifest import Manifest
+from shared.described import Described
+from shared.errors import DataError, UsageError
+from shared.machine.nesting import from_json
+from shared.machine.processes import join, on_main
+from shared.machine.workspace import Phase, Workspace
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import CtcHead, OutputProjection
+from shared.systems.system import System, tokenizer_of_rows
+from shared.text.tokenizer import Tokenizer
+
+
+class TrimmedTokenizer(Described):
+    """A tokenizer that keeps some of another's ids, numbered anew in their old order; all others are unknown.
+
+    Args:
+        tokenizer: the other.
+        kept: path of a JSON file with the ids that are kept, in rising order; specials and tags must be among them.
+
+    Raises:
+        DataError: if the file does not hold such a list.
+
+    """
+
+    asset_arguments = ("kept",)
+
+    def __init__(self, *, tokenizer: Tokenizer, kept: str) -> None:
+        try:
+            ids = from_json(Path(kept).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{kept}: cannot be read as a list of ids ({error})") from error
+        plain = isinstance(ids, list) and all(type(id) is int for id in ids)
+        if not plain or ids != sorted({*ids}) or not ids or not 0 <= ids[0] <= ids[-1] < tokenizer.size:
+            raise DataError(f"{kept}: not a list of ids below {tokenizer.size} in rising order")
+        self.tokenizer, self.kept = tokenizer, ids
+        self._numbers = {id: number for number, id in enumerate(ids)}
+        missing = [name for name in tokenizer.symbols if tokenizer.id(name) not in self._numbers]
+        if missing:
+            raise DataError(f"{kept}: lacks {' '.join(missing)}")
+        parts = (tokenizer.fingerprint, json.dumps(ids))
+        self.fingerprint = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    @property
+    def symbols(self) -> list[str]:
+        """The specials and tags, by name."""
+        return self.tokenizer.symbols
+
+    @property
+    def pad(self) -> int:
+        """Id of ``<pad>``; likewise the others, which are a DataError if there is no such symbol."""
+        return self._numbers[self.tokenizer.pad]
+
+    @property
+    def bos(self) -> int:
+        """Id of ``<s>``."""
+        return self._numbers[self.tokenizer.bos]
+
+    @property
+    def eos(self) -> int:
+        """Id of ``</s>``."""
+        return self._numbers[self.tokenizer.eos]
+
+    @property
+    def unk(self) -> int:
+        """Id of ``<unk>``."""
+        return self._numbers[self.tokenizer.unk]
+
+    @property
+    def mask(self) -> int:
+        """Id of ``<mask>``."""
+        return self._numbers[self.tokenizer.mask]
+
+    @property
+    def sep(self) -> int:
+        """Id of ``<sep>``."""
+        return self._numbers[self.tokenizer.sep]
+
+    @property
+    def blank(self) -> int:
+        """Id of ``<blank>``."""
+        return self._numbers[self.tokenizer.blank]
+
+    @property
+    def size(self) -> int:
+        """Number of ids."""
+        return len(self.kept)
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text; pieces that were not kept are ``<unk>``."""
+        return [self._numbers.get(id, self.unk) for id in self.tokenizer.encode(text)]
+
+    def lengths(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the number of ids of each text, (texts,) int64."""
+        return self.tokenizer.lengths(texts)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids; specials and tags are left out.
+
+        Raises:
+            ValueError: for an id outside the vocabulary.
+
+        """
+        return self.tokenizer.decode([self._old(int(id)) for id in ids])
+
+    def id(self, symbol: str) -> int:
+        """Return the id of a special or tag.
+
+        Raises:
+            DataError: for an unknown symbol, with the known ones.
+
+        """
+        return self._numbers[self.tokenizer.id(symbol)]
+
+    def symbol(self, id: int) -> str:
+        """Return the piece, special or tag with this id.
+
+        Raises:
+            ValueError: for an id outside the vocabulary.
+
+        """
+        return self.tokenizer.symbol(self._old(id))
+
+    def _old(self, id: int) -> int:
+        if not 0 <= id < len(self.kept):
+            raise ValueError(f"id {id} is outside the vocabulary of {len(self.kept)}")
+        return self.kept[id]
+
+
+@dataclass(frozen=True)
+class TrimReport:
+    """How much became how much.
+
+    Attributes:
+        sizes: of each tokenizer, the number of ids before and after.
+        parameters: before and after.
+        bytes: of the model folder before and after.
+
+    """
+
+    sizes: list[tuple[int, int]]
+    parameters: tuple[int, int]
+    bytes: tuple[int, int]
+
+    def __str__(self) -> str:
+        symbols = ", ".join(f"{before:,} to {after:,}" for before, after in self.sizes)
+        (p_before, p_after), (b_before, b_after) = self.parameters, self.bytes
+        return f"symbols {symbols}; parameters {p_before:,} to {p_after:,}; bytes {b_before:,} to {b_after:,}"
+
+
+def trim(model: str | Path, manifests: Sequence[str | Path], out: str | Path) -> TrimReport:
+    """Write a model folder with the symbols that manifests use, specials, tags and single bytes.
+
+    Texts whose pieces are all kept are read as before, and logits of what is kept do not change; probabilities do, a
+    little, because they are shared among fewer.
+
+    Args:
+        model: a model folder.
+        manifests: paths or patterns; the columns that the model reads and writes are looked at.
+        out: the folder to write.
+
+    Raises:
+        DataError: if there is no text, or rows of the model cannot be told to belong to a tokenizer.
+
+    """
+    folder, out = Path(model), Path(out)
+    if folder.resolve() == out.resolve():
+        raise UsageError(f"{out}: is the model that is to be trimmed: give another place")
+    system = System.load(folder)
+    fields = [field for field in (*system.inputs.values(), system.output) if isinstance(field, TextField)]
+    kept = {field.tokenizer.fingerprint: always(field.tokenizer) for field in fields}
+    texts = 0
+    for path in find_manifests([str(manifest) for manifest in manifests]):
+        for row in Manifest.open(path):
+            for field in fields:
+                if row.get(field.column) is not None:
+                    kept[field.tokenizer.fingerprint].update(field.tokenizer.encode(field.text(row)))
+                    texts += 1
+    if not texts:
+        columns = ", ".join(sorted({field.column for field in fields}))
+        raise DataError(f"{', '.join(map(str, manifests))}: no text in {columns}")
+    with tempfile.TemporaryDirectory() as place:
+        trimmed = Trimming(kept, Path(place)).apply(system)
+        trimmed.save(out)
+    tokenizers = {field.tokenizer.fingerprint: field.tokenizer.size for field in fields}
+    return TrimReport(
+        [(size, len(kept[name])) for name, size in tokenizers.items()],
+        (sum(p.numel() for p in system.parameters()), sum(p.numel() for p in trimmed.parameters())),
+        (bytes_of(folder), bytes_of(out)),
+    )
+
+
+def always(tokenizer: Tokenizer) -> set[int]:
+    """Return the ids that are kept whatever the texts: specials, tags, and pieces that stand for a single byte."""
+    special = {tokenizer.id(name) for name in tokenizer.symbols}
+    return special | {id for id in range(tokenizer.size) if re.fullmatch(r"<0x[0-9A-F]{2}>", tokenizer.symbol(id))}
+
+
+def bytes_of(folder: Path) -> int:
+    """Return the bytes of a folder's files."""
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+class Trimming:
+    """Builds a system again with fewer symbols, and copies what is left of its parameters.
+
+    Args:
+        kept: the ids to keep, by the fingerprints of tokenizers.
+        place: a folder for lists of them, needed until the system is saved.
+
+    """
+
+    def __init__(self, kept: dict[str, set[int]], place: Path) -> None:
+        self.kept = {name: sorted(ids) for name, ids in kept.items()}
+        self.place = place
+        self._owners: dict[int, Tokenizer] = {}
+        self._built: dict[int, Any] = {}
+
+    def apply(self, system: System) -> System:
+        """Return the trimmed system."""
+        embeddings = cast(Mapping[str, object], getattr(system.model, "embeddings", {}))
+        texts = {name: field for name, field in system.inputs.items() if isinstance(field, TextField)}
+        self._owners = {id(embeddings[name]): field.tokenizer for name, field in texts.items() if name in embeddings}
+        tensors = {}
+        for name, value in system.state_dict().items():
+            tokenizer = tokenizer_of_rows(system, name)
+            rows = None if tokenizer is None else torch.tensor(self.kept[tokenizer.fingerprint], device=value.device)
+            tensors[name] = value if rows is None else value.index_select(0, rows)
+        trimmed: System = self._again(system, system.output.tokenizer)
+        trimmed.load_state_dict(tensors, assign=True)
+        sizes = ", ".join(str(len(ids)) for ids in self.kept.values())
+        trimmed.origin = [*system.origin, f"trimmed to {sizes} symbols"]
+        return trimmed.eval()
+
+    def _again(self, value: Any, tokenizer: Tokenizer) -> Any:
+        """Build a described object again; ``tokenizer`` is that of the symbols that its rows belong to."""
+        if isinstance(value, list):
+            return [self._again(item, tokenizer) for item in value]
+        if isinstance(value, dict):
+            return {name: self._again(item, tokenizer) for name, item in value.items()}
+        if not isinstance(value, Described):
+            return value
+        if id(value) not in self._built:
+            self._built[id(value)] = self._changed(value, self._owners.get(id(value), tokenizer))
+        return self._built[id(value)]
+
+    def _changed(self, value: Described, tokenizer: Tokenizer) -> Described:
+        name = getattr(value, "fingerprint", None)
+        if name in self.kept and hasattr(value, "encode"):
+            return self._tokenizer(value)
+        arguments = {name: self._again(argument, tokenizer) for name, argument in value.arguments.items()}
+        if isinstance(value, TextEmbedding | OutputProjection | CtcHead):
+            kept = self.kept[tokenizer.fingerprint]
+            arguments["vocabulary"] = len(kept)
+            for symbol in ("padding", "blank"):
+                if symbol in arguments:
+                    arguments[symbol] = kept.index(arguments[symbol])
+        return type(value)(**arguments)
+
+    def _tokenizer(self, tokenizer: Any) -> TrimmedTokenizer:
+        kept, inner = self.kept[tokenizer.fingerprint], tokenizer
+        if isinstance(tokenizer, TrimmedTokenizer):  # trimmed before: one list is enough
+            kept, inner = [tokenizer.kept[id] for id in kept], tokenizer.tokenizer
+        path = self.place / f"kept-{tokenizer.fingerprint}.json"
+        path.write_text(json.dumps(kept), encoding="utf-8")
+        return TrimmedTokenizer(tokenizer=inner, kept=str(path))
+
+
+class Trim(Phase):
+    """Trim a model's vocabulary to what manifests use; writes ``model/``.
+
+    Args:
+        model: a model folder.
+        manifests: paths or patterns.
+
+    """
+
+    def __init__(self, *, model: str, manifests: list[str]) -> None:
+        self.model, self.manifests = model, list(manifests)
+
+    def run(self, workspace: Workspace) -> None:
+        """Trim, and log how much became how much."""
+        join(workspace)
+        on_main(
+            lambda: workspace.log.info("%s", trim(self.model, self.manifests, workspace.folder / "model")), workspace
+        )

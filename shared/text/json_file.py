@@ -1,0 +1,121 @@
+"""Tokenizers that the library ``tokenizers`` describes in one file, ``tokenizer.json``: BPE, WordPiece, Unigram.
+
+What the file does around a text (special symbols, truncation, padding) is left out: fields do that here, and a text is
+never cut without a word.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+
+from shared.described import Described
+from shared.errors import DataError
+from shared.machine.nesting import from_json
+from shared.text.segmenters import read, valid
+from shared.text.vocabulary import ForeignSymbols
+
+
+class JsonTokenizer(Described, ForeignSymbols):
+    """A ``tokenizer.json``, in which special symbols typed by a user are text.
+
+    Args:
+        file: path of the file.
+        symbols: the specials and tags, by our name: ``{"<s>": "[CLS]", "</s>": "[SEP]", "<de>": "deu_Latn", ...}``; at
+            least ``<pad>``, ``</s>`` and ``<unk>``. Where a vocabulary lacks one of these (byte-level ones have nothing
+            unknown), another may serve.
+        rows: how many ids there are, for models that have more rows than the file names.
+
+    Raises:
+        DataError: if the file is missing or not a tokenizer, or a symbol is not in it.
+        UsageError: if a needed symbol is not named.
+
+    """
+
+    asset_arguments = ("file",)
+
+    def __init__(self, *, file: str, symbols: dict[str, str], rows: int | None = None) -> None:
+        content = read(Path(file), "tokenizer file")
+        try:
+            plain = from_json(content)
+            special = {*symbols.values()}
+            for token in plain.get("added_tokens", []):
+                token["special"] = token["special"] or token["content"] in special
+            plain |= {"post_processor": None, "truncation": None, "padding": None}
+            self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
+        except Exception as error:  # the library raises nothing more precise
+            raise DataError(f"{file}: not a tokenizer ({' '.join(str(error).split())})") from error
+        self._tokenizer.encode_special_tokens = True
+        self._name(_rows(self._tokenizer.get_vocab(), rows or 0), symbols, file)
+        typed = (token["content"] for token in plain.get("added_tokens", []) if token["special"])
+        numbers = (self._tokenizer.token_to_id(token) for token in (*typed, *special))
+        self._outside = {number for number in numbers if number is not None}
+        parts = (content, json.dumps(symbols).encode())
+        self.fingerprint = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Come out of copying and pickling (to loader workers), where the library forgets this one property."""
+        self.__dict__.update(state)
+        self._tokenizer.encode_special_tokens = True
+
+    def encode(self, text: str) -> list[int]:
+        """Return the ids of a text.
+
+        Raises:
+            DataError: for text that is not valid Unicode.
+
+        """
+        return self._ids_of(self._tokenizer.encode(valid(text), add_special_tokens=False))
+
+    def lengths(self, texts: Sequence[str]) -> np.ndarray:
+        """Return the number of ids of each text, (texts,) int64; uses all processor cores.
+
+        Raises:
+            DataError: for text that is not valid Unicode.
+
+        """
+        encoded = self._tokenizer.encode_batch([valid(text) for text in texts], add_special_tokens=False)
+        return np.fromiter((len(self._ids_of(one)) for one in encoded), dtype=np.int64, count=len(texts))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Return the text of ids; specials and tags are left out.
+
+        Raises:
+            ValueError: for an id outside the vocabulary.
+
+        """
+        kept = [id for id in self._checked(ids) if id not in self._outside]
+        return self._tokenizer.decode(kept, skip_special_tokens=False)
+
+    def _ids_of(self, encoding: Any) -> list[int]:
+        """Return the ids; a special symbol, which can only have been typed, is spelt out.
+
+        Special symbols may be among the pieces of the model itself (those of a Unigram model usually are).
+        """
+        if self._outside.isdisjoint(encoding.ids):
+            return encoding.ids
+        ids: list[int] = []
+        for id, token in zip(encoding.ids, encoding.tokens, strict=True):
+            if id not in self._outside or id == self.unk:
+                ids.append(id)
+            else:
+                ids += [self._letter(letter) for letter in token]
+        return ids
+
+    def _letter(self, letter: str) -> int:
+        id = self._tokenizer.token_to_id(letter)
+        return self.unk if id is None or id in self._outside else id
+
+
+def _rows(numbers: dict[str, int], least: int) -> list[str]:
+    """Return what stands at each id, at least so many; ids that the file leaves out get a name that says so."""
+    rows = [f"(nothing at {number})" for number in range(max(least, 1 + max(numbers.values(), default=-1)))]
+    for row, number in numbers.items():
+        rows[number] = row
+    return rows

@@ -1,0 +1,157 @@
+"""Language codes: name, script, whether words are divided by spaces, sacreBLEU's tokenizer, and the tag.
+
+Codes are ISO 639 (two letters where there are two), with a region or script where corpora write one: CoVoST 2 says
+``zh-CN`` and ``sv-SE``. The table covers MuST-C, CoVoST 2 and Common Voice, mBART-50, and the 32 languages of mRASP.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from reprlib import repr as shown
+
+from shared.errors import DataError
+
+
+@dataclass(frozen=True)
+class Language:
+    """What the project knows of a language.
+
+    Attributes:
+        code: as in manifests and tags.
+        name: in English.
+        script: ISO 15924 code of its writing.
+
+    """
+
+    code: str
+    name: str
+    script: str
+
+
+_TABLE = """
+af Afrikaans Latn       am Amharic Ethi         ar Arabic Arab          as Assamese Beng        az Azerbaijani Latn
+be Belarusian Cyrl      bg Bulgarian Cyrl       bn Bengali Beng         br Breton Latn          bs Bosnian Latn
+ca Catalan Latn         ceb Cebuano Latn        cs Czech Latn           cv Chuvash Cyrl         cy Welsh Latn
+da Danish Latn          de German Latn          dv Dhivehi Thaa         el Greek Grek           en English Latn
+eo Esperanto Latn       es Spanish Latn         et Estonian Latn        eu Basque Latn          fa Persian Arab
+fi Finnish Latn         fil Filipino Latn       fr French Latn          fy Frisian Latn         ga Irish Latn
+gd Gaelic Latn          gl Galician Latn        gu Gujarati Gujr        ha Hausa Latn           he Hebrew Hebr
+hi Hindi Deva           hr Croatian Latn        ht Haitian Latn         hu Hungarian Latn       hy Armenian Armn
+ia Interlingua Latn     id Indonesian Latn      ig Igbo Latn            is Icelandic Latn       it Italian Latn
+ja Japanese Jpan        jv Javanese Latn        ka Georgian Geor        kk Kazakh Cyrl          km Khmer Khmr
+kn Kannada Knda         ko Korean Kore          ku Kurdish Latn         ky Kyrgyz Cyrl          la Latin Latn
+lb Luxembourgish Latn   lg Ganda Latn           ln Lingala Latn         lo Lao Laoo             lt Lithuanian Latn
+lv Latvian Latn         mg Malagasy Latn        mi Maori Latn           mk Macedonian Cyrl      ml Malayalam Mlym
+mn Mongolian Cyrl       mr Marathi Deva         ms Malay Latn           mt Maltese Latn         my Burmese Mymr
+nb Bokmål Latn          ne Nepali Deva          nl Dutch Latn           nn Nynorsk Latn         no Norwegian Latn
+oc Occitan Latn         or Odia Orya            pa Punjabi Guru         pl Polish Latn          ps Pashto Arab
+pt Portuguese Latn      qu Quechua Latn         rm Romansh Latn         ro Romanian Latn        ru Russian Cyrl
+rw Kinyarwanda Latn     sd Sindhi Arab          si Sinhala Sinh         sk Slovak Latn          sl Slovenian Latn
+so Somali Latn          sq Albanian Latn        sr Serbian Cyrl         st Sotho Latn           su Sundanese Latn
+sv Swedish Latn         sw Swahili Latn         ta Tamil Taml           te Telugu Telu          tg Tajik Cyrl
+th Thai Thai            tk Turkmen Latn         tl Tagalog Latn         tn Tswana Latn          tr Turkish Latn
+tt Tatar Cyrl           ug Uyghur Arab          uk Ukrainian Cyrl       ur Urdu Arab            uz Uzbek Latn
+vi Vietnamese Latn      wo Wolof Latn           xh Xhosa Latn           yi Yiddish Hebr         yo Yoruba Latn
+yue Cantonese Hant      zh Chinese Hans         zu Zulu Latn
+zh-CN Chinese Hans      zh-TW Chinese Hant      zh-HK Cantonese Hant    zh-Hans Chinese Hans    zh-Hant Chinese Hant
+sv-SE Swedish Latn      pt-BR Portuguese Latn   pt-PT Portuguese Latn   fr-CA French Latn       fr-FR French Latn
+en-US English Latn      en-GB English Latn      es-ES Spanish Latn      es-MX Spanish Latn      de-DE German Latn
+fy-NL Frisian Latn      ga-IE Irish Latn        hy-AM Armenian Armn     nn-NO Nynorsk Latn      pa-IN Punjabi Guru
+ne-NP Nepali Deva       sr-Latn Serbian Latn    sr-Cyrl Serbian Cyrl    rm-sursilv Sursilvan Latn
+rm-vallader Vallader Latn
+ace Acehnese Latn       ace-Arab Acehnese Arab  acm Mesopotamian Arab   acq Taizzi-Adeni Arab   aeb Tunisian Arab
+ajp South-Levantine Arab apc North-Levantine Arab ars Najdi Arab        ary Moroccan Arab       arz Egyptian Arab
+ak Akan Latn            ast Asturian Latn       awa Awadhi Deva         ay Aymara Latn          azb Azeri Arab
+ba Bashkir Cyrl         ban Balinese Latn       bem Bemba Latn          bho Bhojpuri Deva       bjn Banjar Latn
+bjn-Arab Banjar Arab    bm Bambara Latn         bo Tibetan Tibt         bug Buginese Latn       cjk Chokwe Latn
+ckb Sorani Arab         crh Crimean-Tatar Latn  din Dinka Latn          dyu Dyula Latn          dz Dzongkha Tibt
+ee Ewe Latn             ff Fulah Latn           fj Fijian Latn          fo Faroese Latn         fon Fon Latn
+fur Friulian Latn       gn Guarani Latn         hne Chhattisgarhi Deva  ilo Ilocano Latn        kab Kabyle Latn
+kac Kachin Latn         kam Kamba Latn          kbp Kabiye Latn         kea Kabuverdianu Latn   kg Kongo Latn
+ki Kikuyu Latn          kmb Kimbundu Latn       kr Kanuri Latn          kr-Arab Kanuri Arab     ks Kashmiri Arab
+ks-Deva Kashmiri Deva   li Limburgish Latn      lij Ligurian Latn       lmo Lombard Latn        ltg Latgalian Latn
+lua Luba-Lulua Latn     luo Luo Latn            lus Mizo Latn           mag Magahi Deva         mai Maithili Deva
+min Minangkabau Latn    mni Manipuri Beng       mos Mossi Latn          nso Northern-Sotho Latn nus Nuer Latn
+ny Nyanja Latn          om Oromo Latn           pag Pangasinan Latn     pap Papiamento Latn     prs Dari Arab
+rn Rundi Latn           sa Sanskrit Deva        sat Santali Beng        sc Sardinian Latn       scn Sicilian Latn
+sg Sango Latn           shn Shan Mymr           sm Samoan Latn          sn Shona Latn           ss Swati Latn
+szl Silesian Latn       taq Tamasheq Latn       taq-Tfng Tamasheq Tfng  ti Tigrinya Ethi        tpi Tok-Pisin Latn
+ts Tsonga Latn          tum Tumbuka Latn        tw Twi Latn             tzm Tamazight Tfng      umb Umbundu Latn
+vec Venetian Latn       war Waray Latn
+"""
+
+_UNSPACED_SCRIPTS = {"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"}
+
+
+def _read_table() -> dict[str, Language]:
+    words = _TABLE.split()
+    entries = zip(words[0::3], words[1::3], words[2::3], strict=True)
+    return {code: Language(code, name, script) for code, name, script in entries}
+
+
+LANGUAGES: dict[str, Language] = _read_table()
+
+
+def check(code: str) -> str:
+    """Return the code if it is known.
+
+    Raises:
+        DataError: for an unknown code, with the nearest known one.
+
+    """
+    if code in LANGUAGES:
+        return code
+    if not isinstance(code, str) or not code:
+        raise DataError(f"{shown(code)} is not a language code")
+    raise DataError(
+        f"unknown language code {shown(code)}; did you mean {_nearest(code)!r}? (see shared/text/languages.py)"
+    )
+
+
+def _nearest(code: str) -> str:
+    normal = code.replace("_", "-")
+    base = normal.split("-")[0].lower()
+    by_lower = {known.lower(): known for known in LANGUAGES}
+    for guess in (normal.lower(), base):
+        if guess in by_lower:
+            return by_lower[guess]
+    by_name = {language.name.lower(): known for known, language in reversed(LANGUAGES.items())}
+    near = difflib.get_close_matches(normal.lower(), [*by_lower, *by_name], n=1, cutoff=0)[0]
+    return by_lower.get(near) or by_name[near]
+
+
+def tag(code: str) -> str:
+    """Return the symbol that stands for a language in token sequences: ``<de>``."""
+    return f"<{check(code)}>"
+
+
+def union(*groups: list[str]) -> list[str]:
+    """Return the codes of all groups, each once, sorted."""
+    return sorted({check(code) for group in groups for code in group})
+
+
+def name(code: str) -> str:
+    """Return the language's English name."""
+    return LANGUAGES[check(code)].name
+
+
+def script(code: str) -> str:
+    """Return the ISO 15924 code of the language's script."""
+    return LANGUAGES[check(code)].script
+
+
+def spaced(code: str) -> bool:
+    """Tell whether words are divided by spaces."""
+    return script(code) not in _UNSPACED_SCRIPTS
+
+
+def sacrebleu_tokenizer(code: str) -> str:
+    """Return the name of the tokenizer with which sacreBLEU has to score text of this language.
+
+    Chinese, Japanese and Korean have their own; for other scripts without spaces sacreBLEU has no word segmentation,
+    and characters are compared.
+    """
+    base = check(code).split("-")[0]
+    own = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+    return own.get(base) or ("13a" if spaced(code) else "char")

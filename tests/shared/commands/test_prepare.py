@@ -1,0 +1,52 @@
+"""``dragoman prepare``: a corpus that is made, and its layouts read back by name."""
+
+import subprocess
+import sys
+
+import pytest
+
+from shared.commands.prepare import corpus_class
+from shared.corpus.manifest import Manifest
+from shared.errors import UsageError
+
+
+def prepare(*arguments, cwd):
+    command = [sys.executable, "-m", "shared.cli", "prepare", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=200)
+
+
+def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
+    sizes = "train=8,dev=2,tst-COMMON=2,tst-HE=2,text=10"
+    made = prepare(
+        "almanac",
+        "--root",
+        "corpus",
+        "--languages",
+        "en,de,fr",
+        "--pairs",
+        "en-de,fr-en",
+        "--sizes",
+        sizes,
+        cwd=tmp_path,
+    )
+    assert made.returncode == 0, made.stderr
+    for corpus, options, splits in (
+        ("mustc", ["--target-language", "de"], {"train": 8, "tst-HE": 2}),
+        ("covost2", ["--root", "corpus/covost2", "--source-language", "fr"], {"train": 8, "test": 2}),
+        ("moses", ["--root", "corpus/text", "--source-language", "de,fr", "--target-language", "en"], {"train": 10}),
+        ("monolingual", ["--root", "corpus/text", "--language", "de,fr"], {"train": 10}),
+    ):
+        read = prepare(corpus, "--root", "corpus", "--out", corpus, *options, cwd=tmp_path)
+        assert read.returncode == 0, read.stderr
+        folders = [path for path in (tmp_path / corpus).iterdir() if path.is_dir()]
+        assert len(folders) == (2 if corpus in ("moses", "monolingual") else 1)
+        for split, rows in splits.items():
+            assert len(Manifest.open(folders[0] / f"{split}.arrow")) == rows
+            assert split in read.stdout
+    again = prepare("almanac", "--root", "corpus", "--languages", "en,de,fr", "--seed", "2", cwd=tmp_path)
+    assert again.returncode == 1 and "almanac.json" in again.stderr
+
+
+def test_an_unknown_corpus_is_refused_with_the_known_ones():
+    with pytest.raises(UsageError, match="almanac, covost2, monolingual, moses, mustc, tsv"):
+        corpus_class("librispeech")

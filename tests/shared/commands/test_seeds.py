@@ -1,0 +1,169 @@
+"""Seeds: every run once, failures reported, and tables of numbers that are known."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import shared.commands.seeds
+from shared.commands.seeds import run_seeds
+from shared.errors import DataError, UsageError
+from shared.evaluation.outputs import Outputs
+from shared.evaluation.results import record
+from shared.evaluation.scores import score
+from shared.machine.workspace import Phase
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+
+LINES = 40
+REFERENCES = [f"line {n} has words and {n % 7} more" for n in range(LINES)]
+
+
+class Pretend(Phase):
+    """Stands for training and evaluation: a share of the lines comes out wrong, which ones is up to the seed."""
+
+    def __init__(self, *, share: float, fails: int = 0, updates: int = 10, streams: list[dict] | None = None) -> None:
+        self.share, self.fails = share, fails
+
+    def run(self, workspace):
+        if workspace.seed == self.fails:
+            raise DataError("the disk is full")
+        wrong = np.random.default_rng(workspace.seed).random(LINES) < self.share
+        texts = ["nothing at all" if bad else text for text, bad in zip(REFERENCES, wrong, strict=True)]
+        outputs = Outputs([str(n) for n in range(LINES)], texts, [REFERENCES], [""] * LINES)
+        outputs.write(workspace.folder / "t.tsv")
+        row = {"recipe": workspace.recipe, "keys": workspace.keys, "phase": workspace.phase, "split": "x/test"}
+        row |= {"corpus": "c", "language": "en", "outputs": f"{workspace.phase}/t.tsv", "averaging": "none", "beam": 1}
+        for found in score(texts, REFERENCES, "en", ["bleu", "wer"]):
+            record(workspace.output / "results.jsonl", row | {"search": {}, "seed": workspace.seed} | found.row())
+
+
+RECIPE = """\
+# Pretends
+output_folder: {folder}/{name}/<seed>
+share: {share}
+fails: 0
+updates: 10
+batch: 5
+phases:
+    evaluate: !new:{module}.Pretend
+        share: !ref <share>
+        fails: !ref <fails>
+        updates: !ref <updates>
+        streams: [{{manifests: [a.arrow], budget: !ref <batch>}}]
+"""
+
+
+@pytest.fixture
+def recipes(tmp_path, monkeypatch):
+    """Two recipes, the first better than the second; they are run in this process."""
+    started = []
+    popen = shared.commands.seeds.subprocess.Popen
+
+    def run(words, **options):
+        if "shared.cli" not in words:
+            return popen(words, **options)
+        arguments = words[words.index("run") + 1 :]
+        started.append(arguments[-1])
+
+        class Process:
+            def wait(self):
+                try:
+                    run_recipe(Recipe.load(arguments[0], arguments[1:]))
+                except (DataError, UsageError):
+                    return 1
+                return 0
+
+        return Process()
+
+    monkeypatch.setattr(shared.commands.seeds.subprocess, "Popen", run)
+    for name, share in (("good", 0.1), ("poor", 0.4)):
+        text = RECIPE.format(folder=tmp_path / "runs", name=name, share=share, module=__name__)
+        (tmp_path / f"{name}.yaml").write_text(text.replace("output_folder: ", "output_folder: !ref "))
+    return tmp_path / "good.yaml", tmp_path / "poor.yaml", started
+
+
+def rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_mean_and_spread(recipes, tmp_path, capsys):
+    good, _, started = recipes
+    assert run_seeds(str(good), [], seeds=[1, 2, 3])
+    out = capsys.readouterr().out
+    values = []
+    for seed in (1, 2, 3):
+        [row] = [r for r in rows(tmp_path / "runs" / "good" / str(seed) / "results.jsonl") if r["metric"] == "wer"]
+        values.append(row["value"])
+    [line] = [line.split() for line in out.splitlines() if line.startswith("wer")]
+    mean = sum(values) / 3
+    deviation = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
+    assert line == ["wer", *(f"{v:.2f}" for v in values), f"{mean:.2f}", f"{deviation:.2f}"]
+    [row] = [r for r in rows(tmp_path / "runs" / "good" / "results.jsonl") if r.get("kind") and r["metric"] == "wer"]
+    assert (row["kind"], row["seeds"], row["value"], row["values"]) == ("seeds", [1, 2, 3], round(mean, 2), values)
+    assert f"| wer | 3 | {mean:.1f} ± {deviation:.1f} |" in (tmp_path / "runs" / "good" / "RESULTS.md").read_text()
+    assert started == ["1", "2", "3"]
+    assert run_seeds(str(good), [], seeds=[1, 2, 3, 4]) and started == ["1", "2", "3", "4"]  # what is there stays
+    with pytest.raises(DataError, match="no run came to its end"):  # its folder holds that of other keys
+        run_seeds(str(good), ["--share", "0.3"], seeds=[1])
+
+
+def test_against_another_recipe(recipes, tmp_path, capsys):
+    good, poor, started = recipes
+    assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")
+    assert started == ["1", "1", "2", "2", "3", "3"]
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["share", "0.1", "0.4"] in lines and "WARNING" not in out
+    found = {r["metric"]: r for r in rows(tmp_path / "table" / "results.jsonl") if r.get("kind") == "comparison"}
+    assert found["wer"]["verdict"] == found["bleu"]["verdict"] == "better"
+    assert found["wer"]["value"] < 0 < found["bleu"]["value"] and found["wer"]["p"] < 0.05
+    assert found["wer"]["against"] == "poor" and set(found["wer"]["p_by_seed"]) == {"1", "2", "3"}
+    means = [np.mean(found["wer"][key]) for key in ("values", "against_values")]
+    assert found["wer"]["value"] == pytest.approx(means[0] - means[1], abs=0.02)
+    text = (tmp_path / "table" / "RESULTS.md").read_text()
+    assert f", {found['wer']['value']:+.1f} better | poor |" in text
+    before = text
+    assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")
+    assert (tmp_path / "table" / "RESULTS.md").read_text() == before and len(started) == 6
+
+
+def test_the_same_against_itself_is_no_better(recipes, tmp_path, capsys):
+    good, _, _ = recipes
+    against = f"{good} --output_folder '!ref {tmp_path}/again/<seed>'"
+    assert run_seeds(str(good), [], seeds=[1, 2], against=against, into=tmp_path)
+    found = [r for r in rows(tmp_path / "results.jsonl") if r.get("kind") == "comparison"]
+    assert [(r["value"], r["p"], set(r["p_by_seed"].values())) for r in found] == [(0, 1, {1.0})] * 2
+    assert "the recipes have the same keys and values" in capsys.readouterr().out
+
+
+def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
+    good, poor, _ = recipes
+    assert run_seeds(str(good), [], seeds=[1, 2, 3], against=f"{poor} --fails 2", into=tmp_path) is False
+    out = capsys.readouterr().out
+    assert f"FAILED: B, seed 2 (its log: {tmp_path / 'runs' / 'poor' / '2' / 'log.txt'})" in out
+    [row] = [r for r in rows(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
+    assert (row["seeds"], row["against_seeds"], set(row["p_by_seed"])) == ([1, 2, 3], [1, 3], {"1", "3"})
+    with pytest.raises(DataError, match="no run came to its end"):
+        run_seeds(str(good), ["--fails", "7"], seeds=[7])
+
+
+@pytest.mark.parametrize(("own", "what"), [("--updates 20", "updates"), ("--batch 6", "batches")])
+def test_unequal_arms_are_warned_of(recipes, capsys, own, what):
+    good, poor, _ = recipes
+    run_seeds(str(good), [], seeds=[1, 2], against=f"{poor} {own}")
+    assert f"WARNING: {what} differ" in capsys.readouterr().out
+
+
+def test_wrong_usage(recipes, tmp_path):
+    good, poor, _ = recipes
+    with pytest.raises(UsageError, match="must be different numbers, not 1,1"):
+        run_seeds(str(good), [], seeds=[1, 1])
+    with pytest.raises(UsageError, match="put <seed> into output_folder"):
+        run_seeds(str(good), ["--output_folder", str(tmp_path / "x")], seeds=[1, 2])
+    with pytest.raises(UsageError, match="both recipes would run in"):
+        run_seeds(str(good), [], seeds=[1, 2], against=f"{good} --updates 5")
+    with pytest.raises(UsageError, match="widht"):
+        run_seeds(str(good), ["--widht", "5"], seeds=[1, 2])

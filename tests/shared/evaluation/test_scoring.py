@@ -1,0 +1,159 @@
+"""A test set: what is scored, against what, and what is refused before anything is translated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import sacrebleu
+import soundfile
+from tests.shared.test_system import WORDS, make
+
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError
+from shared.evaluation import scoring as evaluate
+from shared.generator import Hypothesis
+from shared.machine.workspace import Workspace
+from shared.search import BeamSearch
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+
+GERMAN = ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?", "Ja."]
+ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?", "Yes."]
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Evaluate given outputs, of a system that knows some languages, on a manifest with given extra columns."""
+
+    def evaluated(hypotheses, *, targets=("de", "fr"), metrics=("bleu",), columns=None):
+        rows = [
+            {"id": f"r{n}", "source_text": ENGLISH[n], "source_language": "en", "target_text": GERMAN[n]}
+            | {"target_language": "de"}
+            | {name: texts[n] for name, texts in (columns or {}).items()}
+            for n in range(3)
+        ]
+        manifest = Manifest.write(tmp_path / "m.arrow", rows)
+        output = SimpleNamespace(column="target_text", side="target")
+        system = SimpleNamespace(output=output, source_languages=["en"], target_languages=list(targets))
+        tests = evaluate.TestSet(system, manifest, list(metrics))
+        return tests.evaluate([dict(enumerate(hypotheses))])
+
+    return evaluated
+
+
+def test_all_references_count(run):
+    second = ["Der Zug nach Bern geht um halb acht.", None, "Jawohl."]
+    third = ["Um halb acht fährt der Zug nach Bern.", "Wie weit ist es bis zum Bahnhof?", None]
+    hypotheses = ["Der Zug nach Bern geht um halb acht.", "Wie weit ist es bis zum Bahnhof?", "Jawohl."]
+    found = run(hypotheses, columns={"target_text_10": third, "target_text_2": second, "target_text_x": second})
+    assert found.outputs.references == [GERMAN, second, third]
+    expected = sacrebleu.corpus_bleu(hypotheses, [GERMAN, second, third]).score
+    assert found.scores[0].value == pytest.approx(expected) == pytest.approx(100)
+    with pytest.raises(DataError, match="'r0': target_text, target_text_1 should be texts"):
+        run([], columns={"target_text_1": [1, 2, 3]})
+
+
+def test_outputs_in_another_language_are_told(run):
+    found = run([GERMAN[0], ENGLISH[1], GERMAN[2]])
+    assert (found.off_target.value, found.off_target.lines) == (50, 2) and found.language == "de"
+    assert "among:de+en+fr" in found.off_target.signature and found.all_scores[-1] is found.off_target
+    alarms = {alarm.kind: str(alarm) for alarm in found.alarms}
+    assert "50.0% of the 2 outputs (of 3)" in alarms["in another language"]
+    bilingual = run([GERMAN[0], ENGLISH[1], GERMAN[2]], targets=["de"])
+    assert bilingual.off_target is None and "in another language" in {alarm.kind for alarm in bilingual.alarms}
+    right = run(GERMAN)
+    assert right.off_target.value == 0 and right.alarms == []
+
+
+@pytest.mark.parametrize(
+    ("metrics", "columns", "message"),
+    [
+        (["wer"], {"target_text_1": GERMAN}, "one set of references, not 2"),
+        (["blue"], {}, "unknown metric 'blue'"),
+    ],
+)
+def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message):
+    with pytest.raises(DataError, match=message):
+        run([], metrics=metrics, columns=columns)
+
+
+SOURCES = ["", "one two", " \t", "three", "\u3000", "eight seven"]
+SETTINGS = {"search": BeamSearch(), "budget": Budget(rows=2)}
+
+
+@pytest.fixture
+def sources(tmp_path):
+    rows = [
+        {"id": f"r{n}", "source_text": text, "source_language": "en", "target_text": "eins", "target_language": "de"}
+        for n, text in enumerate(SOURCES)
+    ]
+    return Manifest.write(tmp_path / "m.arrow", rows)
+
+
+def quiet(**options):
+    return Workspace(output=Path(), device="cpu", workers=0, noprogressbar=True, **options)
+
+
+def test_evaluate_and_translate_agree_on_sources_without_content(sources):
+    system = System.load(GOLDEN)
+    found = evaluate.evaluate_system(system, sources, metrics=["bleu"], workspace=quiet(), **SETTINGS)
+    translated = [one[0].texts["translation"] for one in system.hypotheses(SOURCES)]
+    assert found.outputs.hypotheses == translated
+    assert translated[::2] == ["", "", ""] and translated[1] == "zwei eins"
+
+
+def test_sources_without_content_are_shared_by_the_processes(sources):
+    system = System.load(GOLDEN)
+    for rows in (sources, list(sources)):
+        shares = [
+            dict(evaluate.translations(system, rows, workspace=quiet(), rank=rank, world=2, **SETTINGS))
+            for rank in (0, 1)
+        ]
+        assert sorted([*shares[0], *shares[1]]) == [0, 1, 2, 3, 4, 5]
+        blank = {number: one[0] for share in shares for number, one in share.items() if number % 2 == 0}
+        assert {hypothesis.texts["translation"] for hypothesis in blank.values()} == {""}
+        assert (shares[0] | shares[1])[5][0].texts["translation"] == "sieben acht"
+
+
+def test_a_manifest_of_nothing_but_blanks_is_not_shown_to_the_model(sources, monkeypatch):
+    system = System.load(GOLDEN)
+    monkeypatch.setattr(System, "translate_batch", lambda *_: pytest.fail("the model was shown a blank"))
+    found = dict(evaluate.translations(system, sources.select([0, 2, 4]), workspace=quiet(), **SETTINGS))
+    assert [one[0].texts["translation"] for one in found.values()] == ["", "", ""]
+
+
+def test_recordings_without_speech_are_counted_and_translated_all_the_same(tmp_path, monkeypatch, caplog):
+    model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
+    system = make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "speech")
+    rows = []
+    for number, level in enumerate([0.5, 0.0, 0.3, 0.0, 0.0]):
+        file = tmp_path / f"{number}.wav"
+        soundfile.write(file, np.full(8000, level), 16000)
+        rows.append({"id": f"r{number}", "audio": str(file), "start": 0.0, "duration": 0.5, "target_text": "abc"})
+        rows[-1] |= {"source_language": "en", "target_language": "de"}
+    manifest = Manifest.write(tmp_path / "m.arrow", rows)
+    loud = SimpleNamespace(name="a threshold", has_speech=lambda waveform: np.abs(waveform).max() > 0.1)
+    monkeypatch.setattr(evaluate, "speech_detector", lambda: loud)
+    shown = []
+    monkeypatch.setattr(system, "translate_batch", lambda batch, search: shown.extend(batch.ids) or outputs(batch))
+
+    def outputs(batch):
+        return [[Hypothesis([], 0.0, {"translation": "cba"})] for _ in batch.ids]
+
+    found = evaluate.evaluate_system(
+        system,
+        manifest,
+        search=BeamSearch(beam=1),
+        budget=Budget(seconds=60),
+        metrics=["bleu"],
+        workspace=Workspace(output=tmp_path, device="cpu"),
+    )
+    assert found.without_speech == 3 and sorted(shown) == [row["id"] for row in rows]
+    (message,) = [message for message in caplog.messages if "no speech" in message]
+    assert "m.arrow: 3 of 5 recordings hold no speech (detector: a threshold)" in message

@@ -1,0 +1,285 @@
+"""Generate: the same manifest whatever happens on the way, what is dropped and why, backwards, speech."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import soundfile
+
+import shared.phases.generating
+from shared.corpus.audio import SAMPLE_RATE
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
+from shared.phases.generating import Generate, Quality, fingerprint_of_model
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.search import BeamSearch, Rules
+from shared.systems.system import System
+
+MODEL = Path(__file__).parents[1] / "golden" / "model"
+WORDS = "one two three four five six seven eight".split()
+SEARCH = BeamSearch(beam=2, rules=Rules(maximum_length_extra=20))
+
+
+def sentence(number):
+    return f"{WORDS[number % 8]} {WORDS[number * 3 % 7]}" if number != 4 else " "
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    rows = [
+        {
+            "id": f"r{number}",
+            "source_text": sentence(number),
+            "source_language": "en",
+            "target_text": f"old {number}",
+            "target_language": "de",
+            "speaker": "a" if number % 2 else None,
+            "origin_file": number,
+        }
+        for number in range(11)
+    ]
+    return Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
+
+
+@pytest.fixture
+def place(tmp_path):
+    def make(name="run", **options):
+        return Workspace(
+            output=tmp_path / name, phase="generate", device="cpu", noprogressbar=True, workers=0, **options
+        )
+
+    return make
+
+
+def generate(manifest, **options):
+    settings = {"model": str(MODEL), "manifests": [str(manifest.path)], "search": SEARCH}
+    return Generate(**(settings | {"budget": Budget(rows=2), "shard_rows": 4} | options))
+
+
+def content(workspace):
+    """Every file of the phase, by name."""
+    files = sorted(file for file in workspace.folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(workspace.folder)): file.read_bytes() for file in files}
+
+
+def test_rows_keep_everything_but_their_translation(manifest, place):
+    generate(manifest).run(place())
+    made = Manifest.open(place().folder / "en-de" / "train.arrow")
+    system = System.load(MODEL)
+    old = [row for row in manifest]
+    expected = system.hypotheses([row["source_text"] for row in old], search=SEARCH)
+    mark = {"model": fingerprint_of_model(MODEL), "made_from": manifest.fingerprint}
+    mark["search"] = "BeamSearch(beam=2, rules=Rules(maximum_length_extra=20))"
+    for before, row, hypotheses in zip(old, made, expected, strict=True):
+        assert row["score"] == pytest.approx(hypotheses[0].score, abs=1e-5)
+        new = {"target_text": hypotheses[0].texts["translation"], "score": row["score"]}
+        assert row == before | new | mark
+    assert made[4]["target_text"] == "" and made[0]["target_text"].split()[-1] == "eins"
+    note = json.loads((place().folder / "generated.json").read_text())
+    assert note["model"] == mark["model"] and note["search"]["arguments"]["beam"] == 2
+    assert note["manifests"] == [
+        {
+            "from": str(manifest.path),
+            "made_from": manifest.fingerprint,
+            "to": "en-de/train.arrow",
+            "rows": 11,
+            "dropped": {},
+        }
+    ]
+    assert sorted(content(place())) == ["en-de/train.arrow", "generated.json"]  # no shard is left
+
+
+@pytest.mark.parametrize("left", range(7))
+def test_what_was_cut_anywhere_ends_as_if_it_had_not_been(manifest, place, monkeypatch, left):
+    """What was begun, three shards, the merged manifest, the note, the deletion of the shards: seven writes."""
+    generate(manifest).run(place("whole"))
+    calls = iter(range(left))
+
+    def killed(real):
+        def call(*arguments, **keywords):
+            if next(calls, None) is None:
+                raise ZeroDivisionError
+            return real(*arguments, **keywords)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Manifest, "write", killed(Manifest.write))
+        patch.setattr(shared.phases.generating, "replaced_file", killed(shared.phases.generating.replaced_file))
+        patch.setattr(shared.phases.generating, "discard_folder", killed(shared.phases.generating.discard_folder))
+        with pytest.raises(ZeroDivisionError):
+            generate(manifest).run(place("cut"))
+    translated = []
+    real = shared.phases.generating.translations
+
+    def counted(system, rows, **options):
+        translated.extend(row["id"] for row in rows)
+        return real(system, rows, **options)
+
+    monkeypatch.setattr(shared.phases.generating, "translations", counted)
+    generate(manifest).run(place("cut"))
+    assert content(place("cut")) == content(place("whole"))
+    shards = [[f"r{n}" for n in rows] for rows in (range(4), range(4, 8), range(8, 11))]
+    done = max(0, min(left - 1, 3))  # the first call writes what was begun
+    assert translated == [name for shard in shards[done:] for name in shard]
+
+
+def test_the_size_of_shards_and_batches_changes_no_text(manifest, place):
+    generate(manifest).run(place("small"))
+    generate(manifest, shard_rows=100, budget=Budget(tokens=64)).run(place("large"))
+    texts = [Manifest.open(place(n).folder / "en-de" / "train.arrow").column("target_text") for n in ("small", "large")]
+    assert texts[0].to_pylist() == texts[1].to_pylist()
+
+
+def test_dropped_rows_are_counted_and_too_many_are_an_error(manifest, place):
+    generate(manifest).run(place("all"))
+    scores = {row["id"]: row["score"] for row in Manifest.open(place("all").folder / "en-de" / "train.arrow")}
+    limit = sorted(scores.values())[3]
+    generate(manifest, quality=Quality(minimum_score=limit)).run(place())
+    made = Manifest.open(place().folder / "en-de" / "train.arrow")
+    assert [row["id"] for row in made] == [name for name in scores if scores[name] >= limit and name != "r4"]
+    note = json.loads((place().folder / "generated.json").read_text())["manifests"][0]
+    assert note["dropped"] == {"empty": 1, f"score below {limit:g}": 3} and note["rows"] == 7
+    with pytest.raises(
+        DataError, match=r"train\.arrow: 4 of 11 outputs would be dropped \(1 empty, 3 score below.* 0\.3"
+    ):
+        generate(manifest, quality=Quality(minimum_score=limit, maximum_dropped=0.3)).run(place("strict"))
+    assert not (place("strict").folder / "en-de").exists()
+
+
+def test_what_quality_asks():
+    quality = Quality(minimum_score=-1.0, maximum_ratio=2.0, maximum_rate=5.0)
+    good = {"score": -0.5, "tokens": 6, "inputs": [4], "seconds": 2.0}
+    assert quality.reason(**good) == ""
+    for change, reason in (
+        ({"tokens": 0}, "empty"),
+        ({"score": -1.5}, "score below -1"),
+        ({"score": float("nan")}, "score below -1"),
+        ({"tokens": 9}, "ratio above 2"),
+        ({"tokens": 1}, "ratio above 2"),
+        ({"inputs": [4, 13]}, "ratio above 2"),
+        ({"seconds": 1.0}, "more than 5 tokens per second"),
+        ({"inputs": [], "seconds": None, "tokens": 900}, ""),
+    ):
+        assert quality.reason(**good | change) == reason
+    for wrong in ({"maximum_ratio": 0.5}, {"maximum_rate": 0.0}, {"maximum_dropped": 1.5}):
+        with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
+            Quality(**wrong)
+
+
+def test_backwards_it_writes_sources_for_targets(tmp_path, place):
+    """Rows of German that need English: for the model, which reads English, the sides are exchanged."""
+    rows = [
+        {"id": f"m{n}", "target_text": sentence(n), "target_language": "en", "source_language": None} for n in range(3)
+    ]
+    manifest = Manifest.write(tmp_path / "mono" / "train.arrow", rows)
+    with pytest.raises(DataError, match=r"train\.arrow: row 'm0': the model writes de, not None: name one"):
+        generate(manifest, backwards=True).run(place("unnamed"))
+    generate(manifest, backwards=True, language="de").run(place())
+    for row in Manifest.open(place().folder / "mono" / "train.arrow"):
+        assert row["target_text"] == sentence(int(row["id"][1:])) and row["target_language"] == "en"
+        assert row["source_language"] == "de" and row["source_text"]
+    assert row["source_text"] == System.load(MODEL).translate(sentence(2), search=SEARCH)
+
+
+def test_a_column_of_its_own_leaves_the_texts(manifest, place):
+    generate(manifest, column="student_text").run(place())
+    made = Manifest.open(place().folder / "en-de" / "train.arrow")
+    assert made[2]["target_text"] == "old 2" and made[2]["student_text"].split()[-1] == "drei"
+    with pytest.raises(UsageError, match="_text, not 'score'"):
+        generate(manifest, column="score")
+
+
+def test_speech(tmp_path, place, speech_model):
+    rng = np.random.default_rng(0)
+    rows = []
+    for number in range(5):
+        file = tmp_path / f"{number}.wav"
+        soundfile.write(file, 0.1 * rng.standard_normal(SAMPLE_RATE // 2 + 1000 * number), SAMPLE_RATE)
+        rows.append({"id": str(number), "audio": str(file), "start": 0.0, "duration": 0.5 + number / 16})
+        rows[-1] |= {"source_language": "en", "target_language": "de"}
+    manifest = Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
+    search = BeamSearch(beam=2, rules=Rules(maximum_length_extra=4))
+    phase = generate(manifest, model=str(speech_model), search=search, budget=Budget(seconds=2), shard_rows=2)
+    phase.run(place())
+    made = [row["target_text"] for row in Manifest.open(place().folder / "en-de" / "train.arrow")]
+    expected = System.load(speech_model).hypotheses([row["audio"] for row in rows], search=search, keep_silence=True)
+    assert made == [one[0].texts["translation"] for one in expected]
+
+
+@pytest.fixture
+def speech_model(tmp_path):
+    from tests.shared.test_system import WORDS, make
+
+    from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+
+    model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
+    make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "speech").save(tmp_path / "speech")
+    return tmp_path / "speech"
+
+
+def test_another_model_or_manifest_in_the_middle_is_refused(manifest, place, monkeypatch, tmp_path):
+    copy = tmp_path / "model"
+    shutil.copytree(MODEL, copy)
+    phase = Generate(
+        model=str(copy), manifests=[str(manifest.path)], search=SEARCH, budget=Budget(rows=2), shard_rows=4
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(Generate, "_finish", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            phase.run(place())
+    weights = bytearray((copy / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (copy / "model.safetensors").write_bytes(weights)
+    with pytest.raises(UsageError, match="begun with another model .*--restart generate"):
+        phase.run(place())
+    shutil.copy(MODEL / "model.safetensors", copy)
+    Manifest.write(manifest.path, list(manifest)[:10])
+    with pytest.raises(UsageError, match=r"begun with another manifest en-de/train\.arrow .*--restart generate"):
+        phase.run(place())
+
+
+def test_wrong_input_is_named(manifest, place, tmp_path):
+    with pytest.raises(DataError, match="nowhere: there is no such model folder"):
+        generate(manifest, model="nowhere").run(place())
+    other = tmp_path / "more" / "en-de" / "train.arrow"
+    Manifest.write(other, list(manifest))
+    with pytest.raises(UsageError, match="two of .* have the same names"):
+        generate(manifest, manifests=[str(manifest.path), str(other)]).run(place())
+    with pytest.raises(UsageError, match="shard_rows must be at least 1, not 0"):
+        generate(manifest, shard_rows=0)
+
+
+RECIPE = """\
+# A model writes the translations of its own training data
+output_folder: {folder}
+model: {model}
+phases:
+    generate: !new:shared.phases.generating.Generate
+        model: !ref <model>
+        manifests: [{manifest}]
+        search: !new:shared.search.beam.BeamSearch {{beam: 2}}
+        budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
+        quality: !new:shared.phases.generating.Quality {{minimum_score: -5.0, maximum_ratio: 20.0}}
+    evaluate: !new:shared.phases.phases.Evaluate
+        model: !ref <model>
+        manifests: [!ref <output_folder>/generate/en-de/train.arrow]
+        search: !new:shared.search.beam.BeamSearch {{beam: 2}}
+        budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
+        metrics: [chrf]
+"""
+
+
+def test_a_recipe_generates_and_its_next_phase_reads_it(manifest, tmp_path):
+    file = tmp_path / "self.yaml"
+    file.write_text(RECIPE.format(folder=tmp_path / "out", model=MODEL, manifest=manifest.path))
+    options = {"device": "cpu", "workers": 0, "noprogressbar": True}
+    run_recipe(Recipe.load(file, options))
+    run_recipe(Recipe.load(file, options))
+    (row,) = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    assert row["value"] == 100.0 and row["lines"] == 10  # it agrees with itself; the blank row was dropped

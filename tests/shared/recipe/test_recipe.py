@@ -1,0 +1,522 @@
+"""Recipes: what is built is what HyperPyYAML builds; what is wrong is refused in one line that says where."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hyperpyyaml import load_hyperpyyaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import shared.recipe.locations
+from shared.errors import DataError, UsageError
+from shared.recipe.recipe import OPTIONS, Recipe
+from tests.shared import recipe_parts as parts
+
+GOOD = """\
+# Somebody and others, 2024, section 3
+# dragoman run good.yaml --output_folder runs/good
+
+output_folder: !PLACEHOLDER  # where the run happens
+seed: 3
+d_model: 16
+rate: 1e-4  # at the peak
+
+layer: !new:tests.shared.recipe_parts.Slab
+  size: !ref <d_model> * 2
+  dropout: 0.1
+model: !new:tests.shared.recipe_parts.Model
+  layers: [!ref <layer>, !ref <layer>, !copy <layer>]
+  shape: (3, 4)
+  free: {text: "(Applause)", scale: !ref <d_model> / 5, seventeen: !name:tests.shared.recipe_parts.CONSTANT }
+  folder: !ref <output_folder>/x<seed>
+
+phases:
+  fit: !new:tests.shared.recipe_parts.Fit
+    model: !ref <model>
+    copy: !ref <model>
+    rate: !ref <rate>
+  open: !new:tests.shared.recipe_parts.Open
+    file: !ref <output_folder>/fit/there
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write(text: str, name: str = "good.yaml") -> Path:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return tmp_path / name
+
+    return write
+
+
+@pytest.fixture
+def load(write, tmp_path: Path):
+    def load(text: str = GOOD, *overrides: str) -> Recipe:
+        return Recipe.load(write(text), ["--output_folder", str(tmp_path / "out"), *overrides])
+
+    return load
+
+
+# -- building -------------------------------------------------------------------------------------------------------
+
+
+def test_builds_what_hyperpyyaml_builds(load, tmp_path):
+    fit = load().build("fit")
+    expected = load_hyperpyyaml(GOOD.split("  open:")[0], {"output_folder": str(tmp_path / "out")})["phases"]["fit"]
+    assert fit.rate == expected.rate == 1e-4
+    assert [vars(layer) for layer in fit.model.layers] == [vars(layer) for layer in expected.model.layers]
+    assert fit.model.shape == expected.model.shape == (3, 4)
+    assert fit.model.folder == expected.model.folder == f"{tmp_path}/out/x3"
+    assert fit.model.free == {"text": "(Applause)", "scale": 3.2, "seventeen": 17}  # HyperPyYAML makes text a tuple
+
+
+def test_one_reference_is_one_object_and_a_copy_another(load):
+    fit = load().build("fit")
+    first, second, third = fit.model.layers
+    assert fit.model is fit.copy
+    assert first is second
+    assert third is not first and third.size == first.size == 32
+
+
+def test_phases_are_built_one_at_a_time(load, tmp_path):
+    recipe = load()
+    parts.BUILT.clear()
+    recipe.check()
+    assert parts.BUILT == []
+    with pytest.raises(DataError, match="no such file"):
+        recipe.build("open")
+    assert parts.BUILT == []
+    (tmp_path / "out" / "fit").mkdir(parents=True)
+    (tmp_path / "out" / "fit" / "there").touch()
+    assert recipe.build("open").file == str(tmp_path / "out" / "fit" / "there")
+    recipe.build("fit")
+    assert parts.BUILT == ["Slab 32", "Slab 32", "Fit"]
+
+
+def test_references_may_point_forward_and_through_each_other(load):
+    text = GOOD + "first: !ref <second>\nsecond: !ref <third[deep]>\nthird: {deep: !ref <d_model> + 1}\n"
+    text = text.replace("rate: !ref <rate>", "rate: !ref <first>")
+    assert load(text).build("fit").rate == 17
+
+
+def test_reference_to_an_attribute_is_taken_from_the_built_object(load):
+    fit = load(GOOD.replace("free: {", "free: {from: !ref <layer.size>, ")).build("fit")
+    assert fit.model.free["from"] == 32
+
+
+def test_text_in_angle_brackets_survives(load):
+    assert load(GOOD.replace("free: {", 'free: {tag: !ref "<<d_model>>", ')).build("fit").model.free["tag"] == "<16>"
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["C"]))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc_ :#-"), inner)))
+@pytest.mark.filterwarnings("ignore")
+def test_plain_values_come_through_unchanged(tmp_path, value):
+    recipe = Recipe.load(
+        _recipe_with(tmp_path), {"output_folder": str(tmp_path), "phases.open.options": {"value": [value, "\n (x) "]}}
+    )
+    built = recipe.build("open").options
+    assert _equal(built, {"value": [value, "\n (x) "]})
+    again = tmp_path / "again.yaml"
+    again.write_text(recipe.text(), encoding="utf-8")
+    assert _equal(Recipe.load(again).plain("open"), recipe.plain("open"))
+
+
+def _recipe_with(folder: Path) -> Path:
+    path = folder / "open.yaml"
+    (folder / "there").touch()
+    text = "output_folder: !PLACEHOLDER\nphases:\n  open: !new:tests.shared.recipe_parts.Open\n"
+    path.write_text(text + f"    file: {folder}/there\n    options: 1\n", encoding="utf-8")
+    return path
+
+
+def _equal(a: object, b: object) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_equal(a[k], b[k]) for k in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(_equal, a, b))
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
+        return math.isnan(b)
+    return type(a) is type(b) and a == b
+
+
+# -- what it says ---------------------------------------------------------------------------------------------------
+
+
+def test_what_a_recipe_says(load, tmp_path):
+    recipe = load(GOOD, "--workers", "2", "--debug", "--max_grad_norm=5")
+    assert recipe.phases == ["fit", "open"]
+    assert recipe.header.splitlines()[0] == "Somebody and others, 2024, section 3"
+    assert recipe.name == "good"
+    assert (recipe.value("seed"), recipe.value("output_folder")) == (3, str(tmp_path / "out-debug"))
+    defaults = {name: default for name, (_, default, _) in OPTIONS.items()}
+    assert recipe.options == defaults | {"workers": 2, "debug": True, "max_grad_norm": 5}
+    layer = {"!new:tests.shared.recipe_parts.Slab": {"size": 32, "dropout": 0.1}}
+    plain = recipe.plain("fit")["!new:tests.shared.recipe_parts.Fit"]
+    assert plain["model"]["!new:tests.shared.recipe_parts.Model"]["layers"] == [layer] * 3
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_saved_text_is_the_same_recipe(load, write):
+    recipe = load(GOOD, "--layer.dropout", "0.3", "--model.shape", "(5, 6)")
+    saved = Recipe.load(write(recipe.text(), "saved.yaml"))
+    saved.check()
+    assert saved.header == recipe.header
+    assert saved.plain("fit") == recipe.plain("fit")
+    assert saved.text() == recipe.text()
+    assert saved.build("fit").model.shape == (5, 6)
+
+
+def test_options_may_be_referred_to_without_being_written(load):
+    text = GOOD.replace("rate: !ref <rate>", "rate: !ref <max_grad_norm>").replace("rate: 1e-4  # at the peak\n", "")
+    recipe = load(text, "--max_grad_norm", "2")
+    recipe.check()
+    assert recipe.build("fit").rate == 2
+
+
+@pytest.mark.parametrize("key", ["max_grad_norm", "grad_accumulation_factor"])
+def test_an_option_that_no_phase_refers_to_is_refused(load, key):
+    with pytest.raises(UsageError, match=f"command line: --{key}: nothing uses this key"):
+        load(GOOD, f"--{key}", "2").check()
+    with pytest.raises(UsageError, match=rf"good\.yaml:6: {key}: nothing uses this key"):
+        load(GOOD.replace("seed: 3", f"seed: 3\n{key}: 2")).check()
+    load(GOOD, "--workers", "2").check()  # which the run itself reads
+
+
+def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
+    (tmp_path / "almanac").mkdir()
+    write(GOOD, "almanac/good.yaml")
+    write("a: 1\n", "almanac/base.yaml")
+    monkeypatch.setattr(shared.recipe.locations, "files", lambda package: tmp_path)
+    assert Recipe.list() == [("almanac/good", "Somebody and others, 2024, section 3")]
+    monkeypatch.chdir("/")
+    for name in ("almanac/good", "almanac/good.yaml", "recipes/almanac/good.yaml", tmp_path / "almanac/good.yaml"):
+        assert Recipe.load(name).name == "almanac/good"
+    with pytest.raises(UsageError, match=r"no recipe 'almanac/goood'.*did you mean 'almanac/good'"):
+        Recipe.load("almanac/goood")
+
+
+# -- overrides ------------------------------------------------------------------------------------------------------
+
+
+def test_overrides(load):
+    fit = load(GOOD, "--layer.dropout", "0.3", "--layer.dropout=0.5", "--d-model", "8", "--layer.gain", "-1").build(
+        "fit"
+    )
+    layer = fit.model.layers[0]
+    assert (layer.dropout, layer.size, layer.gain) == (0.5, 16, -1)
+
+
+def test_overrides_of_lists_objects_and_references(load):
+    new = "!new:tests.shared.recipe_parts.Inherits {size: !ref <d_model>}"
+    recipe = load(GOOD, "--model.layers.1", new, "--model.heads", "{a: !ref <layer>}", "--phases.fit.copy", "null")
+    recipe.check()
+    fit = recipe.build("fit")
+    assert type(fit.model.layers[1]) is parts.Inherits and fit.model.layers[1].size == 16
+    assert fit.model.heads["a"] is fit.model.layers[0]
+    assert fit.copy is None
+
+
+@pytest.mark.parametrize("text", ["a: b", "a #3", "*", "%x", "@", "C:\\x", "yes", "'q' and", "(", "- x", "a\tb", ""])
+def test_text_that_is_not_yaml_is_text(load, text):
+    if text == "'q' and":
+        with pytest.raises(UsageError, match="not YAML"):
+            load(GOOD, "--layer.name", text)
+    else:
+        assert load(GOOD, "--layer.name", text).build("fit").model.layers[0].name == text
+
+
+def test_override_by_mapping(write):
+    recipe = Recipe.load(write(GOOD), {"output_folder": Path("a"), "layer": {"size": 5}, "rate": 1, "seed": "7"})
+    recipe.check()
+    assert (recipe.value("output_folder"), recipe.value("seed")) == ("a", 7)
+    assert recipe.build("fit").model.layers[0].dropout == 0.1
+
+
+# -- bases ----------------------------------------------------------------------------------------------------------
+
+
+def test_base_recipe(write):
+    write(GOOD + "extra: 3\n", "bottom.yaml")
+    write("base: bottom.yaml\nrate: 2.0\nlayer: {dropout: 0.2}\n", "base.yaml")
+    top = """\
+# The top
+base: base.yaml
+output_folder: out
+layer: !new:tests.shared.recipe_parts.Slab
+  gain: 1.5
+model: !new:tests.shared.recipe_parts.Model
+  layers: [!ref <layer>]
+phases:
+  first: !new:tests.shared.recipe_parts.Open {file: a}
+  fit: {updates: 5}
+  average: !new:tests.shared.recipe_parts.Open {file: b}
+  open: null
+  last: !new:tests.shared.recipe_parts.Open {file: c}
+"""
+    recipe = Recipe.load(write(top))
+    recipe.check()  # "extra" is the base's, and need not be used
+    assert recipe.phases == ["first", "fit", "average", "last"]
+    fit = recipe.build("fit")
+    assert (fit.updates, fit.rate, len(fit.model.layers)) == (5, 2.0, 1)
+    assert vars(fit.model.layers[0]).items() >= {"size": 32, "dropout": 0.2, "gain": 1.5}.items()
+    assert "extra" not in recipe.text() and "base:" not in recipe.text()
+    assert recipe.header == "The top"
+    with pytest.raises(UsageError, match="--extra: nothing uses this key"):
+        Recipe.load(write(top), ["--extra", "4"]).check()
+
+
+def test_another_class_takes_no_arguments_from_the_base(write):
+    write(GOOD, "base.yaml")
+    recipe = Recipe.load(
+        write(
+            "base: base.yaml\noutput_folder: o\nlayer: !new:tests.shared.recipe_parts.Inherits {size: 1}\n", "top.yaml"
+        )
+    )
+    assert recipe.build("fit").model.layers[0].dropout == 0.0
+
+
+def test_hyphens_in_keys_of_an_inner_recipe_are_as_that_recipe_has_them():
+    given = ["--phases.mt.corpus.sizes.tst-COMMON", "4", "--phases.mt.learning_rate", "0.5"]
+    inner = Recipe.load("almanac/lm", [*given, "--phases.mt.learning-rate", "0.25"]).inner("mt")
+    written = dict((path, text) for path, text, _ in inner.values("corpus"))
+    assert written["corpus.sizes.tst-COMMON"] == "4"
+    assert inner.value("learning_rate") == 0.25
+
+
+def test_bases_in_a_circle_and_missing(write):
+    write("base: b.yaml\n", "a.yaml")
+    path = write("base: a.yaml\n", "b.yaml")
+    with pytest.raises(UsageError, match=r"b\.yaml: base recipes include each other in a circle"):
+        Recipe.load(path)
+    with pytest.raises(UsageError, match=r"c\.yaml:1: base: no file 'aa\.yaml' beside.*\(did you mean 'a\.y"):
+        Recipe.load(write("base: aa.yaml\n", "c.yaml"))
+
+
+def test_phases_in_another_order_than_the_base(write):
+    write(GOOD, "base.yaml")
+    path = write("base: base.yaml\nphases:\n  open: {file: x}\n  fit: {updates: 2}\n", "top.yaml")
+    with pytest.raises(UsageError, match=r"top\.yaml:2: phases: .* another order in .*base\.yaml:18: open, fit"):
+        Recipe.load(path)
+
+
+# -- what is refused ------------------------------------------------------------------------------------------------
+
+#  what is changed in GOOD, to what, and the message: place, key, value, and the nearest name
+REFUSED = [
+    ("  size: !ref", "  sise: !ref", r":10: layer\.sise: .*Slab has no argument 'sise' \(did you mean 'size'\?\)"),
+    ("  size: !ref <d_model> * 2\n", "", r":9: layer: .*Slab needs the argument 'size'"),
+    ("dropout: 0.1", "dropout: a lot", r":11: layer\.dropout: 'a lot' is not a float"),
+    ("dropout: 0.1", 'dropout: "1e-4"', r":11: layer\.dropout: '1e-4' is not a float: write 0\.0001 without quotes"),
+    ("dropout: 0.1", "dropout: true", r":11: layer\.dropout: True is not a float"),
+    ("dropout: 0.1", "dropout: null", r":11: layer\.dropout: None is not a float"),
+    ("dropout: 0.1", "dropout: [0.1]", r":11: layer\.dropout: a list of 1 is not a float"),
+    ("dropout: 0.1", "kind: mid", r":11: layer\.kind: 'mid' is not one of 'pre', 'post'"),
+    ("dropout: 0.1", "gain: high", r":11: layer\.gain: 'high' is not a float"),
+    ("dropout: 0.1", "bias: 1", r":11: layer\.bias: 1 is not a bool"),
+    ("dropout: 0.1", "name: 2024", r':11: layer\.name: 2024 is not a str: put it in quotes, "2024"'),
+    ("dropout: 0.1", "dropout: 0.1\n  dropout: 0.2", r":12: layer\.dropout: stands here a second time .*:11\)"),
+    ("dropout: 0.1", "0: 0.1", r":11: layer\.0: the name '0' is not text"),
+    ("d_model: 16", "d_model: 1e5", r":10: layer\.size: 200000\.0 is not an int: write 200000"),
+    ("d_model: 16", "d_model: [16]", r":10: layer\.size: !ref <d_model> \* 2: <d_model> .* is not a plain value"),
+    ("<d_model> * 2", "<d_modle> * 2", r":10: layer\.size: !ref <d_modle>: no key 'd_modle' \(did you mean 'd_model'"),
+    ("<d_model> * 2", "<d_model> / 0", r":10: layer\.size: !ref <d_model> / 0: 16 / 0 cannot be calculated"),
+    ("<d_model> * 2", "d_model", r":10: layer\.size: !ref d_model: write the key in angle brackets"),
+    ("<d_model> * 2", "<layer>", r":9: layer: refers to itself: layer -> layer\.size -> layer"),
+    ("<d_model> * 2", "<model[layrs]>", r":10: layer\.size: !ref <model\[layrs\]>: no key 'layrs' .*'layers'"),
+    ("<d_model> * 2", "<rate>", r":10: layer\.size: 0\.0001 is not an int .*, written at .*good\.yaml:7: rate"),
+    (
+        "parts.Slab\n",
+        "parts.Slap\n",
+        r":9: layer: .*Slap: there is no 'Slap' in .*recipe_parts \(did you mean 'Slab'",
+    ),
+    ("parts.Slab\n", "pats.Slab\n", r":9: layer: .*there is no 'recipe_pats' in tests\.shared"),
+    (
+        ".shared.recipe_parts.Slab\n",
+        ".shraed.Slab\n",
+        r":9: layer: .*there is no 'shraed' in tests \(did you mean 'sha",
+    ),
+    (
+        "tests.shared.recipe_parts.Slab\n",
+        "shraed.Slab\n",
+        r":9: layer: .*no module 'shraed', .*\(did you mean 'shared'",
+    ),
+    ("parts.Slab\n", "parts.double\n", r":9: layer: tests.*double is not a class"),
+    ("!new:tests.shared.recipe_parts.Slab\n", "!nwe:x\n", r":9: unknown tag !nwe:x \(did you mean '!new:'\?\)"),
+    ("parts.Slab\n", "parts.Slab 5\n", r"good\.yaml:10: not YAML"),
+    ("parts.Slab\n", "parts.Plain\n", r":13: model\.layers: item 0: !new:.*Plain is not a Slab"),
+    ("shape: (3, 4)", "shape: (3, 4, 5)", r":14: model\.shape: a tuple of 3 is not tuple\[int, int\]"),
+    (
+        "free: {",
+        "free: {a: !new:tests.shared.recipe_parts.Plain {x: 1}, ",
+        r":15: model\.free\.a\.x: .*Plain has no argument .x.$",
+    ),
+    (
+        "free: {",
+        "free: {a: !new:tests.shared.recipe_parts.Bare {x: 1}, ",
+        r":15: model\.free\.a\.x: .* no argument 'x'$",
+    ),
+    ("shape: (3, 4)", "shape: (3, x)", r":14: model\.shape: item 1: 'x' is not an int"),
+    ("shape: (3, 4)", "weights: {a: b}", r":14: model\.weights: a: 'b' is not a float"),
+    ("shape: (3, 4)", "heads: {a: !ref <rate>}", r":14: model\.heads: a: 0\.0001 is not a Slab"),
+    ("shape: (3, 4)", "heads: [!ref <layer>]", r":14: model\.heads: a list of 1 is not dict"),
+    (
+        "shape: (3, 4)",
+        "drawing: !new:tests.shared.recipe_parts.Plain",
+        r":14: model\.drawing: !new:.*Plain is not a Draw",
+    ),
+    ("shape: (3, 4)", "free: !new:tests.shared.recipe_parts.Abstract", r":15: model\.free: stands here a second time"),
+    ("layers: [!ref <layer>, ", "layers: [!ref <model>, ", r":12: model: refers to itself: model"),
+    ("layers: [!ref <layer>, ", "layers: [{size: 3}, ", r":13: model\.layers: item 0: a mapping is not a Slab: name"),
+    (
+        "layers: [!ref <layer>, !ref <layer>, !copy <layer>]",
+        "layers: !ref <layer>",
+        r":13: model\.layers: !new:.*not list",
+    ),
+    (
+        "rate: !ref <rate>",
+        "rate: !name:tests.shared.recipe_parts.double",
+        r":22: phases\.fit\.rate: !name:.*not a float",
+    ),
+    ("rate: !ref <rate>", "rate: 1", r":7: rate: nothing uses this key"),
+    ("seed: 3", "sede: 3", r":5: sede: nothing uses this key \(did you mean 'seed'\?\)"),
+    ("seed: 3", "seed: three", r":5: seed: 'three' is not an int"),
+    ("seed: 3", "seed: 3\ndevice: 0", r":6: device: 0 is not a str"),
+    ("seed: 3", "seed: 3\nseed: 4", r":6: seed: stands here a second time \(first: .*:5\)"),
+    ("seed: 3", "seed: 3\n  x: 4", r"good\.yaml:6: not YAML"),
+    ("seed: 3", "seed: &a [*a]", r"good\.yaml:5: seed\.0: contains itself"),
+    ("seed: 3", "seed: !include:other.yaml", r":5: !include:other\.yaml: not supported: use base"),
+    (
+        "  open: !new:tests.shared.recipe_parts.Open\n",
+        "  open: !new:tests.shared.recipe_parts.Plain\n",
+        r":23: .*no run\(\)",
+    ),
+    ("  open: !new:tests.shared.recipe_parts.Open\n", "  open:\n", r":23: phases\.open: a phase is an object"),
+    (
+        "  open: !new:tests.shared.recipe_parts.Open\n",
+        "  ../open: !new:tests.shared.recipe_parts.Open\n",
+        r":23: .*folder",
+    ),
+    ("phases:", "phasen:", r"good\.yaml: has no phases"),
+    (GOOD, "- 1\n", r"good\.yaml: a recipe is a mapping"),
+    (GOOD, "", r"good\.yaml: is empty"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "message"), REFUSED, ids=[str(i) for i in range(len(REFUSED))])
+def test_refused(write, old, new, message):
+    assert GOOD.count(old) >= 1
+    with pytest.raises(UsageError) as caught:
+        text = GOOD.replace(old, new, 1) if old == GOOD else GOOD.replace(old, new, 1).replace("!PLACEHOLDER", "out")
+        Recipe.load(write(text)).check()
+    assert re.search(message, str(caught.value)), str(caught.value)
+    assert "\n" not in str(caught.value) and "good.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sede", "3"], r"command line: --sede: no such key \(did you mean 'seed'\?\)"),
+        (["--layer.sise", "3"], r"--layer\.sise: .*Slab has no argument 'sise' \(did you mean 'size'\?\)"),
+        (["--layr.size", "3"], r"--layr\.size: no such key \(did you mean 'layer'\?\)"),
+        (["--layer.size", "big"], r"--layer\.size: 'big' is not an int"),
+        (["--d_model", "big"], r":10: layer\.size: 'big \* 2' is not an int"),
+        (["--d_model.x", "1"], r"--d_model\.x: d_model has no keys inside, so 'x' names nothing"),
+        (
+            ["--phases.fit.model.free", "1"],
+            r"phases\.fit\.model is a reference, !ref <model>: override what it refers to",
+        ),
+        (["--model.layers.7", "1"], r"--model\.layers\.7: no such key in model\.layers \(there is 0, 1, 2\)"),
+        (["--workers", "many"], r"command line: --workers: 'many' is not an int"),
+        (["--compile", "maybe"], r"command line: --compile: 'maybe' is not a bool"),
+        (["workers", "2"], r"'workers' stands where a --key was expected"),
+        (["--model", "[1"], r"command line: --model: not YAML"),
+        (["--shape", "1"], r"no such key \(did you mean 'model\.shape'\?\)$"),
+        (["--scale", "1"], r"no such key \(did you mean 'model\.free\.scale'\?\)$"),
+        (["--free.scale", "1"], r"no such key \(did you mean 'model\.free\.scale'\?\)$"),
+        (["--dropot", "1"], r"no such key \(did you mean 'layer\.dropout'\?\)$"),
+        (["--file", "x"], r"no such key \(did you mean 'phases\.open\.file'\?\)$"),
+    ],
+)
+def test_refused_overrides(load, arguments, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        load(GOOD, *arguments).check()
+    assert "\n" not in str(caught.value)
+
+
+def test_placeholder_without_value(write):
+    recipe = Recipe.load(write(GOOD))
+    assert recipe.placeholders == ["output_folder"]
+    more = (
+        GOOD.replace("rate: 1e-4", "rate: !PLACEHOLDER")
+        .replace("  open:", "  # open:")
+        .replace("    file:", "    # file:")
+    )
+    assert Recipe.load(write("unused: !PLACEHOLDER\n" + more)).placeholders == ["output_folder", "rate"]
+    for use in (recipe.check, lambda: recipe.value("output_folder"), lambda: recipe.plain("open")):
+        with pytest.raises(
+            UsageError, match=r":4: output_folder: has no value yet.*--output_folder.*\(where the run hap"
+        ):
+            use()
+
+
+def test_a_constructor_that_refuses_a_value_is_found(load):
+    with pytest.raises(
+        UsageError, match=r"command line: --layer\.dropout|good\.yaml:9: layer: !new:.*Slab: dropout must"
+    ):
+        load(GOOD.replace(", !copy <layer>", ""), "--layer.dropout", "1.5").build("fit")
+    import ruamel.yaml
+
+    assert ruamel.yaml.constructor.BaseConstructor.construct_object.__defaults__ == (False,)
+
+
+def test_abstract_classes_and_broken_modules(load, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match=r"Abstract is abstract \(it lacks other, run\)"):
+        load(GOOD.replace("free: {", "free: {a: !new:tests.shared.recipe_parts.Abstract , ")).check()
+    (tmp_path / "broken_module.py").write_text("import nothing_of_this_name\n")
+    (tmp_path / "failing_module.py").write_text("raise RuntimeError('no\\nluck')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, message in {
+        "broken_module": r"broken_module cannot be imported: No module named 'nothing_of_this_name'",
+        "failing_module": r"failing_module cannot be imported: RuntimeError: no luck",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            load(GOOD.replace("!name:tests.shared.recipe_parts.CONSTANT", f"!name:{name}.x")).check()
+
+
+def test_functions(load):
+    call = GOOD.replace("scale: ", "twice: !apply:tests.shared.recipe_parts.double {x: 4}, scale: ")
+    recipe = load(call)
+    recipe.check()
+    assert recipe.build("fit").model.free["twice"] == 8
+    with pytest.raises(UsageError, match=r"model\.free\.twice\.x: 'a' is not an int \(tests.*double\)"):
+        load(call.replace("{x: 4}", "{x: a}")).check()
+    partial = load(call.replace("!apply", "!name").replace("double {x", "times {by"))
+    partial.check()
+    assert partial.build("fit").model.free["twice"](5) == 20
+    with pytest.raises(UsageError, match=r"double has no argument 'y'"):
+        load(call.replace("!apply", "!name").replace("{x: 4}", "{y: 4}")).check()
+
+
+def test_unreadable_files(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_bytes(b"a: \xff\n")
+    with pytest.raises(UsageError, match=r"x\.yaml: cannot be read"):
+        Recipe.load(path)
+
+
+def test_reading_leaves_hyperpyyaml_as_it_was(load):
+    load().build("fit")
+    assert load_hyperpyyaml(io.StringIO("a: (1, 2)\nb: !new:collections.Counter {x: 1}\n")) == {
+        "a": (1, 2),
+        "b": {"x": 1},
+    }

@@ -1,0 +1,161 @@
+"""What can be known is found before the first phase: wrong numbers of all objects, missing splits, missing folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.errors import DataError, UsageError
+from shared.recipe.recipe import Recipe
+from shared.recipe.values import LookedAt, Trial
+from shared.run.prechecks import check_values
+from shared.run.running import run_recipe
+
+HEADER = "id\tsource_text\ttarget_text\n"
+TINY = {"width": 16, "heads": 2, "feedforward": 16, "encoder_layers": 1, "decoder_layers": 1, "pieces": 300}
+
+
+@pytest.fixture
+def own(tmp_path):
+    """Return a function that loads own/mt on tables that nothing has been made of."""
+    for split in ("train", "dev", "test"):
+        rows = "".join(f"{split}{n}\tnumber {n} of {split}\tNummer {n} von {split}\n" for n in range(20))
+        (tmp_path / f"{split}.tsv").write_text(HEADER + rows)
+
+    def load(name: str = "own/mt", **changes) -> Recipe:
+        given = {"data_folder": str(tmp_path), "source_language": "en", "target_language": "de", "device": "cpu"}
+        given |= {"results_folder": str(tmp_path / "results"), "noprogressbar": True, **TINY}
+        return Recipe.load(name, given | changes)
+
+    return load
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("keep_last", 0),
+        ("keep_best", -1),
+        ("batch_tokens", 0),
+        ("maximum_tokens", 0),
+        ("evaluation_budget.tokens", 0),
+        ("updates", 0),
+        ("warmup", 0),
+        ("learning_rate", 0),
+        ("smoothing", 1.5),
+        ("dropout", 1.5),
+        ("heads", 3),
+        ("encoder_layers", 0),
+        ("grad_accumulation_factor", 0),
+        ("max_grad_norm", -1),
+        ("optimizer.betas", [0.9, 1.0]),
+        ("optimizer.weight_decay", -1),
+        ("mixture_alpha", -1),
+        ("pieces", 200),
+        ("piece_alpha", 2),
+        ("piece_coverage", 0.5),
+        ("piece_kind", "words"),
+        ("piece_normalisation", "nfd"),
+        ("validate_every", 0),
+        ("validate_first", -1),
+        ("validate_rows", -1),
+        ("patience", -1),
+        ("beam", 0),
+        ("rules.minimum_length", -1),
+        ("metrics", ["blue"]),
+        ("validation_metrics", ["blue"]),
+        ("workers", -1),
+    ],
+)
+def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, value):
+    with pytest.raises(UsageError) as caught:
+        run_recipe(own(**{key: value}))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "manifests").exists()
+
+
+def test_right_values_are_no_problem(own):
+    check_values(own(), "cpu")
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_a_split_that_a_later_phase_needs_is_missed_before_the_first(own, tmp_path, split):
+    (tmp_path / f"{split}.tsv").unlink()
+    others = ", ".join(f"{other}.arrow" for other in ("train", "dev", "test") if other != split)
+    message = (
+        rf"manifests/{split}\.arrow: phase '\w+' reads this manifest.*corpus has only {others} \(--phases\.\w+ null"
+    )
+    with pytest.raises(DataError, match=message):
+        run_recipe(own())
+    assert not (tmp_path / "manifests").exists()
+
+
+def test_phases_that_are_not_to_run_need_nothing(own, tmp_path):
+    (tmp_path / "test.tsv").unlink()
+    run_recipe(own(), until="prepare")
+    assert (tmp_path / "manifests" / "train.arrow").is_file()
+
+
+def test_a_manifest_that_is_there_already_needs_no_writer(own, tmp_path):
+    run_recipe(own(), until="prepare")
+    (tmp_path / "test.tsv").unlink()
+    check_values(own(), "cpu")
+
+
+def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own, tmp_path):
+    for language, word in (("en", "number"), ("de", "Nummer")):
+        for split in ("train", "dev", "test"):
+            (tmp_path / f"{split}.{language}").write_text("".join(f"{word} {n}\n" for n in range(20)))
+    given = {"data_folder": str(tmp_path), "source_language": "en", "target_language": "de", "device": "cpu"}
+    given |= {"results_folder": str(tmp_path / "results"), "manifest_folder": str(tmp_path / "manifests")}
+    with pytest.raises(DataError, match=rf"{tmp_path}/nowhere: not a model folder"):
+        run_recipe(Recipe.load("text/finetune", given | {"model_folder": str(tmp_path / "nowhere")}))
+    assert not (tmp_path / "manifests").exists()
+
+
+class Reads:
+    def __init__(self, *, file: str) -> None:
+        if not Path(file).is_file():
+            raise DataError(f"{file}: no such file")
+        self.size = 3
+
+
+class Asks:
+    def __init__(self, *, part: Reads, number: int) -> None:
+        if part.size > 2 and number < 1:
+            raise UsageError(f"number must be positive, not {number}")
+
+
+class Looks:
+    def __init__(self, *, part: Reads, number: int) -> None:
+        if number < 1 or not isinstance(part, Reads):
+            raise UsageError(f"number must be positive, not {number}")
+
+
+def trial(tmp_path: Path, kind: type, number: int) -> Trial:
+    file = tmp_path / "recipe.yaml"
+    name = f"{__name__}.{kind.__name__}"
+    part = f"!new:{__name__}.Reads {{file: {tmp_path}/later.txt}}"
+    file.write_text(f"output_folder: x\nphases:\n  fit: !new:{name} {{part: {part}, number: {number}}}\n")
+    recipe = Recipe.load(file)
+    return Trial(recipe._resolved("fit"))
+
+
+def test_a_number_is_refused_although_a_part_is_missing(tmp_path):
+    with pytest.raises(UsageError, match=r"recipe\.yaml:3: phases\.fit: .*Looks: number must be positive, not 0"):
+        trial(tmp_path, Looks, 0)
+
+
+@pytest.mark.parametrize("kind", [Asks, Looks])
+def test_what_asks_a_missing_part_is_missing_itself_and_nobody_is_blamed(tmp_path, kind):
+    found = trial(tmp_path, kind, 1)
+    assert found.result is None
+    assert [str(error) for _, error in found.unreadable] == [f"{tmp_path}/later.txt: no such file"]
+
+
+def test_a_missing_part_gives_nothing_away(tmp_path):
+    missing = trial(tmp_path, Asks, 1)._built
+    (part,) = [built for node, built in missing.values() if node.path.endswith("Reads")]
+    for look in (str, len, bool, list, int, hash, lambda x: x.size, lambda x: x == 1, lambda x: isinstance(x, int)):
+        with pytest.raises(LookedAt):
+            look(part)

@@ -1,0 +1,374 @@
+"""Running recipes: finished phases are skipped, changed ones refused, and what reads from a restarted one redone."""
+
+import json
+import os
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import shared.run.restarting
+from shared.errors import DataError, UsageError
+from shared.machine.stopping import Interrupted
+from shared.machine.workspace import Phase, PhaseRecord, Workspace
+from shared.recipe.recipe import Recipe
+from shared.run.running import RunRecipe, is_finished, run_recipe
+
+
+class Append(Phase):
+    """Writes the sum of its number and of the files it reads."""
+
+    def __init__(self, *, number: int, reads: list[str] | None = None, fail: bool = False) -> None:
+        if number < 0:
+            raise UsageError(f"number must not be negative: {number}")
+        self.number, self.reads, self.fail = number, reads or [], fail
+
+    def run(self, workspace):
+        if self.fail:
+            raise DataError("broken: line 3: 'x'")
+        workspace.folder.mkdir(parents=True, exist_ok=True)
+        total = self.number + sum(int(Path(file).read_text()) for file in self.reads)
+        (workspace.folder / "sum.txt").write_text(str(total))
+        with open(workspace.output / "log_of_phases.txt", "a") as file:
+            file.write(workspace.phase + "\n")
+
+
+RECIPE = """\
+# A chain of sums
+output_folder: {folder}
+one: 1
+two: 2
+phases:
+    first: !new:{module}.Append
+        number: !ref <one>
+    second: !new:{module}.Append
+        number: !ref <two>
+        reads: [!ref <output_folder>/first/sum.txt]
+    apart: !new:{module}.Append
+        number: 100
+"""
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    file = tmp_path / "chain.yaml"
+    file.write_text(RECIPE.format(folder=tmp_path / "out", module=__name__))
+
+    def load(**overrides):
+        return Recipe.load(file, overrides)
+
+    return load
+
+
+def done(tmp_path, folder="out"):
+    return (tmp_path / folder / "log_of_phases.txt").read_text().split()
+
+
+def test_phases_run_in_order_and_only_once(recipe, tmp_path):
+    run_recipe(recipe())
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart"]
+    assert (tmp_path / "out" / "second" / "sum.txt").read_text() == "3"
+
+
+def test_a_wrong_value_of_a_later_phase_is_found_before_the_first(recipe, tmp_path):
+    with pytest.raises(UsageError, match="number must not be negative: -1"):
+        run_recipe(recipe(two=-1))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_changed_phase_is_refused_and_so_is_what_reads_from_it(recipe, tmp_path):
+    run_recipe(recipe())
+    with pytest.raises(UsageError, match=r"'first' of chain was started with .* one 1 \(now 5\).*--restart first"):
+        run_recipe(recipe(one=5))
+    run_recipe(recipe(one=5), restart=["first"])
+    assert done(tmp_path) == ["first", "second", "apart", "first", "second"]
+    assert (tmp_path / "out" / "second" / "sum.txt").read_text() == "7"
+
+
+def test_a_failed_phase_is_done_again_and_its_error_is_the_runs(recipe, tmp_path):
+    with pytest.raises(DataError, match="line 3"):
+        run_recipe(Recipe.load(tmp_path / "chain.yaml", {"phases.second.fail": True}))
+    assert json.loads((tmp_path / "out" / "state" / "second.json").read_text())["status"] == "running"
+    assert done(tmp_path) == ["first"]
+
+
+def test_a_moved_folder_is_still_done(recipe, tmp_path):
+    run_recipe(recipe())
+    (tmp_path / "out").rename(tmp_path / "moved")
+    run_recipe(recipe(output_folder=str(tmp_path / "moved")))
+    assert done(tmp_path, "moved") == ["first", "second", "apart"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"status": "finished"}', "'fingerprint' is missing"),
+        ("[]", r"\[\] is not an object"),
+        ('[["status", "finished"]]', "is not an object"),
+        ("{}", "'status' is missing"),
+        ('{"status": "done"}', "'status' is 'done', not one of running, finished, discarded"),
+        ('{"status": "running", "fingerprint": 5, "outputs": []}', "'fingerprint' is 5, not text"),
+        ('{"status": "running", "fingerprint": "x", "outputs": "out"}', "'outputs' is \"out\", not a list"),
+        (
+            '{"status": "running", "fingerprint": "x", "outputs": [], "seconds": "9"}',
+            "'seconds' is \"9\", not a number",
+        ),
+        ('{"status": "finished", "fingerprint": "x", "outputs": [], "runs": 7}', "'runs' is 7, not a list"),
+        ('{"status": "running", "fingerprint": "x", "outputs": [], "inputs": {"first": 1}}', "'inputs' is"),
+        ('{"status": "running", "fingerprint": "x", "outputs": [], "values": []}', "'values' is"),
+        ('{"status": "running", "fingerprint": "x", "outputs": [], "manifests": {"a": null}}', "'manifests' is"),
+        ("[" * 100_000, "is not JSON"),
+        ("\xff", "can't decode"),
+    ],
+)
+def test_an_odd_phase_record_is_named_and_what_helps_does(recipe, tmp_path, content, message):
+    run_recipe(recipe())
+    file = tmp_path / "out" / "state" / "second.json"
+    file.write_text(content, encoding="latin-1")
+    advice = f"; delete it and {tmp_path / 'out' / 'second'} to do the phase again"
+    for attempt in (run_recipe, is_finished):
+        with pytest.raises(DataError, match=rf"state/second\.json: not a phase record \(.*{message}") as refusal:
+            attempt(recipe())
+        assert str(refusal.value).endswith(advice)
+    file.unlink()
+    shutil.rmtree(tmp_path / "out" / "second")
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart", "second"]
+
+
+def test_until_and_unknown_phases(recipe, tmp_path):
+    run_recipe(recipe(), until="first")
+    assert done(tmp_path) == ["first"]
+    with pytest.raises(UsageError, match="no phase 'third'"):
+        run_recipe(recipe(), restart=["third"])
+
+
+def test_a_restart_that_is_killed_leaves_nothing_that_seems_finished(recipe, tmp_path, monkeypatch):
+    run_recipe(recipe())
+    for calls in range(6):
+        with monkeypatch.context() as patch:
+            left = iter(range(calls))
+            for place, name in (
+                (PhaseRecord, "write"),
+                (PhaseRecord, "remove"),
+                (shared.run.restarting, "discard_folder"),
+            ):
+                function = getattr(place, name)
+
+                def killed(*arguments, real=function, left=left, **keywords):
+                    if next(left, None) is None:
+                        raise ZeroDivisionError
+                    return real(*arguments, **keywords)
+
+                patch.setattr(place, name, killed)
+            with pytest.raises(ZeroDivisionError):
+                run_recipe(recipe(), restart=["first"])
+        (tmp_path / "out" / "log_of_phases.txt").unlink()
+        run_recipe(recipe(output_folder=str(tmp_path / "out"), two=2))
+        # Killed before the first record was touched, nothing has been restarted; "second" may be all that was.
+        again = done(tmp_path) if (tmp_path / "out" / "log_of_phases.txt").exists() else []
+        assert again == [[], ["second"], *[["first", "second"]] * 4][calls]
+        (tmp_path / "out" / "log_of_phases.txt").touch()
+
+
+def test_what_reads_from_a_restarted_phase_is_redone_even_later(recipe, tmp_path):
+    run_recipe(recipe())
+    run_recipe(recipe(), restart=["first"], until="first")
+    assert not (tmp_path / "out" / "second").exists()
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart", "first", "second"]
+
+
+def test_another_seed_is_another_run(recipe, tmp_path):
+    file = tmp_path / "seeded.yaml"
+    recipe()
+    file.write_text("# As before\nseed: 1\n" + (tmp_path / "chain.yaml").read_text().partition("\n")[2])
+    run_recipe(Recipe.load(file))
+    with pytest.raises(UsageError, match=r"seed 1 \(now 2\)"):
+        run_recipe(Recipe.load(file, {"seed": 2}))
+
+
+def test_a_debug_run_of_older_versions_is_refused_where_it_stands(recipe, tmp_path):
+    run_recipe(recipe())
+    record = PhaseRecord(tmp_path / "out", "first")
+    record.write(**record.read() | {"debug": True})
+    with pytest.raises(UsageError, match=r"debug True \(now False\).*--restart first"):
+        run_recipe(recipe())
+
+
+def test_a_refused_run_leaves_the_recipe_of_the_one_that_was(recipe, tmp_path):
+    run_recipe(recipe())
+    text = (tmp_path / "out" / "recipe.yaml").read_text()
+    with pytest.raises(UsageError, match=r"'second' of chain was started with other keys: two 2 \(now 7\)"):
+        run_recipe(recipe(two=7))
+    assert (tmp_path / "out" / "recipe.yaml").read_text() == text
+
+
+def test_ctrl_c_in_any_phase_is_one_line_and_keeps_the_time(recipe, tmp_path, monkeypatch):
+    def interrupted(phase, workspace):
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Append, "run", interrupted)
+        with pytest.raises(Interrupted, match="stopped in phase 'first'; the same command goes on"):
+            run_recipe(recipe())
+    assert json.loads((tmp_path / "out" / "state" / "first.json").read_text())["seconds"] >= 0.1
+    run_recipe(recipe())
+    assert done(tmp_path) == ["first", "second", "apart"]
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_deterministic_holds_while_the_run_does(recipe, monkeypatch, asked):
+    seen = []
+    monkeypatch.setattr(Append, "run", lambda *_: seen.append(torch.are_deterministic_algorithms_enabled()))
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    run_recipe(recipe(deterministic=asked))
+    assert seen == [asked] * 3 and not torch.are_deterministic_algorithms_enabled()
+    assert ("CUBLAS_WORKSPACE_CONFIG" in os.environ) == asked
+
+
+def test_what_killed_runs_left_half_written_is_swept(recipe, tmp_path):
+    run_recipe(recipe())
+    (tmp_path / "out" / "fit" / ".00000012.77.tmp").mkdir(parents=True)
+    run_recipe(recipe())
+    assert not list((tmp_path / "out" / "fit").iterdir())
+
+
+def test_two_runs_cannot_share_a_folder(recipe, tmp_path):
+    with Workspace(output=tmp_path / "out", device="cpu").locked():
+        with pytest.raises(UsageError, match="another run is at work"):
+            run_recipe(recipe())
+
+
+def test_a_worker_that_outlives_its_run_keeps_nobody_out(tmp_path):
+    place = Workspace(output=tmp_path / "out", device="cpu")
+    read, write = os.pipe()
+    with place.locked():
+        worker = os.fork()
+        if worker == 0:
+            os.write(write, b"here")
+            time.sleep(600)
+        os.read(read, 4)
+    try:
+        with place.locked():
+            assert os.waitpid(worker, os.WNOHANG) == (0, 0)  # it lives
+    finally:
+        os.kill(worker, signal.SIGKILL)
+        os.waitpid(worker, 0)
+
+
+def test_a_folder_that_cannot_be_made_is_named(recipe, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file/inside: cannot be written"):
+        run_recipe(recipe(output_folder=str(tmp_path / "file" / "inside")))
+
+
+def test_a_recipe_can_be_a_phase_of_another(recipe, tmp_path):
+    recipe()
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(
+        "# Two recipes\n"
+        f"output_folder: {tmp_path / 'outer'}\n"
+        "phases:\n"
+        "    inner: !new:shared.run.running.RunRecipe\n"
+        f"        recipe: {tmp_path / 'chain.yaml'}\n"
+        "        overrides: {two: 20}\n"
+        f"    after: !new:{__name__}.Append\n"
+        "        number: 1000\n"
+        f"        reads: [{tmp_path / 'out'}/second/sum.txt]\n"
+    )
+    run_recipe(Recipe.load(outer))
+    run_recipe(Recipe.load(outer))
+    assert (tmp_path / "outer" / "after" / "sum.txt").read_text() == "1021"
+    assert done(tmp_path) == ["first", "second", "apart"]
+    assert RunRecipe(recipe=str(tmp_path / "chain.yaml")).outputs() == [tmp_path / "out"]
+
+
+def outer_recipe(tmp_path):
+    """A recipe that runs the chain, reads its result, and has a phase that does not."""
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(
+        "# Two recipes\n"
+        f"output_folder: {tmp_path / 'outer'}\n"
+        "phases:\n"
+        "    inner: !new:shared.run.running.RunRecipe\n"
+        f"        recipe: {tmp_path / 'chain.yaml'}\n"
+        f"    after: !new:{__name__}.Append\n"
+        "        number: 1000\n"
+        f"        reads: [{tmp_path / 'out'}/second/sum.txt]\n"
+        f"    apart: !new:{__name__}.Append\n"
+        "        number: 1\n"
+    )
+    return Recipe.load(outer)
+
+
+def test_what_reads_from_a_recipe_notices_that_it_was_redone_on_its_own(recipe, tmp_path):
+    recipe()
+    assert not is_finished(outer_recipe(tmp_path))
+    run_recipe(outer_recipe(tmp_path))
+    assert is_finished(outer_recipe(tmp_path))
+    run_recipe(outer_recipe(tmp_path))
+    run_recipe(recipe(), restart=["second"])
+    assert not is_finished(outer_recipe(tmp_path))
+    with pytest.raises(UsageError, match=r"'after' of outer reads from 'inner', which has another.*--restart after"):
+        run_recipe(outer_recipe(tmp_path))
+    run_recipe(outer_recipe(tmp_path), restart=["after"])
+    run_recipe(outer_recipe(tmp_path))
+    assert done(tmp_path, "outer") == ["after", "apart", "after"]
+
+
+def test_a_recipe_redone_with_other_keys_is_not_taken_for_the_one_that_was(recipe, tmp_path):
+    recipe()
+    run_recipe(outer_recipe(tmp_path))
+    run_recipe(recipe(two=7), restart=["second"])
+    with pytest.raises(UsageError, match=r"'second' of chain \(run by phase 'inner'\) was .* phases\.inner\.two 7"):
+        run_recipe(outer_recipe(tmp_path))
+
+
+def test_time_is_kept_where_work_is_safe(recipe, tmp_path, monkeypatch):
+    """A kill loses what came after the last call of keep_time, in the run and in the one that it is part of."""
+    recipe()
+    noted = []
+
+    def work(phase, workspace):
+        time.sleep(0.05)
+        workspace.keep_time()
+        for place in ("out/state/first.json", "outer/state/inner.json"):
+            noted.append(json.loads((tmp_path / place).read_text()))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Append, "run", work)
+        with pytest.raises(Interrupted):
+            run_recipe(outer_recipe(tmp_path))
+    assert [state["status"] for state in noted] == ["running", "running"]
+    assert all(state["seconds"] >= 0.05 for state in noted)
+
+
+def test_an_error_on_a_full_disk_is_the_one_that_is_said(recipe, tmp_path, monkeypatch):
+    def full(*_arguments, **_keywords):
+        raise OSError(28, "No space left on device")
+
+    def work(phase, workspace):
+        monkeypatch.setattr(PhaseRecord, "write", full)
+        raise DataError("checkpoints/00000002: the checkpoint could not be written")
+
+    monkeypatch.setattr(Append, "run", work)
+    with pytest.raises(DataError, match="the checkpoint could not be written"):
+        run_recipe(recipe())
+
+
+def test_options_are_checked():
+    with pytest.raises(UsageError, match="precision must be one of auto, fp32, bf16, not 'fp8'"):
+        Workspace(output=Path(), precision="fp8", device="cpu")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cpu:1", "cuda:99", "cuda:"])
+def test_a_device_that_is_not_there_is_refused(device):
+    with pytest.raises(UsageError, match=f"device.*{device}"):
+        Workspace(output=Path(), device=device)

@@ -1,0 +1,276 @@
+"""Systems made of systems, and the options that make them, on the little translator of tests/golden."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from typer.testing import CliRunner
+
+from shared.cli import app
+from shared.commands.options import ModelOptions, SearchOptions
+from shared.commands.translate import search_for
+from shared.corpus.fields import TextField
+from shared.corpus.manifest import Manifest
+from shared.errors import DataError, UsageError
+from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.linear import Linear
+from shared.nn.transformer import Decoder
+from shared.nn.translator import LanguageModel
+from shared.padded import Padded
+from shared.search import BeamSearch, CtcGreedySearch, CtcPrefixSearch, GreedySearch
+from shared.systems.combining import ensembled, load_combined, through_ctc, with_language_model
+from shared.systems.ctc_system import CtcSystem
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+TEXTS = ["one two", "eight seven", "five five", "six three"]
+ANSWERS = ["zwei eins", "sieben acht", "fünf fünf", "drei sechs"]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """The golden system that says what its CTC head writes, a language model for it, and a manifest."""
+    root = tmp_path_factory.mktemp("combined")
+    golden = System.load(GOLDEN)
+    tokenizer = golden.output.tokenizer
+    spoken = TextField(column="source_text", tokenizer=tokenizer)
+    System(**golden.arguments | {"ctc_output": spoken}).eval().save(root / "model")
+    torch.manual_seed(1)
+    embedding = TextEmbedding(vocabulary=tokenizer.size, width=8, padding=tokenizer.pad)
+    lm = LanguageModel(
+        target_embedding=embedding,
+        decoder=Decoder(layer=Layer(width=8, heads=2, feedforward=8), layers=1),
+        projection=TiedProjection(embedding=embedding),
+    )
+    System(model=lm, inputs={}, output=golden.output, source_languages=["en"], target_languages=["de"]).eval().save(
+        root / "lm"
+    )
+    rows = [
+        {"id": f"r{i}", "source_text": text, "target_text": answer, "source_language": "en", "target_language": "de"}
+        for i, (text, answer) in enumerate(zip(TEXTS, ANSWERS, strict=True))
+    ]
+    Manifest.write(root / "test.arrow", rows)
+    return root
+
+
+class Casts(TorchDispatchMode):
+    """Shapes of the tensors that are cast."""
+
+    def __init__(self):
+        super().__init__()
+        self.shapes = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten._to_copy.default:
+            self.shapes.add(tuple(args[0].shape))
+        return function(*args, **kwargs or {})
+
+
+def texts(found):
+    return [one[0].texts for one in found]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_matrices_are_cast_once_for_autocast_and_to_the_same_values(tied, folders, tmp_path):
+    system = System.load(folders / "lm")
+    if not tied:
+        width, vocabulary = system.model.decoder.width, system.output.tokenizer.size
+        projection = OutputProjection(width=width, vocabulary=vocabulary)
+        model = LanguageModel(**system.model.arguments | {"projection": projection})
+        system = System(**system.arguments | {"model": model}).eval()
+    system.save(tmp_path / "model")
+    stored = load_combined(tmp_path / "model", autocast_dtype=torch.bfloat16)
+    matrices = {tuple(part.weight.shape) for part in system.model.modules() if isinstance(part, Linear)}
+    matrices.add(tuple(system.model.projection.weight.shape))
+    tokens = torch.randint(4, system.output.tokenizer.size, (3, 5), generator=torch.Generator().manual_seed(0))
+    found = []
+    for model in (system.model, stored.model):
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16), Casts() as casts:
+            found.append(model.log_probabilities(Padded(tokens, torch.tensor([5, 2, 4])), Encoding({}, {})))
+        assert casts.shapes & matrices == (matrices if model is system.model else set())
+    torch.testing.assert_close(*found, atol=0.02, rtol=0.02)
+    assert torch.equal(stored.model.target_embedding.weight, system.model.target_embedding.weight)
+    with pytest.raises(UsageError, match="loaded for autocast"):
+        stored.save(tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
+
+
+def test_an_ensemble_translates_and_is_one_folder(folders, tmp_path):
+    plain = System.load(folders / "model").hypotheses(TEXTS)
+    system = load_combined(folders / "model", ensemble=[folders / "model", GOLDEN])
+    assert texts(system.hypotheses(TEXTS)) == texts(plain) == [{"translation": answer} for answer in ANSWERS]
+    for one, other in zip(system.hypotheses(TEXTS), plain, strict=True):
+        assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
+    system.save(tmp_path / "together")
+    assert texts(System.load(tmp_path / "together").hypotheses(TEXTS)) == texts(plain)
+
+
+def test_systems_that_do_not_fit_together_are_refused(folders, tmp_path):
+    system, lm = System.load(folders / "model"), System.load(folders / "lm")
+    tokenizer = SentencePieceTokenizer(model=str(GOLDEN / "tokenizer.model"), tags=["de", "en"])
+    other = System(**system.arguments | {"output": TextField(column="target_text", tokenizer=tokenizer)})
+    with pytest.raises(UsageError, match="model 2 of the ensemble does not fit the first: its output has another tok"):
+        ensembled([system, other])
+    other = System(**system.arguments | {"inputs": {"source": TextField(column="source_text", tokenizer=tokenizer)}})
+    with pytest.raises(UsageError, match="its input 'source' is another field"):
+        ensembled([system, other])
+    with pytest.raises(UsageError, match="it reads nothing, not source"):
+        ensembled([system, lm])
+    with pytest.raises(UsageError, match="cannot be averaged"):
+        ensembled([system, through_ctc(system)])
+    with pytest.raises(UsageError, match="it reads an input"):
+        with_language_model(system, system, 0.3)
+    french = System(**lm.arguments | {"target_languages": ["fr"]})
+    with pytest.raises(UsageError, match="knows fr, the system writes de"):
+        with_language_model(system, french, 0.3)
+    with pytest.raises(UsageError, match="no head for it"):
+        through_ctc(System.load(GOLDEN))
+
+
+def test_a_language_model_is_no_translator_but_has_a_say(folders):
+    lm = System.load(folders / "lm")
+    with pytest.raises(UsageError, match="language model"):
+        lm.translate("one")
+    system = load_combined(folders / "model", language_model=folders / "lm", lm_weight=0.2)
+    plain, fused = System.load(folders / "model").hypotheses(TEXTS), system.hypotheses(TEXTS)
+    assert all(one[0].score < other[0].score for one, other in zip(fused, plain, strict=True))
+
+
+def test_a_ctc_head_alone(folders, tmp_path):
+    system = load_combined(folders / "model", ctc=True)
+    assert isinstance(system, CtcSystem) and through_ctc(system) is system
+    greedy = system.hypotheses(TEXTS, search=CtcGreedySearch())
+    assert texts(greedy) == [{"transcript": text} for text in TEXTS]
+    assert texts(system.hypotheses(TEXTS)) == texts(greedy)  # prefix search by itself
+    for size in (1, 3):
+        assert texts(system.hypotheses(TEXTS[::-1], batch_size=size)) == texts(greedy)[::-1]
+    with pytest.raises(UsageError, match="GreedySearch needs a decoder"):
+        system.hypotheses(TEXTS, search=GreedySearch())
+    with pytest.raises(UsageError, match="CtcPrefixSearch is no search for a decoder"):
+        System.load(folders / "model").hypotheses(TEXTS, search=CtcPrefixSearch())
+    system.save(tmp_path / "ctc")
+    assert type(System.load(tmp_path / "ctc")) is CtcSystem
+    english = System(**System.load(folders / "lm").arguments | {"target_languages": ["en"]})
+    fused = with_language_model(system, english, 0.1)
+    assert all(
+        one[0].score < other[0].score
+        for one, other in zip(fused.hypotheses(TEXTS), system.hypotheses(TEXTS), strict=True)
+    )
+
+
+def run(*arguments, text=None):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=text, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_translate_with_every_option(folders):
+    model, text = folders / "model", "".join(line + "\n" for line in TEXTS)
+
+    def lines(*options):
+        return run("translate", model, *options, text=text).removesuffix("\n").split("\n")
+
+    assert lines() == lines("--ensemble", GOLDEN, "--ensemble", model) == ANSWERS
+    assert lines("--lm", folders / "lm", "--lm-weight", 0.05) == ANSWERS
+    assert lines("--ctc") == lines("--ctc", "--beam", 1) == TEXTS
+    assert lines("--no-repeat-ngram", 1)[2] != "fünf fünf"
+    assert all(len(line) > 12 for line in lines("--minimum-length", 12))
+    samples = lines("--sample", "--samples", 3, "--temperature", 1.5, "--top-p", 0.99)
+    assert len(samples) == 12 and len(set(samples)) > 3 and len(samples[0].split("\t")) == 3
+    assert samples == lines("--sample", "--samples", 3, "--temperature", 1.5, "--top-p", 0.99, "--batch-size", 1)
+    assert lines("--sample", "--top-k", 1, "--seed", 7) == ANSWERS
+
+
+def test_masks_from_files(folders, tmp_path):
+    tokenizer = System.load(GOLDEN).output.tokenizer
+    ids = {id for text in ("eins", "acht") for id in tokenizer.encode(text)}
+    (tmp_path / "some").write_text("".join(tokenizer.symbol(id) + "\n" for id in ids), encoding="utf-8")
+    system = System.load(folders / "model")
+    for name, fits in (("allowed", ids.issuperset), ("forbidden", ids.isdisjoint)):
+        search = search_for(SearchOptions(**{name: tmp_path / "some"}), tokenizer=tokenizer)
+        found = system.hypotheses(TEXTS, search=search)
+        assert all(len(one[0].tokens) > 1 and fits(one[0].tokens[:-1]) for one in found)
+        printed = run("translate", folders / "model", f"--{name}", tmp_path / "some", text="one two\n")
+        assert printed == found[0][0].texts["translation"] + "\n"
+    (tmp_path / "wrong").write_text("eins\nnowhere\n", encoding="utf-8")
+    with pytest.raises(DataError, match="wrong: line [12]: '.*' is no symbol"):
+        run("translate", folders / "model", "--allowed", tmp_path / "wrong", text="one\n")
+
+
+def test_evaluate_shares_the_options(folders, tmp_path):
+    table = run("evaluate", folders / "model", folders / "test.arrow", "--ensemble", GOLDEN, "--metrics", "chrf")
+    assert table.split("\t")[1:3] == ["chrf", "100.00"]
+    out = tmp_path / "results"
+    table = run("evaluate", folders / "model", folders / "test.arrow", "--ctc", "--metrics", "wer", "--out", out)
+    assert table.split("\t")[1:3] == ["wer", "0.00"]
+    row = (out / "results.jsonl").read_text()
+    assert '"ctc": true' in row and "CtcPrefixSearch" in row
+
+
+def test_rescore_gives_search_its_own_scores_back(folders, tmp_path):
+    model = folders / "model"
+    found = System.load(model).hypotheses(TEXTS, search=BeamSearch(beam=3, n_best=2))
+    for rank in (0, 1):
+        (tmp_path / "outputs").write_text("".join(h[rank].texts["translation"] + "\n" for h in found))
+        table = tmp_path / "scores.tsv"
+        printed = run("rescore", model, folders / "test.arrow", "--outputs", tmp_path / "outputs", "--out", table)
+        rows = [line.split("\t") for line in table.read_text().splitlines()]
+        assert rows[0] == ["id", "sum", "tokens", "mean", "text"] and len(rows) == 5
+        compared = 0
+        for row, hypotheses in zip(rows[1:], found, strict=True):
+            h = hypotheses[rank]
+            if int(row[2]) == len(h.tokens):  # the text has the same pieces again
+                assert float(row[3]) == pytest.approx(h.score, abs=1e-4)
+                assert float(row[1]) == pytest.approx(h.score * len(h.tokens), abs=1e-3)
+                compared += 1
+        assert compared >= (4 if rank == 0 else 1)
+        total, tokens = sum(float(row[1]) for row in rows[1:]), sum(int(row[2]) for row in rows[1:])
+        assert float(printed.split("\t")[2]) == pytest.approx(math.exp(-total / tokens), abs=0.01)
+    with pytest.raises(UsageError, match="no perplexity"):
+        run("rescore", model, folders / "test.arrow", "--lm", folders / "lm")
+    assert run("rescore", model, folders / "test.arrow", "--lm", folders / "lm", "--out", tmp_path / "both.tsv") == ""
+    assert len((tmp_path / "both.tsv").read_text().splitlines()) == 5
+    printed = run("rescore", folders / "lm", folders / "test.arrow")
+    assert printed.split("\t")[1] == "perplexity" and float(printed.split("\t")[2]) > 50
+    with pytest.raises(DataError, match="4 rows, but there are 1 outputs"):
+        (tmp_path / "outputs").write_text("eins\n")
+        run("rescore", model, folders / "test.arrow", "--outputs", tmp_path / "outputs")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ctc": True, "length_penalty": 0.5}, "--length-penalty has no part in decoding by CTC"),
+        ({"sample": True, "beam": 3}, "--beam has no part in sampling"),
+        ({"top_k": 3}, "--top-k has no part in beam search"),
+        ({"sample": True, "temperature": 0.0}, "temperature must be at least 1e-06"),
+        ({"sample": True, "top_p": 1.5}, "top_p"),
+        ({"minimum_length": 2000}, "minimum_length 2000"),
+        ({"length_penalty": math.nan}, "length_penalty"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_usage_errors(options, message):
+    with pytest.raises(UsageError, match=message):
+        made = SearchOptions(**options)
+        made.check()
+        search_for(made)
+
+
+def test_more_of_them():
+    with pytest.raises(UsageError, match="--samples 2 needs --sample"):
+        search_for(SearchOptions(), samples=2)
+    with pytest.raises(UsageError, match="say --samples"):
+        search_for(SearchOptions(sample=True), n_best=2)
+    with pytest.raises(UsageError, match="without --lm"):
+        ModelOptions(lm_weight=0.5).check()
+    with pytest.raises(UsageError, match="above 0 and at most 10000 .*, not -1"):
+        ModelOptions(lm=Path("x"), lm_weight=-1.0).check()
+    assert search_for(SearchOptions(beam=1)).arguments["rules"].bans == []

@@ -1,0 +1,117 @@
+"""Model folders to begin with: other settings and the same parameters, and two of them put together."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from shared.batch import Batch
+from shared.corpus.fields import SpeechField
+from shared.errors import UsageError
+from shared.exchange.importing import import_model
+from shared.padded import Padded
+from shared.systems.pretrained import input_field, load, speech_translator
+from shared.systems.system import System
+
+TESTS = Path(__file__).parents[1]
+GOLDEN = TESTS / "golden" / "model"
+
+
+def test_settings_change_and_parameters_stay(tmp_path):
+    changes = {"model.encoder.recompute": True, "model.decoder.layer.dropout": 0.25}
+    system, plain = load(folder=str(GOLDEN), changes=changes), System.load(GOLDEN)
+    assert system.model.encoder.recompute and not system.model.decoder.recompute
+    assert {layer.dropout for layer in system.model.decoder.layers} == {0.25}
+    assert all(torch.equal(tensor, system.state_dict()[name]) for name, tensor in plain.state_dict().items())
+    assert system.origin == [f"all parameters from {GOLDEN}"]
+    system.save(tmp_path / "model")
+    again = System.load(tmp_path / "model")
+    assert again.model.encoder.recompute and again.model.decoder.layers[-1].dropout == 0.25
+    texts = ["one two", "six three"]
+    assert [h[0].texts for h in again.hypotheses(texts)] == [h[0].texts for h in plain.hypotheses(texts)]
+
+
+def test_half_precision_is_left_behind(tmp_path):
+    System.load(GOLDEN).half().save(tmp_path / "half")
+    assert {p.dtype for p in load(folder=str(tmp_path / "half")).parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("model.encoder.recomputed", True, r"model.encoder.recomputed: there is no 'recomputed', only layer, layers, "),
+        ("model.encoders.recompute", True, "there is no 'encoders', only embeddings, encoder, "),
+        ("model.embeddings.speech", None, "there is no 'speech', only source"),
+        ("model.encoder.layers.0", 1, "there is no '0', only what has no parts"),
+        ("model.encoder.layer.dropout", 1.5, "dropout must be at least 0 and below 1, not 1.5"),
+    ],
+)
+def test_what_cannot_be_changed_is_named(path, value, message):
+    with pytest.raises(UsageError, match=message):
+        load(folder=str(GOLDEN), changes={path: value})
+
+
+def test_a_field_is_had_by_its_name():
+    system = load(folder=str(GOLDEN))
+    assert input_field(system=system, name="source") is system.inputs["source"]
+    with pytest.raises(UsageError, match="the system reads source, not 'speech'"):
+        input_field(system=system, name="speech")
+
+
+# -- speech and text together ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Import an encoder of waveforms, and a translator whose embeddings share their vectors."""
+    import_model(TESTS / "parity" / "fairseq_speech" / "waveform_base", tmp_path / "speech")
+    import_model(TESTS / "parity" / "fairseq" / "denoising_pre_norm", tmp_path / "text", pieces="words")
+    return str(tmp_path / "speech"), str(tmp_path / "text")
+
+
+def test_an_encoder_of_waveforms_stands_below_a_translator(folders, tmp_path):
+    torch.manual_seed(0)
+    system = speech_translator(
+        speech=load(folder=folders[0]), text=load(folder=folders[1]), channels=20, source_languages=["en"]
+    ).eval()
+    assert list(system.inputs) == ["speech"] and isinstance(system.inputs["speech"], SpeechField)
+    assert (system.source_languages, system.target_languages) == (["en"], System.load(folders[1]).target_languages)
+    assert system.origin[1::2] == [f"all parameters from {folder}" for folder in folders]
+    assert all(line.startswith("imported from checkpoint.pt") for line in system.origin[::2])
+    system.save(tmp_path / "both")
+    again = System.load(tmp_path / "both")
+    speech = Padded.from_sequences([torch.randn(4000), torch.randn(2500)])
+    tokens = Padded.from_sequences([torch.tensor([4, 5, 6]), torch.tensor([7, 8])])
+    with torch.no_grad():
+        wanted = by_hand(system, *folders, speech, tokens)
+        for one in (system, again):
+            encoding = one.model.encode(Batch({"speech": speech, "source": tokens}))
+            found = one.model.project(one.model.decode(tokens, encoding))
+            for row, length in enumerate(tokens.lengths):
+                torch.testing.assert_close(found[row, :length], wanted[row], rtol=1e-4, atol=1e-4)
+
+
+def by_hand(system, speech_folder, text_folder, speech, tokens):
+    """Compute the logits of each row with the two folders' own models and torch's convolutions."""
+    below, above = System.load(speech_folder).model, System.load(text_folder).model
+    convolutions = system.model.embeddings["speech"].subsampler.convolutions
+    rows = []
+    for row in range(2):
+        alone = Padded(speech.values[row : row + 1, : speech.lengths[row]], speech.lengths[row : row + 1])
+        states = below.encode(Batch({"speech": alone})).memories["source"].values.transpose(1, 2)
+        for one in convolutions:
+            states = F.glu(F.conv1d(states, one.weight, one.bias, stride=2, padding=1), dim=1)
+        states = states.transpose(1, 2)
+        encoding = above.encode_embedded(Padded(states, torch.tensor([states.shape[1]])))
+        prefix = Padded(tokens.values[row : row + 1, : tokens.lengths[row]], tokens.lengths[row : row + 1])
+        rows.append(above.project(above.decode(prefix, encoding))[0])
+    return rows
+
+
+def test_what_is_neither_is_refused(folders):
+    speech, text = (load(folder=folder) for folder in folders)
+    with pytest.raises(UsageError, match="speech: a Translator that is no encoder of waveforms"):
+        speech_translator(speech=text, text=text)
+    with pytest.raises(UsageError, match="text: a EncoderModel that is no translator of text"):
+        speech_translator(speech=speech, text=speech)

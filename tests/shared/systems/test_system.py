@@ -1,0 +1,571 @@
+"""Systems: what goes in and comes out of translate, and the model folder with everything that can be wrong with it."""
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+from shared import described, saved_model
+from shared.corpus.audio import SAMPLE_RATE
+from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.loader import collate
+from shared.errors import DataError, UsageError
+from shared.generator import Hypothesis
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.search import BeamSearch, Rules
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+
+WORDS = ["abc", "bca cab", "cab bca abc", "aabb", "ccab aabb", "abcabc"]
+SEARCH = BeamSearch(beam=2, n_best=2, rules=Rules(maximum_length_extra=5))
+
+
+@pytest.fixture(autouse=True)
+def rooms(monkeypatch):
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=263)
+    return SentencePieceTokenizer(model=str(model), tags=["de", "en", "ja"])
+
+
+def translator(tokenizer, kind, dropout=0.3):
+    torch.manual_seed(5)
+
+    def text():
+        return TextEmbedding(
+            vocabulary=tokenizer.size,
+            width=16,
+            padding=tokenizer.pad,
+            positions=SinusoidalPositions(width=16),
+            dropout=dropout,
+        )
+
+    def layer(**options):
+        return Layer(width=16, heads=2, feedforward=32, dropout=dropout, **options)
+
+    embedding = text()
+    if kind == "speech":
+        embedding = SpeechEmbedding(
+            frontend=Fbank(bins=16),
+            normalisation=UtteranceNorm(),
+            subsampler=Conv1dSubsampler(inputs=16, channels=8, width=16),
+            positions=SinusoidalPositions(width=16),
+            dropout=dropout,
+        )
+    target = text()
+    return Translator(
+        embeddings={kind: embedding},
+        encoder=Encoder(layer=layer(), layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+    )
+
+
+def make(tokenizer, kind="source", cls=System, **options):
+    field = SpeechField() if kind == "speech" else TextField(column="source_text", tokenizer=tokenizer)
+    return cls(
+        model=translator(tokenizer, kind),
+        inputs={kind: field},
+        output=TextField(column="target_text", tokenizer=tokenizer),
+        **({"source_languages": ["en"], "target_languages": ["de"]} | options),
+    ).eval()
+
+
+def flat(found):
+    return [[(h.tokens, h.texts) for h in one] for one in found], [h.score for one in found for h in one]
+
+
+def assert_same(one, other, tolerance=1e-5):
+    assert flat(one)[0] == flat(other)[0]
+    assert flat(one)[1] == pytest.approx(flat(other)[1], abs=tolerance)
+
+
+# -- text ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_sentence_gives_a_text_and_many_give_hypotheses(tokenizer):
+    system = make(tokenizer)
+    found = system.hypotheses(WORDS, search=SEARCH)
+    assert [len(one) for one in found] == [2] * 6 and all(isinstance(h, Hypothesis) for one in found for h in one)
+    assert system.translate("abc", search=SEARCH) == found[0][0].texts["translation"]
+    assert system.hypotheses([]) == []
+
+
+def test_order_and_blank_lines_are_kept(tokenizer):
+    system = make(tokenizer)
+    plain = system.hypotheses(WORDS, search=SEARCH)
+    mixed = ["", WORDS[2], " \t", "\u3000", WORDS[0], "\u200b", WORDS[1]]
+    found = system.hypotheses(mixed, search=SEARCH, batch_size=2)
+    empty = [[Hypothesis([], 0.0, {"translation": ""})]]
+    assert found[0:1] == found[2:3] == found[3:4] == found[5:6] == empty
+    assert_same([found[1], found[4], found[6]], [plain[2], plain[0], plain[1]])
+    assert system.translate("  ") == "" and system.translate(["", ""]) == ["", ""]
+    assert system.hypotheses(["", ""]) == empty * 2
+    with pytest.raises(UsageError, match="a list of inputs"):
+        system.hypotheses("abc")
+
+
+@pytest.mark.parametrize("kind", ["source", "speech"])
+def test_the_output_does_not_depend_on_the_batch(tokenizer, kind, tmp_path):
+    system = make(tokenizer, kind)
+    items = WORDS
+    if kind == "speech":
+        items = [sound(tmp_path / f"{i}.wav", (0.3 + 0.4 * i, 300 + 200 * i)) for i in range(5)]
+    alone = system.hypotheses(items, search=SEARCH, batch_size=1, keep_silence=True)
+    assert len({tuple(one[0].tokens) for one in alone}) > 1 or len({one[0].score for one in alone}) == len(items)
+    for size in (2, 5, 99):
+        assert_same(system.hypotheses(items, search=SEARCH, batch_size=size, keep_silence=True), alone)
+    assert_same(system.hypotheses(items[::-1], search=SEARCH, keep_silence=True), alone[::-1])
+
+
+def test_modes_come_back_as_they_were(tokenizer):
+    system = make(tokenizer)
+    quiet = flat(system.hypotheses(WORDS, search=SEARCH))
+    system.train()
+    system.model.encoder.eval()  # frozen
+    assert flat(system.hypotheses(WORDS, search=SEARCH)) == quiet  # no dropout
+    assert system.training and system.model.decoder.training and not system.model.encoder.training
+    with pytest.raises(DataError, match="Unicode"):
+        system.hypotheses(["abc", "\ud800"])
+    system.translate_batch = lambda batch, search: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        system.translate("abc")
+    assert system.training and system.model.decoder.training and not system.model.encoder.training
+
+
+@pytest.mark.parametrize("kind", ["source", "speech"])
+def test_autograd_is_off_and_training_goes_on_afterwards(tokenizer, kind, tmp_path):
+    system = make(tokenizer, kind)
+    seen = []
+    project = system.model.project
+    system.model.project = lambda states: seen.append(states.requires_grad) or project(states)
+    path = sound(tmp_path / "a.wav", (1, 300))
+    system.translate("abc" if kind == "source" else path, search=SEARCH, keep_silence=True)
+    assert seen and not any(seen)
+    row = {"id": "r", "audio": path, "start": 0.0, "duration": 1.0, "source_text": "abc", "target_text": "cba"}
+    fields = system.inputs | {"target": system.output}
+    batch = collate([row | {"source_language": "en", "target_language": "de"}], fields, np.random.default_rng(0))
+    objective = EncoderDecoderObjective(system=system.train(), parts=[CrossEntropy(smoothing=0.0)])
+    objective(batch).total().backward()  # fails if something kept a tensor of inference mode
+    assert all(p.grad is not None for p in system.parameters())
+
+
+def test_languages(tokenizer):
+    system = make(tokenizer, target_languages=["de", "ja"])
+    with pytest.raises(UsageError, match="several target languages .*de, ja"):
+        system.translate("abc")
+    with pytest.raises(UsageError, match="source language 'fr' is unknown to this system, which knows en"):
+        system.translate("abc", source_language="fr", target_language="de")
+    with pytest.raises(UsageError, match="'DE'"):
+        system.hypotheses([], target_language="DE")
+    scores = [system.hypotheses(["abc"], target_language=code)[0][0].score for code in ("de", "ja")]
+    assert scores[0] != scores[1]  # the tag is the decoder's start
+    with pytest.raises(DataError, match="'deu'"):
+        make(tokenizer, target_languages=["deu"])
+    for wrong in ([], "de"):
+        with pytest.raises(UsageError, match="source_languages"):
+            make(tokenizer, source_languages=wrong)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_batch_size(tokenizer, size):
+    with pytest.raises(UsageError, match=f"batch_size .*{size}"):
+        make(tokenizer).translate("abc", batch_size=size)
+
+
+def test_inputs_of_the_other_kind(tokenizer, tmp_path):
+    text, speech = make(tokenizer), make(tokenizer, "speech")
+    path = sound(tmp_path / "a.wav", (1, 300))
+    for item in (path, str(path)):
+        with pytest.raises(UsageError, match="reads text.*a.wav"):
+            text.hypotheses([item])
+    assert isinstance(text.translate("missing.wav", search=SEARCH), str)  # text may look like this
+    for item in (None, 3, b"abc"):
+        with pytest.raises(UsageError, match="reads text"):
+            text.hypotheses([item])
+        with pytest.raises(UsageError, match="reads speech"):
+            speech.hypotheses([item])
+    for item in ("A sentence.", "A long one. " * 999, "a\0b"):
+        with pytest.raises(DataError, match=r"no such sound file \(this system reads speech\)") as error:
+            speech.translate(item)
+        assert len(str(error.value)) < 300
+    with pytest.raises(DataError, match="is a folder"):
+        speech.translate(tmp_path)
+
+
+# -- sound -----------------------------------------------------------------------------------------------------------
+
+
+def sound(path, *parts, rate=SAMPLE_RATE):
+    """Write tones of (seconds, frequency); frequency 0 is silence."""
+    wave = [0.5 * np.sin(2 * np.pi * f * np.arange(round(s * rate)) / rate).astype(np.float32) for s, f in parts]
+    soundfile.write(path, np.concatenate(wave), rate, subtype="FLOAT")
+    return path
+
+
+class Ear(System):
+    """Writes the strongest frequency of what it hears, with two hypotheses of other scores; silence is empty."""
+
+    sizes: list[list[int]]
+
+    def translate_batch(self, batch, search):
+        self.__dict__.setdefault("sizes", []).append(batch["speech"].lengths.tolist())
+        found = []
+        for wave in batch["speech"].rows():
+            power = np.abs(np.fft.rfft(wave.numpy()))
+            tone = round(np.argmax(power) * SAMPLE_RATE / len(wave) / 100)
+            text = str(tone) if power.max() > 1e-3 else ""
+            texts = {self.output_name: text, "transcript": text}
+            found.append([Hypothesis([tone], -tone / 10, texts), Hypothesis([0], -9.0, texts)])
+        return found
+
+
+def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
+    system = make(tokenizer, "speech", Ear)
+    long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (3, 300), (0.5, 0), (4.5, 700), (0.5, 0), (4, 500))
+    short = sound(tmp_path / "short.wav", (4, 200))
+    for size in (1, 2, 16):
+        found = system.hypotheses([long, short, str(long)], maximum_seconds=5, keep_silence=True, batch_size=size)
+        assert found[0] == found[2] and len(found[0]) == 1
+        assert found[0][0].texts == {"translation": "9 3 7 5", "transcript": "9 3 7 5"}
+        assert found[0][0].score == pytest.approx(-(0.9 + 0.3 + 0.7 + 0.5) / 4)
+        assert found[0][0].tokens == [9, 3, 7, 5]
+        assert len(found[1]) == 2 and found[1][0].texts["translation"] == "2"  # n-best as ever
+        lengths = [length for sizes in system.sizes for length in sizes]
+        assert lengths == sorted(lengths, reverse=True) and max(lengths) <= 5 * SAMPLE_RATE
+        assert sum(lengths) == 2 * 17 * SAMPLE_RATE + 4 * SAMPLE_RATE  # nothing is lost
+        system.sizes.clear()
+    assert system.translate(long, maximum_seconds=5, keep_silence=True) == "9 3 7 5"
+    system.sizes.clear()
+    assert system.translate(long, keep_silence=True) == "7" and system.sizes == [
+        [17 * SAMPLE_RATE]
+    ]  # below the default, untouched
+
+
+def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
+    path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300))
+    japanese = make(tokenizer, "speech", Ear, target_languages=["ja"])
+    found = japanese.hypotheses([path], maximum_seconds=3, keep_silence=True)
+    assert found[0][0].texts == {"translation": "93", "transcript": "9 3"}  # the transcript is English
+    recogniser = Ear(
+        model=japanese.model,
+        inputs=japanese.inputs,
+        output=TextField(column="source_text", tokenizer=tokenizer),
+        output_name="transcript",
+        source_languages=["ja"],
+        target_languages=["de"],
+    )
+    assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "93"
+
+
+def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):
+    path = sound(tmp_path / "a.wav", (2, 900), (4, 0), (2, 300))
+    assert make(tokenizer, "speech", Ear).translate(path, maximum_seconds=2.5, keep_silence=True) == "9 3"
+
+
+def test_a_real_model_reads_a_long_file(tokenizer, tmp_path):
+    system = make(tokenizer, "speech")
+    parts = [(1.5, 300), (0.5, 0), (1.5, 800)]
+    found = system.hypotheses(
+        [sound(tmp_path / "a.wav", *parts, rate=22050)], search=SEARCH, maximum_seconds=2, keep_silence=True
+    )
+    assert len(found) == len(found[0]) == 1 and np.isfinite(found[0][0].score)
+
+
+class Hears:
+    """A detector to which a recording is speech if its strongest frequency is above 400 Hz."""
+
+    name = "test's ears"
+
+    def has_speech(self, waveform):
+        power = np.abs(np.fft.rfft(waveform))
+        return power.max() > 1e-3 and np.argmax(power) * SAMPLE_RATE / len(waveform) > 400
+
+
+def test_segments_without_speech_are_skipped_with_a_warning(tokenizer, tmp_path, caplog):
+    system = make(tokenizer, "speech", Ear)
+    long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (4, 300), (0.5, 0), (4, 200), (0.5, 0), (4, 500))
+    hum, word = sound(tmp_path / "hum.wav", (1, 300)), sound(tmp_path / "word.wav", (1, 700))
+    found = system.hypotheses([long, hum, word], maximum_seconds=5, detector=Hears())
+    assert [one[0].texts["translation"] for one in found] == ["9 5", "", "7"]
+    assert found[0][0].score == pytest.approx(-(0.9 + 0.5) / 2)  # what was skipped has no part in the mean
+    assert (found[1], len(found[2])) == ([Hypothesis([], 0.0, {"translation": ""})], 2)
+    assert sum(len(sizes) for sizes in system.sizes) == 3  # the model never saw the others
+    first, second = caplog.messages
+    start, end = map(float, re.search(r"long.wav: no speech from (\S+) to (\S+) s: skipped", first).groups())
+    assert start == pytest.approx(4.25, abs=0.3) and end == pytest.approx(13.25, abs=0.3)  # two segments, one warning
+    assert "hum.wav: no speech from 0.00 to 1.00 s: skipped" in second and "test's ears" in second
+    assert "--keep-silence" in second
+    caplog.clear()
+    kept = system.hypotheses([long, hum], maximum_seconds=5, keep_silence=True, detector=Hears())
+    assert [one[0].texts["translation"] for one in kept] == ["9 3 2 5", "3"] and not caplog.messages
+
+
+def test_a_file_whose_segments_are_all_silent_is_one_empty_output(tokenizer, tmp_path):
+    long = sound(tmp_path / "long.wav", (4, 300), (0.5, 0), (4, 300))
+    found = make(tokenizer, "speech", Ear).hypotheses([long], maximum_seconds=5, detector=Hears())
+    assert [[h.texts["translation"] for h in one] for one in found] == [[""]] and found[0][0].score == 0
+
+
+def test_broken_sound_is_named(tokenizer, tmp_path):
+    system = make(tokenizer, "speech").train()
+    good = sound(tmp_path / "good.wav", (1, 300))
+    (tmp_path / "empty.wav").write_bytes(b"")
+    for seconds, name in ((1, "nan.wav"), (30, "long-nan.wav")):
+        wave = np.full(seconds * SAMPLE_RATE, 0.1, dtype=np.float32)
+        wave[500] = np.nan
+        soundfile.write(tmp_path / name, wave, SAMPLE_RATE, subtype="FLOAT")
+    for name in ("empty.wav", "nan.wav", "long-nan.wav", "missing.wav"):
+        with pytest.raises(DataError, match=rf"/{name}") as error:
+            system.hypotheses([good, tmp_path / name])
+        assert "\n" not in str(error.value)
+    assert system.training
+    with pytest.raises(UsageError, match="at least 1 second, not 0"):
+        system.translate(good, maximum_seconds=0)
+
+
+def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
+    make(tokenizer, "speech").save(tmp_path / "model")
+    quiet, one = tmp_path / "quiet.wav", tmp_path / "one.wav"
+    soundfile.write(quiet, np.zeros(8000), SAMPLE_RATE)
+    soundfile.write(one, np.ones(1), SAMPLE_RATE)
+    command = [sys.executable, "-m", "shared.cli", "translate", tmp_path / "model", quiet, one, "--device", "cpu"]
+    command += ["--from", "en", "--to", "de", "--beam", "2", "--maximum-length-extra", "4"]
+    done = subprocess.run([*command, "--speech-detector", "levels"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{quiet}\t\n{one}\t\n")
+    assert f"{quiet}: no speech from 0.00 to 0.50 s: skipped (detector: levels and spectrum" in done.stderr
+    assert f"{one}: no speech" in done.stderr
+    kept = subprocess.run([*command[:5], quiet, *command[7:], "--keep-silence"], capture_output=True, text=True)
+    assert kept.returncode == 0 and "no speech" not in kept.stderr
+    for wrong, reason in (("ears", "not 'ears'"), ("levels", "no part in --keep-silence")):
+        options = ["--speech-detector", wrong, *(["--keep-silence"] if wrong == "levels" else [])]
+        refused = subprocess.run([*command, *options], capture_output=True, text=True)
+        assert refused.returncode == 2 and reason in refused.stderr
+
+
+# -- the folder ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["source", "speech"])
+def test_a_folder_gives_the_same_output(tokenizer, kind, tmp_path):
+    system = make(tokenizer, kind)
+    items = WORDS if kind == "source" else [sound(tmp_path / "a.wav", (1, 300))]
+    before = system.hypotheses(items, search=SEARCH)
+    system.train().save(tmp_path / "model")
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors", "t.model"]
+    assert len({p.stat().st_mode for p in (tmp_path / "model").iterdir()}) == 1  # all may be read by the same people
+    again = System.load(tmp_path / "model")
+    assert not any(part.training for part in again.modules())
+    assert flat(again.hypotheses(items, search=SEARCH)) == flat(before)
+    again.save(tmp_path / "model")  # onto what it was read from
+    assert flat(System.load(str(tmp_path / "model")).hypotheses(items, search=SEARCH)) == flat(before)
+
+
+class Twins(described.Described, nn.Module):
+    """Two modules with one matrix, and a buffer that is a part of another."""
+
+    def __init__(self, *, width: int) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.two.weight = self.one.weight
+        self.register_buffer("whole", torch.arange(6.0))
+        self.register_buffer("part", self.whole[2:4])
+
+
+def test_tied_parameters_are_written_and_come_back_tied(tokenizer, tmp_path):
+    system = make(tokenizer)
+    system = System(**(system.arguments | {"model": Twins(width=3)}))
+    system.save(tmp_path / "model")
+    again = System.load(tmp_path / "model").model
+    assert again.one.weight is again.two.weight
+    assert torch.equal(again.one.weight, system.model.one.weight)
+    assert again.part.tolist() == [2.0, 3.0] and again.whole.tolist() == list(range(6))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_the_precision_is_kept(tokenizer, dtype, tmp_path):
+    system = make(tokenizer).to(dtype)
+    before = system.hypotheses(WORDS, search=SEARCH)
+    system.save(tmp_path / "model")
+    assert {t.dtype for t in load_file(tmp_path / "model" / "model.safetensors").values()} == {dtype}
+    again = System.load(tmp_path / "model")
+    assert {p.dtype for p in again.parameters()} == {dtype}
+    assert flat(again.hypotheses(WORDS, search=SEARCH)) == flat(before)
+
+
+def test_a_failed_save_leaves_the_old_model(tokenizer, tmp_path, monkeypatch):
+    make(tokenizer).save(tmp_path / "model")
+    before = {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()}
+
+    def full(tensors, path):
+        path.write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(saved_model, "save_file", full)
+    with pytest.raises(DataError, match="model: the model could not be written .*No space left"):
+        make(tokenizer).save(tmp_path / "model")
+    assert {p.name: p.read_bytes() for p in (tmp_path / "model").iterdir()} == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_nothing_but_a_model_is_replaced(tokenizer, tmp_path):
+    system = make(tokenizer)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    (tmp_path / "notes").write_text("more work")
+    for name in ("thesis", "notes"):
+        with pytest.raises(DataError, match=f"{name}: holds something else than a model"):
+            system.save(tmp_path / name)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+    assert (tmp_path / "notes").read_text() == "more work"
+    (tmp_path / "empty").mkdir()
+    system.save(tmp_path / "empty")
+    system.save(tmp_path / "deep" / "er")
+    assert System.load(tmp_path / "empty") and System.load(tmp_path / "deep" / "er")
+
+
+def test_a_lost_tokenizer_is_named(tokenizer, tmp_path):
+    make(tokenizer).save(tmp_path / "model")
+    again = System.load(tmp_path / "model")
+    (tmp_path / "model" / "t.model").unlink()
+    with pytest.raises(DataError, match=r"other: the model could not be written .*t\.model"):
+        again.save(tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
+class Bomb:
+    """Leaves a trace where it is unpickled."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return open, (str(self.trace), "w")
+
+
+def edited(change):
+    def edit(folder):
+        config = json.loads((folder / "config.json").read_text())
+        change(config)
+        (folder / "config.json").write_text(json.dumps(config))
+
+    return edit
+
+
+def tensors(change):
+    def edit(folder):
+        state = load_file(folder / "model.safetensors")
+        change(state)
+        save_file(state, folder / "model.safetensors")
+
+    return edit
+
+
+def truncate(name, size):
+    return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size])
+
+
+def bomb(name):
+    return lambda folder: (folder / name).write_bytes(pickle.dumps(Bomb(folder / "exploded")))
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), r"not a model folder \(it has no config.json\)"),
+        (lambda f: (f / "model.safetensors").unlink(), r"model.safetensors: not a readable weights file"),
+        (lambda f: (f / "t.model").unlink(), r"t.model: no such tokenizer model"),
+        (truncate("model.safetensors", 4), "model.safetensors: not a readable"),
+        (truncate("model.safetensors", 300), "model.safetensors: not a readable"),
+        (truncate("model.safetensors", -8), "model.safetensors: not a readable"),
+        (truncate("config.json", 300), "config.json: JSONDecodeError"),
+        (truncate("config.json", 0), "config.json: JSONDecodeError"),
+        (lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), "config.json: UnicodeDecodeError"),
+        (lambda f: (f / "config.json").write_text("[1]"), "config.json: does not describe a model"),
+        (lambda f: (f / "config.json").write_text("[" * 99999), "config.json: .*nested more than 100 levels deep"),
+        (edited(lambda c: c.pop("system")), "needs 'format' and 'system'"),
+        (edited(lambda c: c.update(format=2)), "format 2 is not the known one, 1"),
+        (edited(lambda c: c["system"].update({"class": "os.system"})), "'os.system' is not a class of this project"),
+        (edited(lambda c: c["system"].update({"class": "subprocess.Popen"})), "not a class of this project"),
+        (
+            edited(lambda c: c["system"].update({"class": "shared.machine.files.sync"})),
+            "not a class that a model folder may",
+        ),
+        (
+            edited(lambda c: c["system"].update({"class": "shared.systems.system.json"})),
+            "not a class that a model folder may",
+        ),
+        (edited(lambda c: c["system"].update({"class": "LaterSystem"})), "'LaterSystem' is not a class that a"),
+        (edited(lambda c: c["system"].update({"class": 5})), "5 is not the name of a class"),
+        (edited(lambda c: c["system"].update(arguments=[])), "the arguments of a System are named, not \\[\\]"),
+        (edited(lambda c: c["system"]["arguments"].update(colour="red")), "config.json: TypeError: .*colour"),
+        (edited(lambda c: c["system"]["arguments"].pop("model")), "config.json: TypeError: .*model"),
+        (
+            edited(lambda c: c.update(system=c["system"]["arguments"]["model"]["arguments"]["encoder"])),
+            "describes a Encoder, not a System",
+        ),
+        (edited(lambda c: c["system"]["arguments"].update(output={"same_as": "/nowhere"})), "KeyError: '/nowhere'"),
+        (
+            edited(
+                lambda c: c["system"]["arguments"]["model"]["arguments"].update(
+                    embeddings={"source": {"asset": "../x"}}
+                )
+            ),
+            r"'\.\./x' is not a file of the model folder",
+        ),
+        (tensors(lambda s: s.pop(next(iter(s)))), r"model.safetensors: does not fit the model: missing model\."),
+        (tensors(lambda s: s.update(extra=torch.ones(2))), "unexpected extra"),
+        (
+            tensors(lambda s: s.update({n: t.flatten()[:3].clone() for n, t in s.items()})),
+            r"is \(3,\) instead of .* and",
+        ),
+        (
+            tensors(lambda s: s.update({n: t.long() for n, t in s.items()})),
+            "holds torch.int64 instead of torch.float32",
+        ),
+        (bomb("model.safetensors"), "model.safetensors: not a readable"),
+        (bomb("config.json"), "config.json: UnicodeDecodeError"),
+        (bomb("t.model"), "t.model: not a SentencePiece model"),
+    ],
+)
+def test_a_bad_folder_is_one_line_that_names_the_file(tokenizer, tmp_path, harm, message):
+    folder = tmp_path / "model"
+    make(tokenizer).save(folder)
+    harm(folder)
+    with pytest.raises(DataError, match=message) as error:
+        System.load(folder)
+    assert "\n" not in str(error.value) and str(folder) in str(error.value)
+    assert not (folder / "exploded").exists()
+
+
+def test_a_pickle_in_place_of_a_folder_is_not_opened(tokenizer, tmp_path):
+    file = tmp_path / "model.pt"
+    torch.save({"model": Bomb(tmp_path / "exploded")}, file)
+    with pytest.raises(DataError, match=r"model\.pt: not a model folder"):
+        System.load(file)
+    assert not (tmp_path / "exploded").exists()
+    with pytest.raises(DataError, match="missing: not a model folder"):
+        System.load(tmp_path / "missing")
+    pickle.loads(pickle.dumps(Bomb(tmp_path / "exploded"))).close()
+    assert (tmp_path / "exploded").exists()  # it would have left its trace

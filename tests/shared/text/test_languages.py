@@ -1,0 +1,64 @@
+"""Language codes against the corpora's own lists and sacreBLEU."""
+
+import pytest
+from sacrebleu.metrics import BLEU
+
+from shared.errors import DataError
+from shared.text import languages
+
+MUSTC = "ar cs de es fa fr it nl pt ro ru tr vi zh"
+COVOST_TO_ENGLISH = "fr de es ca it ru zh-CN pt fa et mn nl tr ar sv-SE lv sl ta ja id cy"
+COVOST_FROM_ENGLISH = "de tr fa sv-SE mn zh-CN cy ca sl et id ar ta lv ja"
+MBART_50 = (
+    "ar cs de en es et fi fr gu hi it ja kk ko lt lv my ne nl ro ru si tr vi zh af az bn fa he hr id ka km mk ml mn mr "
+    "pl ps pt sv sw ta te th tl uk ur xh gl sl"
+)
+MRASP = "af ar be bg cs de el eo es et fi fr gu he hi it ja ka kk ko lt lv ms mt my ro ru sr tr uk vi zh"
+
+
+@pytest.mark.parametrize("codes", [MUSTC, COVOST_TO_ENGLISH, COVOST_FROM_ENGLISH, MBART_50, MRASP])
+def test_corpora_are_covered(codes: str) -> None:
+    for code in codes.split():
+        assert languages.check(code) == code
+        assert languages.tag(code) == f"<{code}>"
+
+
+def test_covost_has_36_directions() -> None:
+    assert len(COVOST_TO_ENGLISH.split()) + len(COVOST_FROM_ENGLISH.split()) == 36
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [("zh_CN", "zh-CN"), ("DE", "de"), ("german", "de"), ("de-AT", "de"), ("english", "en"), ("frr", "fr")],
+)
+def test_unknown_codes_name_the_nearest(wrong: str, near: str) -> None:
+    with pytest.raises(DataError, match=f"{wrong}.*'{near}'"):
+        languages.check(wrong)
+
+
+def test_nothing_is_not_a_code() -> None:
+    with pytest.raises(DataError):
+        languages.check("")
+
+
+def test_scoring_tokenizers() -> None:
+    expected = {
+        "de": "13a",
+        "ja": "ja-mecab",
+        "ko": "ko-mecab",
+        "zh": "zh",
+        "zh-CN": "zh",
+        "th": "char",
+        "sv-SE": "13a",
+    }
+    assert {code: languages.sacrebleu_tokenizer(code) for code in expected} == expected
+    used = {languages.sacrebleu_tokenizer(code) for code in languages.LANGUAGES}
+    assert used <= set(BLEU.TOKENIZERS)
+
+
+def test_spaces() -> None:
+    assert [code for code in MBART_50.split() if not languages.spaced(code)] == ["ja", "my", "zh", "km", "th"]
+
+
+def test_names_and_scripts() -> None:
+    assert (languages.name("sv-SE"), languages.script("ru"), languages.name("nb")) == ("Swedish", "Cyrl", "Bokmål")
