@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tests.shared.training.test_batch_size import TINY, batch_size, text_corpus
 
 from shared.commands.trial import try_out
 from shared.corpus.loader import Loader
 from shared.errors import DataError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from tests.shared.commands.test_batch_size import TINY, batch_size, text_corpus
 
 pytestmark = pytest.mark.gpu
 

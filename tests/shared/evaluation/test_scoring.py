@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import sacrebleu
 import soundfile
-from tests.shared.test_system import WORDS, make
 
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
@@ -20,6 +19,7 @@ from shared.machine.workspace import Workspace
 from shared.search import BeamSearch
 from shared.systems.system import System
 from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from tests.shared.systems.test_system import WORDS, make
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 

@@ -214,9 +214,8 @@ def test_speech(tmp_path, place, speech_model):
 
 @pytest.fixture
 def speech_model(tmp_path):
-    from tests.shared.test_system import WORDS, make
-
     from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+    from tests.shared.systems.test_system import WORDS, make
 
     model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
     make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "speech").save(tmp_path / "speech")

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from shared import described, saved_model
+from shared import described
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
@@ -30,6 +30,7 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.search import BeamSearch, Rules
+from shared.systems import saved_model
 from shared.systems.system import System
 from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 
