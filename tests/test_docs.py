@@ -1,6 +1,7 @@
 """What the guides show, works."""
 
 import json
+import pydoc
 import re
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 import torch
 from hyperpyyaml import load_hyperpyyaml
+from typer.main import get_command
 
 from shared.batch import Batch
+from shared.cli import app
 from shared.described import build, describe
 from shared.exchange.importing import import_model
 from shared.nn.heads import TiedProjection
@@ -89,3 +92,42 @@ def test_parts_of_a_model(layers, tmp_path):
             chosen = json.loads(layers)[int(number)] % 2
             assert torch.equal(tensor, known[f"model.encoder.layers.{chosen}.{rest}"]), name
     assert ours.origin == report and len(report) == 3 and report[2].endswith(f"layers {layers[1:-1].replace(',', '')}")
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+#: Ends of dotted names that are files, or groups of entry points.
+NOT_CODE = ("py", "yaml", "md", "packages", "corpora")
+ROOMS = "benchmarks|docs|dragoman|mt|recipes|shared|st|tests"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    named = {*re.findall(rf"(?<![\w./-])(?:{ROOMS})/[\w./*-]*\.(?:py|yaml|md|json|jsonl|png)\b", text)}
+    named |= {*re.findall(rf"`((?:{ROOMS})/[\w./*-]*)`", text)}
+    linked = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link}
+    outside = {"recipes/confident.yaml", "tests/test_confidence.py"} if page.name == "adding_a_method.md" else set()
+    missing = {name for name in named - outside if not list(ROOT.glob(name))}
+    missing |= {link for link in linked if not (page.parent / link).exists()}
+    assert sorted(missing) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_imports_exists(page):
+    text = page.read_text(encoding="utf-8")
+    named = {*re.findall(r"\b(?:dragoman|mt|shared|st)(?:\.\w+)+(?![\w/*-])", text)}
+    for module, names in re.findall(r"^ *from ((?:dragoman|mt|shared|st)[\w.]*) import ([\w, ]+)", text, re.MULTILINE):
+        named |= {f"{module}.{name}" for name in names.split(", ")}
+    named -= {name for name in named if name.rpartition(".")[2] in NOT_CODE}
+    assert sorted(name for name in named if pydoc.locate(name) is None) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_recipes_and_commands_that_a_page_names_exist(page):
+    text = page.read_text(encoding="utf-8")
+    recipes, commands = {name for name, _ in Recipe.list()}, {*get_command(app).commands}
+    named = {*re.findall(r"`((?:almanac|covost2|mustc|own|text)/\w+)`", text)}
+    named |= {*re.findall(r"dragoman (?:run|batch-size|seeds|show) ((?:almanac|covost2|mustc|own|text)/\w+)", text)}
+    called = {*re.findall(r"^(?:\$ )?dragoman ([a-z][a-z-]+)", text, re.MULTILINE)}
+    called |= {*re.findall(r"`dragoman ([a-z][a-z-]+)", text)}
+    assert sorted(named - recipes) == [] and sorted(called - commands) == []
