@@ -244,11 +244,13 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "vad", "dev")
+PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "rouge", "vad", "dev")
 
 
 #: Modules whose distributions have another name.
 DISTRIBUTIONS = {"yaml": "pyyaml"}
+#: Modules that are nothing without a library which they import themselves.
+IMPORTED_BY = {"torch.utils.tensorboard": "tensorboard"}
 
 
 def normal(name: str) -> str:
@@ -272,6 +274,19 @@ def test_what_is_imported_is_declared():
         and {normal(DISTRIBUTIONS.get(top, top)), normal(".".join(name.split(".")[:2]))}.isdisjoint(declared)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_is_required_is_imported():
+    """What nothing needs would be installed by everybody; what only a part needs is an extra."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {name for path in modules(*ROOMS) for _, name in imports(path, ast.walk(tree(path)))}
+    guide = (ROOT / "docs" / "from_speechbrain.md").read_text(encoding="utf-8")
+    names |= {*re.findall(r"^(?:from|import) (\w+)", guide, re.MULTILINE)}
+    tops = {name.split(".")[0] for name in names}
+    used = {normal(DISTRIBUTIONS.get(top, top)) for top in tops}
+    used |= {normal(".".join(name.split(".")[:2])) for name in names}  # ruamel.yaml
+    used |= {library for module, library in IMPORTED_BY.items() if any(is_in(name, module) for name in names)}
+    assert {normal(name) for name in project["dependencies"]} - used == set()
 
 
 def test_pins_cover_the_dependencies():
