@@ -65,7 +65,7 @@ def without_groups(written: Node, resolved: Node, above: Sequence[str]) -> Node:
     """Return a phase that runs a recipe with its overrides as one mapping, if they are a list.
 
     A list holds mappings, whose keys the other recipe has to know, and groups: references to mappings
-    (``!ref <same_data>``). Of a group it is given the keys that it has and whose values would be others without.
+    (``!ref <same_data>``). Of a group it is given the keys that it uses and whose values would be others without.
 
     Args:
         written: the phase.
@@ -93,10 +93,11 @@ def without_groups(written: Node, resolved: Node, above: Sequence[str]) -> Node:
     while True:
         phase = Node(resolved.value | {"overrides": Node(dict(own))}, resolved.tag, resolved.place, resolved.key)
         inner = load_inner(written, phase, above)
+        used = inner.used_keys
         more = {
             key: node
             for key, node in shared.items()
-            if key not in own and key in inner.keys and inner.value(key, lenient=True) != plain(node)
+            if key not in own and key in used and inner.value(key, lenient=True) != plain(node)
         }
         if not more:
             return phase

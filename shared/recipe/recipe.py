@@ -148,6 +148,11 @@ class Recipe:
         return [*self._root.value]
 
     @property
+    def used_keys(self) -> set[str]:
+        """The names of the top-level keys that the run reads or phases refer to."""
+        return self._used(Resolver(self._root, lenient=True))
+
+    @property
     def options(self) -> dict[str, Any]:
         """The run options, given or default."""
         return {name: self._typed(name, kind) for name, (kind, _, _) in OPTIONS.items()}

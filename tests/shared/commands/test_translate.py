@@ -28,7 +28,7 @@ from shared.nn.translator import Translator
 from shared.systems.system import System
 from shared.text.tokenizer import SentencePieceTokenizer
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
 
 @pytest.fixture

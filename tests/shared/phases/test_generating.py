@@ -20,7 +20,7 @@ from shared.run.running import run_recipe
 from shared.search import BeamSearch, Rules
 from shared.systems.system import System
 
-MODEL = Path(__file__).parents[1] / "golden" / "model"
+MODEL = Path(__file__).parents[2] / "golden" / "model"
 WORDS = "one two three four five six seven eight".split()
 SEARCH = BeamSearch(beam=2, rules=Rules(maximum_length_extra=20))
 

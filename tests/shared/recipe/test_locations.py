@@ -12,7 +12,7 @@ from shared import described
 from shared.errors import UsageError
 from shared.recipe.recipe import Recipe
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 LAYERS = """\
 from shared.nn.transformer import Layer
 

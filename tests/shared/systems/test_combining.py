@@ -30,7 +30,7 @@ from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
 from shared.text.tokenizer import SentencePieceTokenizer
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 TEXTS = ["one two", "eight seven", "five five", "six three"]
 ANSWERS = ["zwei eins", "sieben acht", "fünf fünf", "drei sechs"]
 

@@ -14,7 +14,7 @@ from shared.padded import Padded
 from shared.systems.pretrained import input_field, load, speech_translator
 from shared.systems.system import System
 
-TESTS = Path(__file__).parents[1]
+TESTS = Path(__file__).parents[2]
 GOLDEN = TESTS / "golden" / "model"
 
 

@@ -15,8 +15,8 @@ from shared.search import BeamSearch, GreedySearch
 from shared.systems.system import System
 from shared.systems.trimming import TrimmedTokenizer, trim
 
-FIXTURES = Path(__file__).parents[1] / "parity" / "fairseq"
-GOLDEN = Path(__file__).parents[1] / "golden"
+FIXTURES = Path(__file__).parents[2] / "parity" / "fairseq"
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def manifest(path: Path, pairs: list[tuple[str, str]]) -> str:

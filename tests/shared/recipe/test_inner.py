@@ -4,6 +4,7 @@ import pytest
 
 from shared.errors import UsageError
 from shared.recipe.recipe import Recipe
+from shared.recipe.tree import INNER as INNER_TAG
 from shared.run.running import is_finished, log_to_terminal, run_recipe
 from tests.shared.running_parts import worked
 
@@ -263,3 +264,64 @@ def test_a_recipe_laid_over_another_has_a_folder_of_its_own(outer, tmp_path):
     run_recipe(outer())
     run_recipe(Recipe.load(tmp_path / "mine.yaml"))
     assert worked(tmp_path / "st" / "1") == ["apart1", "fit1", "fit2"]
+
+
+# -- groups of keys --------------------------------------------------------------------------------------------------
+
+
+GROUPED = """\
+# A translator that hands groups of keys on
+results: {folder}
+output_folder: !ref <results>/st/<seed>
+updates: 2
+width: 8
+same_data:
+    results: !ref <results>
+    seed: !ref <seed>
+    width: !ref <width>
+same_training:
+    updates: !ref <updates>
+    rate: 0.5
+phases:
+    asr: !new:{inner}
+        recipe: {folder}/asr.yaml
+        overrides:
+            - !ref <same_data>
+            - !ref <same_training>
+            - rate: 0.25
+    fit: !new:tests.shared.running_parts.Count
+        updates: !ref <updates>
+"""
+
+
+@pytest.fixture
+def grouped(outer, tmp_path):
+    text = GROUPED.format(folder=tmp_path, inner=INNER_TAG.partition(":")[2])
+    (tmp_path / "grouped.yaml").write_text(text)
+    return lambda *words: Recipe.load(tmp_path / "grouped.yaml", words)
+
+
+def test_of_a_group_only_what_differs_is_handed_on(grouped):
+    [arguments] = grouped().plain("asr").values()
+    assert arguments["overrides"] == {"rate": 0.25}  # the rest is what it has anyway, and it knows no width
+    recipe = grouped("--updates", "7", "--seed", "3", "--width", "9")
+    recipe.check()
+    [arguments] = recipe.plain("asr").values()
+    assert arguments["overrides"] == {"rate": 0.25, "updates": 7, "seed": 3}
+    assert recipe.inner("asr").value("output_folder").endswith("/asr/3")
+
+
+def test_keys_of_the_command_line_win_over_groups(grouped):
+    recipe = grouped("--updates", "7", "--phases.asr.updates", "5")
+    recipe.check()
+    assert (recipe.value("updates"), recipe.inner("asr").value("updates")) == (7, 5)
+
+
+def test_a_mapping_beside_groups_is_checked(grouped, tmp_path):
+    file = tmp_path / "grouped.yaml"
+    file.write_text(file.read_text().replace("- rate: 0.25", "- rates: 0.25"))
+    with pytest.raises(UsageError, match=r"grouped\.yaml:19.*no such key.*did you mean 'rate'"):
+        grouped().check()
+    file.write_text(file.read_text().replace("- rates: 0.25", "- 5"))
+    with pytest.raises(UsageError, match="neither a mapping of keys to values nor a reference to one"):
+        grouped().check()

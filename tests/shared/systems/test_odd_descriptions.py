@@ -31,7 +31,7 @@ from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
 from shared.systems.system import System
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 VALUES: tuple[Any, ...] = (None, True, 5, -3, 0, 10**9, 10**30, 0.5, 1e308, "x", "", [], [1], {}, {"a": 1})
 #: How many of the replacements the fast test makes; the slow one makes all.
 FEW = 25

@@ -16,7 +16,7 @@ from shared.phases.phases import TrainTokenizer
 from shared.recipe.recipe import Recipe
 from shared.text.tokenizer import SentencePieceTokenizer
 
-RECIPES = Path(__file__).parents[2] / "recipes"
+RECIPES = Path(__file__).parents[3] / "recipes"
 TEXT = "(Applause) It's DONE, isn't it? [Music]"
 
 
