@@ -45,7 +45,9 @@ def options_of_all_commands(
     ] = False,
     package: Annotated[
         list[Path] | None,
-        typer.Option(help="A package or module of your own (methods/ or layers.py) that a model needs; repeatable."),
+        typer.Option(
+            help="Your own package or module (methods/ or layers.py) with classes that a model uses; repeatable."
+        ),
     ] = None,
 ) -> None:
     """Speech-and-text translation: prepare corpora, run recipes, translate, evaluate."""
@@ -59,22 +61,22 @@ def options_of_all_commands(
 def prepare(
     context: typer.Context,
     corpus: Annotated[
-        str, typer.Argument(help="mustc, covost2, moses, monolingual, tsv, almanac, or one of a package")
+        str, typer.Argument(help="mustc, covost2, moses, monolingual, tsv, almanac, or one that a package provides")
     ],
-    root: Annotated[Path, typer.Option(help="folder of the corpus")],
-    out: Annotated[Path | None, typer.Option(help="folder for the manifests (almanac needs none)")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="processes; 0: one per core")] = 0,
+    root: Annotated[Path, typer.Option(help="folder that holds the corpus")],
+    out: Annotated[Path | None, typer.Option(help="output folder for the manifests (not for almanac)")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="number of processes; 0: one per core")] = 0,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="leave bad rows out of train, and list them in train.skipped.tsv")
+        bool, typer.Option("--skip-bad", help="leave bad rows out of train and list them in train.skipped.tsv")
     ] = False,
     shard: Annotated[
         str | None,
-        typer.Option(help="i/n: do the share of machine i of n with a common disk; the last one writes the manifests"),
+        typer.Option(help="i/n: do the share of machine i of n that share a disk; the last one writes the manifests"),
     ] = None,
 ) -> None:
-    """Check a corpus and turn it into manifests; other options go to its reader (--source-language fr ...).
+    """Check a corpus and write its manifests; further options go to its reader (--source-language fr ...).
 
-    Rows that cannot be used are errors, and nothing is written. In dev and test splits they always are.
+    An unusable row is an error, and nothing is written. --skip-bad skips such rows, but never in dev and test splits.
     """
     from shared.commands.prepare import prepare_corpus
 
@@ -84,16 +86,20 @@ def prepare(
 
 @app.command(context_settings=OPEN)
 def check(
-    targets: Annotated[list[str], typer.Argument(help="a corpus, as for prepare, or manifests (*.arrow)")],
-    root: Annotated[Path | None, typer.Option(help="folder of the corpus")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="processes; 0: one per core")] = 0,
+    targets: Annotated[list[str], typer.Argument(help="a corpus as in prepare, or manifests (*.arrow)")],
+    root: Annotated[Path | None, typer.Option(help="folder that holds the corpus")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="number of processes; 0: one per core")] = 0,
     headers_only: Annotated[
-        bool, typer.Option("--headers-only", help="do not decode every sample: silence and clipping stay unseen")
+        bool,
+        typer.Option(
+            "--headers-only",
+            help="read the headers of sound files only: faster, but does not detect silence and clipping",
+        ),
     ] = False,
 ) -> None:
-    """Say what is wrong or strange about a corpus or manifests; nothing is written. Exit code 1 if there are errors.
+    """Report errors and oddities of a corpus or of manifests; writes nothing. The exit code is 1 if there are errors.
 
-    Options after the corpus go to its reader (--source-language fr ...), as with prepare.
+    Options after the corpus go to its reader (--source-language fr ...), as in prepare.
     """
     from shared.commands.check import check as check_targets
 
@@ -104,17 +110,19 @@ def check(
 @app.command(context_settings=OPEN)
 def run(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
+    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
     restart: Annotated[
         list[str] | None,
-        typer.Option(help="a phase to do again from the start; asr.fit: phase fit of the recipe that phase asr runs"),
+        typer.Option(
+            help="phase to run again from the start; asr.fit: phase fit of the recipe that phase asr runs; repeatable"
+        ),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="the last phase to run")] = None,
+    until: Annotated[str | None, typer.Option(help="last phase to run")] = None,
 ) -> None:
-    """Run a recipe: finished phases are skipped, an interrupted one goes on. --key value overrides its keys.
+    """Run a recipe. Finished phases are skipped, an interrupted phase resumes. --key value overrides a key.
 
-    Where its phase asr runs another recipe, --phases.asr.KEY value overrides that one's keys, and --phases.asr null
-    trains from scratch, without it. --debug does two updates of everything, in folders that end in -debug.
+    If its phase asr runs another recipe, --phases.asr.KEY value overrides a key of that recipe, and --phases.asr null
+    trains from scratch, without it. --debug runs two updates of each training phase, in folders that end in -debug.
     """
     from shared.recipe.recipe import Recipe
     from shared.run.running import log_to_terminal, run_recipe
@@ -127,16 +135,16 @@ def run(
 @app.command("batch-size", context_settings=OPEN)
 def batch_size(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
+    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
     memory: Annotated[
-        str | None, typer.Option(help="the most that may be used, for example 4GB; on a GPU by default what is free")
+        str | None, typer.Option(help="memory limit, for example 4GB; default on a GPU: the free memory")
     ] = None,
-    phase: Annotated[str | None, typer.Option(help="the phase that trains; by default the last one")] = None,
+    phase: Annotated[str | None, typer.Option(help="training phase; default: the last one")] = None,
 ) -> None:
-    """Find the largest batches that fit into memory, by trying: forward, backward and optimiser on the worst ones.
+    """Find the largest batches that fit into memory by running the model and the optimiser on the worst batches.
 
-    Phases before the training (corpus, manifests, tokenizer) are run first, if they are not done. Prints what was
-    tried, and the keys to give to dragoman run. --key value overrides the recipe's keys.
+    Runs the phases before the training (corpus, manifests, tokenizer) first if they are not done. Prints all trials
+    and the keys to give to dragoman run. --key value overrides a key of the recipe.
     """
     from shared.commands.batch_size import print_batch_sizes
     from shared.run.running import log_to_terminal
@@ -148,20 +156,26 @@ def batch_size(
 @app.command()
 @with_options(sound=SoundOptions, search=SearchOptions, models=ModelOptions)
 def translate(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    inputs: Annotated[list[Path] | None, typer.Argument(help="text files, or sound files and folders of them")] = None,
-    source_language: Annotated[str | None, typer.Option("--source-language", "--from")] = None,
-    target_language: Annotated[str | None, typer.Option("--target-language", "--to")] = None,
+    model: Annotated[Path, typer.Argument(help="model folder")],
+    inputs: Annotated[
+        list[Path] | None, typer.Argument(help="text files, or sound files and folders with sound files")
+    ] = None,
+    source_language: Annotated[
+        str | None, typer.Option("--source-language", "--from", help="language code of the input")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option("--target-language", "--to", help="language code of the output")
+    ] = None,
     n_best: Annotated[
-        int, typer.Option(min=1, help="print so many hypotheses of each input (not of long sound files)")
+        int, typer.Option(min=1, help="number of hypotheses per input (not available for long sound files)")
     ] = 1,
-    samples: Annotated[int, typer.Option(min=1, help="with --sample: so many outputs of each input")] = 1,
+    samples: Annotated[int, typer.Option(min=1, help="number of outputs per input, with --sample")] = 1,
     *,
     sound: SoundOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
-    """Translate text (files or standard input, a line each) or sound files; prints a line per input, in order."""
+    """Translate lines of text (files or standard input) or sound files; prints one line per input, in order."""
     from shared.commands.translate import translate_inputs
 
     translate_inputs(
@@ -179,11 +193,13 @@ def translate(
 @app.command()
 @with_options(search=SearchOptions, models=ModelOptions)
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
+    model: Annotated[Path, typer.Argument(help="model folder")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
-    metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer")] = "bleu,chrf,ter",
-    out: Annotated[Path | None, typer.Option(help="folder for hypotheses and results.jsonl")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="only the first so many rows; 0: all")] = 0,
+    metrics: Annotated[
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
+    ] = "bleu,chrf,ter",
+    out: Annotated[Path | None, typer.Option(help="output folder for hypotheses and results.jsonl")] = None,
+    limit: Annotated[int, typer.Option(min=0, help="number of rows to evaluate, from the first; 0: all")] = 0,
     *,
     search: SearchOptions,
     models: ModelOptions,
@@ -197,16 +213,16 @@ def evaluate(
 @app.command()
 @with_options(models=ModelOptions)
 def rescore(
-    model: Annotated[Path, typer.Argument(help="the model folder of a translator, recogniser or language model")],
-    manifest: Annotated[Path, typer.Argument(help="manifest (*.arrow) with what the model reads")],
+    model: Annotated[Path, typer.Argument(help="model folder of a translator, recogniser or language model")],
+    manifest: Annotated[Path, typer.Argument(help="manifest (*.arrow) with the model's inputs")],
     outputs: Annotated[
-        Path | None, typer.Option(help="text file, a line per row; by default the manifest's own texts are scored")
+        Path | None, typer.Option(help="text file to score, one line per row; default: the manifest's own texts")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="table (TSV) to write: sum, tokens and mean of each row")] = None,
+    out: Annotated[Path | None, typer.Option(help="TSV file to write: sum, number of tokens and mean per row")] = None,
     *,
     models: ModelOptions,
 ) -> None:
-    """Say how probable given outputs are under a model: log-probabilities of each, and the perplexity of all."""
+    """Score given outputs with a model: log-probability of each output, and perplexity of all."""
     from shared.commands.translate import rescore_manifest
 
     rescore_manifest(model, manifest, outputs=outputs, out=out, models=models)
@@ -214,13 +230,18 @@ def rescore(
 
 @app.command()
 def score(
-    hypotheses: Annotated[Path, typer.Argument(help="a line per hypothesis")],
-    references: Annotated[list[Path], typer.Argument(help="a line per reference; several files: several references")],
-    language: Annotated[str, typer.Option(help="code of the language, which decides the tokenizer")],
-    metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer")] = "bleu,chrf,ter",
-    baseline: Annotated[Path | None, typer.Option(help="another system's hypotheses, to test the difference")] = None,
+    hypotheses: Annotated[Path, typer.Argument(help="file with one hypothesis per line")],
+    references: Annotated[
+        list[Path],
+        typer.Argument(help="file with one reference per line; several files: several references per hypothesis"),
+    ],
+    language: Annotated[str, typer.Option(help="language code; it determines the tokenizer")],
+    metrics: Annotated[
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
+    ] = "bleu,chrf,ter",
+    baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
 ) -> None:
-    """Score a file of hypotheses against references, with signatures; and test it against another system's."""
+    """Score hypotheses against references, with signatures; optionally with a significance test against a baseline."""
     from shared.commands.translate import score_files
 
     score_files(hypotheses, references, language, metrics.split(","), baseline)
@@ -228,11 +249,13 @@ def score(
 
 @app.command()
 def diff(
-    run_a: Annotated[Path, typer.Argument(help="output folder of an evaluated run")],
-    run_b: Annotated[Path, typer.Argument(help="of another one, on the same test sets")],
-    show: Annotated[int, typer.Option(min=0, help="print so many of the sentences that differ most")] = 5,
-    metrics: Annotated[str, typer.Option(help="of bleu, chrf, ter, wer, cer; by default those of both runs")] = "",
-    phase: Annotated[str | None, typer.Option(help="the evaluation to compare, if a run has several")] = None,
+    run_a: Annotated[Path, typer.Argument(help="output folder of a run with results")],
+    run_b: Annotated[Path, typer.Argument(help="output folder of another run on the same test sets")],
+    show: Annotated[int, typer.Option(min=0, help="number of sentences to print, those that differ most")] = 5,
+    metrics: Annotated[
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas; default: those of both runs")
+    ] = "",
+    phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if a run has several")] = None,
 ) -> None:
     """Compare two runs: scores with significance, the sentences that differ most, and the recipes' keys."""
     from shared.commands.diff import diff_runs
@@ -243,16 +266,21 @@ def diff(
 @app.command(context_settings=OPEN)
 def seeds(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
-    seeds: Annotated[str, typer.Option(help="so many runs, each with one of these")] = "1,2,3",
-    against: Annotated[str | None, typer.Option(help="another recipe; keys of its own may follow, in quotes")] = None,
-    phase: Annotated[str | None, typer.Option(help="the evaluation to compare, if the recipe has several")] = None,
-    into: Annotated[Path | None, typer.Option(help="folder of results.jsonl and RESULTS.md")] = None,
-    launcher: Annotated[str, typer.Option(help="'torchrun --nproc-per-node 8 --no-python': what starts a run")] = "",
+    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
+    seeds: Annotated[str, typer.Option(help="comma-separated seeds, one run each")] = "1,2,3",
+    against: Annotated[
+        str | None,
+        typer.Option(help="recipe to compare with; quote it together with keys of its own: 'NAME --key value'"),
+    ] = None,
+    phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if the recipe has several")] = None,
+    into: Annotated[Path | None, typer.Option(help="output folder for results.jsonl and RESULTS.md")] = None,
+    launcher: Annotated[
+        str, typer.Option(help="command that starts each run, such as 'torchrun --nproc-per-node 8 --no-python'")
+    ] = "",
 ) -> None:
     """Run a recipe with several seeds: mean and spread, and significance against another recipe.
 
-    Finished runs are skipped and interrupted ones go on. --key value overrides keys of both recipes.
+    Finished runs are skipped, interrupted runs resume. --key value overrides a key of both recipes.
     """
     from shared.commands.seeds import run_seeds
 
@@ -285,8 +313,10 @@ def recipes() -> None:
 @app.command()
 def results(
     runs: Annotated[list[Path], typer.Argument(help="output folders of runs")],
-    into: Annotated[Path, typer.Option(help="folder whose results.jsonl and RESULTS.md are brought up to date")],
-    summary: Annotated[Path | None, typer.Option(help="a text whose <!-- results --> gets the headline scores")] = None,
+    into: Annotated[Path, typer.Option(help="folder of the results.jsonl and RESULTS.md to update")],
+    summary: Annotated[
+        Path | None, typer.Option(help="text file to write the headline scores into, at its <!-- results --> mark")
+    ] = None,
 ) -> None:
     """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
     from shared.evaluation.results import collect, read
@@ -299,7 +329,7 @@ def results(
 
 @app.command()
 def demo(
-    folder: Annotated[Path, typer.Option(help="where everything goes")] = Path("demo"),
+    folder: Annotated[Path, typer.Option(help="output folder")] = Path("demo"),
 ) -> None:
     """Make a small corpus, train a speech translator on it, score it, and translate a sound file."""
     from shared.commands.demo import run_demo
@@ -313,7 +343,7 @@ app.add_typer(models)
 
 
 def main() -> None:
-    """Run the command; errors that a user can mend are one line."""
+    """Run the command; print one line for an error that the user can correct."""
     # OpenMP's threads wait for each other a thousand times a step. Asleep, they are late; spinning for long, they stand
     # in the way of whatever else runs. So they spin briefly first. It has to be said before torch loads OpenMP.
     if "OMP_WAIT_POLICY" not in os.environ:

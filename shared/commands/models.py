@@ -1,4 +1,4 @@
-"""The commands that bring models in and hand them on; like shared/cli.py it imports nothing heavy before one runs."""
+"""The commands that import, trim, export and share models. Like shared/cli.py, it imports nothing heavy at the top."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from shared.errors import UsageError
 
 models = typer.Typer()
-PANEL = "Models in and out"
+PANEL = "Import and export of models"
 
 
 @models.command("import", rich_help_panel=PANEL)
@@ -18,33 +18,37 @@ def import_(
     source: Annotated[
         Path,
         typer.Argument(
-            help="a fairseq checkpoint, or a folder with one and its dictionaries; a folder in Hugging Face's layout, "
-            "or the name of a model on its Hub (Helsinki-NLP/opus-mt-en-de)"
+            help="fairseq checkpoint, or folder with a checkpoint and its dictionaries; Hugging Face model folder, "
+            "or name of a model on the Hub (Helsinki-NLP/opus-mt-en-de)"
         ),
     ],
-    out: Annotated[Path, typer.Option(help="the model folder to write")],
+    out: Annotated[Path, typer.Option(help="model folder to write")],
     allow: Annotated[
-        list[str] | None, typer.Option(help="beginning of names of tensors that need not match; may be repeated")
+        list[str] | None, typer.Option(help="name prefix of tensors that may be missing or unexpected; repeatable")
     ] = None,
     dictionary: Annotated[
-        Path | None, typer.Option(help="a dict.txt, or a folder of them; default: beside SOURCE")
+        Path | None, typer.Option(help="dict.txt, or folder with several; default: next to SOURCE")
     ] = None,
     pieces: Annotated[
         Path | None,
         typer.Option(
-            help="SentencePiece model, file of BPE codes, folder with encoder.json and vocab.bpe, or: words; "
-            "default: beside SOURCE"
+            help="SentencePiece model, BPE codes, folder with encoder.json and vocab.bpe, or: words; "
+            "default: next to SOURCE"
         ),
     ] = None,
-    source_languages: Annotated[str | None, typer.Option(help="codes (en,de), if the checkpoint does not say")] = None,
-    target_languages: Annotated[str | None, typer.Option(help="likewise")] = None,
+    source_languages: Annotated[
+        str | None, typer.Option(help="comma-separated codes (en,de), if the checkpoint has none")
+    ] = None,
+    target_languages: Annotated[
+        str | None, typer.Option(help="comma-separated codes (en,de), if the checkpoint has none")
+    ] = None,
 ) -> None:
-    r"""Turn a checkpoint of others into a model folder, and report what became of each of its tensors.
+    r"""Convert a fairseq or Hugging Face checkpoint to a model folder, and report which tensors were loaded.
 
     fairseq: Transformers of all kinds for text, mRASP, mRASP2, mBART, mBART-50, BART, RoBERTa, XLM-R; for speech, S2T
     Transformers, wav2vec 2.0, XLSR and XLS-R, pre-trained or fine-tuned with CTC. Hugging Face: BERT, RoBERTa, XLM-R,
     BART, mBART, mBART-50, M2M-100, NLLB, MarianMT; for speech, Speech2Text, wav2vec 2.0, XLSR and XLS-R, pre-trained or
-    fine-tuned with CTC. Neither fairseq nor transformers is needed, and nothing in the files is run; a name on the Hub
+    fine-tuned with CTC. Neither fairseq nor transformers is needed, and no code in the files is run; a Hub model
     is downloaded (pip install 'dragoman\[hf]'). See docs/from_fairseq.md and docs/from_huggingface.md.
     """
     from shared.exchange.importing import import_model
@@ -64,14 +68,14 @@ def import_(
 
 @models.command(rich_help_panel=PANEL)
 def trim(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    manifests: Annotated[list[str], typer.Option(help="manifests (*.arrow) or a pattern; may be repeated")],
-    out: Annotated[Path, typer.Option(help="the model folder to write")],
+    model: Annotated[Path, typer.Argument(help="model folder")],
+    manifests: Annotated[list[str], typer.Option(help="manifest (*.arrow) or glob pattern; repeatable")],
+    out: Annotated[Path, typer.Option(help="model folder to write")],
 ) -> None:
-    """Keep only the pieces of a model's vocabulary that manifests use, with its tags, specials and single bytes.
+    """Remove vocabulary pieces that no text in the manifests uses; keeps tags, specials and single bytes.
 
-    Texts that need no other piece are read as before, and logits of what is kept do not change. Probabilities rise a
-    little, shared among fewer, so that a translation between two near equals can change.
+    Texts that use only kept pieces are tokenised as before, and the logits of kept pieces do not change. Probabilities
+    rise slightly, since they are normalised over fewer pieces, so that the order of two close hypotheses can change.
     """
     from shared.systems.trimming import trim as trim_model
 
@@ -80,22 +84,22 @@ def trim(
 
 @models.command(rich_help_panel=PANEL)
 def export(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    out: Annotated[Path, typer.Option(help="folder to write")],
+    model: Annotated[Path, typer.Argument(help="model folder")],
+    out: Annotated[Path, typer.Option(help="output folder")],
     format: Annotated[str, typer.Option(help="ctranslate2 or huggingface")] = "ctranslate2",
     quantization: Annotated[
         str, typer.Option(help="float32, float16, bfloat16, int16, int8, int8_float16, ...")
     ] = "float32",
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="a manifest to translate with both, to see how many outputs differ; may be repeated"),
+        typer.Option(help="manifest to translate with both engines, to count the outputs that differ; repeatable"),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, help="only so many rows of it; 0: all")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="number of rows per manifest to compare; 0: all")] = 0,
 ) -> None:
-    """Write a text translator for another engine: CTranslate2, or transformers of Hugging Face.
+    """Convert a text translator for another engine: CTranslate2 or Hugging Face transformers.
 
-    What has no equal there (speech, more than one memory, other layers) is refused by name. --quantization, --compare
-    and --limit are for ctranslate2.
+    A part that the engine does not support (speech, several memories, other layers) is an error. --quantization,
+    --compare and --limit apply to ctranslate2 only.
     """
     from shared.exchange.exporting import FORMATS
 
@@ -106,16 +110,19 @@ def export(
 
 @models.command(rich_help_panel=PANEL)
 def card(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    name: Annotated[str | None, typer.Option(help="what it is called on the Hub: OWNER/NAME")] = None,
-    license: Annotated[str | None, typer.Option(help="its short name on the Hub: apache-2.0, cc-by-4.0, ...")] = None,
+    model: Annotated[Path, typer.Argument(help="model folder")],
+    name: Annotated[str | None, typer.Option(help="name on the Hub: OWNER/NAME")] = None,
+    license: Annotated[
+        str | None, typer.Option(help="license identifier on the Hub: apache-2.0, cc-by-4.0, ...")
+    ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="output folder of the run that made it, or a results.jsonl: its scores")
+        Path | None,
+        typer.Option(help="scores to include: output folder of the run that trained it, or a results.jsonl"),
     ] = None,
 ) -> None:
-    """Write a model folder's README.md: what the model does, how to use it, its scores; with metadata for the Hub.
+    """Write a model card, README.md: the task, the usage, the scores and the metadata for the Hub.
 
-    It is made of the folder and the results alone, without network, and may be edited: push uploads what is there.
+    Uses only the model folder and the results, no network. You may edit the card; push uploads the file as it is.
     """
     from shared.exchange.card import write_card
 
@@ -124,14 +131,14 @@ def card(
 
 @models.command(rich_help_panel=PANEL)
 def push(
-    model: Annotated[Path, typer.Argument(help="a model folder")],
-    name: Annotated[str, typer.Argument(help="OWNER/NAME on the Hugging Face Hub; made if there is none")],
-    private: Annotated[bool, typer.Option("--private", help="nobody else may see it")] = False,
-    message: Annotated[str | None, typer.Option(help="of the commit")] = None,
+    model: Annotated[Path, typer.Argument(help="model folder")],
+    name: Annotated[str, typer.Argument(help="OWNER/NAME on the Hugging Face Hub; created if it does not exist")],
+    private: Annotated[bool, typer.Option("--private", help="create a private repository")] = False,
+    message: Annotated[str | None, typer.Option(help="commit message")] = None,
 ) -> None:
-    """Upload a model folder to the Hugging Face Hub: its own files, in one commit, with its card.
+    """Upload a model folder with its card to the Hugging Face Hub, in one commit.
 
-    Without a README.md (see dragoman card) the folder is given one. Log in with 'hf auth login', or set HF_TOKEN.
+    Writes a README.md first if the folder has none (see dragoman card). Log in with 'hf auth login', or set HF_TOKEN.
     """
     from shared.exchange.hub import push as push_model
 
@@ -141,13 +148,13 @@ def push(
 @models.command(rich_help_panel=PANEL)
 def pull(
     name: Annotated[str, typer.Argument(help="OWNER/NAME on the Hugging Face Hub")],
-    out: Annotated[Path, typer.Option(help="the folder to write")],
-    revision: Annotated[str | None, typer.Option(help="branch, tag or commit; by default the newest")] = None,
+    out: Annotated[Path, typer.Option(help="output folder")],
+    revision: Annotated[str | None, typer.Option(help="branch, tag or commit; default: the latest commit")] = None,
 ) -> None:
-    """Fetch a model folder from the Hugging Face Hub; or the files of another kind of model, for dragoman import.
+    """Download a model from the Hugging Face Hub: a model folder, or the files of another model for dragoman import.
 
-    Only the files of a model folder are fetched, of others weights, settings and tokenizers; never code. What was
-    fetched before is found again without network (HF_HUB_OFFLINE=1).
+    Downloads the files of a model folder, or weights, settings and tokenizer of another model; never code. Files
+    downloaded before are found without network (HF_HUB_OFFLINE=1).
     """
     from shared.exchange.hub import own_files
     from shared.exchange.hub import pull as pull_model

@@ -19,7 +19,7 @@ import typer
 
 from shared.errors import UsageError
 
-SEARCH, SAMPLING, SOUND, MODELS = "How to search", "Sampling", "Sound files", "Models and machine"
+SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -29,39 +29,42 @@ def _option(help: str, panel: str, **settings: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
-    """How outputs are found: by beam search, by sampling, or through a CTC head; docs/search.md says what each does."""
+    """The search: beam search, sampling, or prefix search with a CTC head (docs/search.md)."""
 
-    beam: Annotated[int, _option("width of the beam; 1 is greedy search", SEARCH, min=1)] = 5
-    length_penalty: Annotated[float, _option("scores are divided by length to this power", SEARCH)] = 1.0
-    minimum_length: Annotated[int, _option("tokens before an output may end", SEARCH, min=0)] = 1
+    beam: Annotated[int, _option("beam width; 1: greedy search", SEARCH, min=1)] = 5
+    length_penalty: Annotated[float, _option("exponent of the length by which scores are divided", SEARCH)] = 1.0
+    minimum_length: Annotated[int, _option("minimum length of an output in tokens", SEARCH, min=0)] = 1
     maximum_length_ratio: Annotated[
-        float, _option("longest output in tokens: so many per position of the encoder's output", SEARCH, min=0.0)
+        float, _option("maximum length of an output, in tokens per encoder position", SEARCH, min=0.0)
     ] = 0.0
-    maximum_length_extra: Annotated[int, _option("+ so many", SEARCH, min=0)] = 200
+    maximum_length_extra: Annotated[int, _option("tokens added to that maximum length", SEARCH, min=0)] = 200
     no_repeat_ngram: Annotated[
-        int, _option("no n-gram of this size stands twice in an output; 0: any", SEARCH, min=0)
+        int, _option("size of the n-grams that an output must not repeat; 0: no limit", SEARCH, min=0)
     ] = 0
     allowed: Annotated[
-        Path | None, _option("file with a symbol of the vocabulary a line: no others are written", SEARCH)
+        Path | None, _option("file with one token per line: the only tokens that an output may contain", SEARCH)
     ] = None
     forbidden: Annotated[
-        Path | None, _option("file with a symbol of the vocabulary a line: these are not written", SEARCH)
+        Path | None, _option("file with one token per line: tokens that an output must not contain", SEARCH)
     ] = None
     ctc: Annotated[
-        bool, _option("decode through the CTC head: prefix search, or its best path with --beam 1", SEARCH)
+        bool, _option("decode with the CTC head: prefix beam search, or the best path with --beam 1", SEARCH)
     ] = False
-    length_bonus: Annotated[float, _option("with --ctc: added to the score of an output for each token", SEARCH)] = 0.0
-    sample: Annotated[bool, _option("draw outputs instead of searching the best", SAMPLING)] = False
+    length_bonus: Annotated[float, _option("score added per output token, with --ctc", SEARCH)] = 0.0
+    sample: Annotated[bool, _option("sample outputs instead of searching for the best one", SAMPLING)] = False
     temperature: Annotated[float, _option("below 1 sharpens the distribution, above 1 flattens it", SAMPLING)] = 1.0
-    top_k: Annotated[int, _option("draw from the so many most probable tokens; 0: from all", SAMPLING, min=0)] = 0
-    top_p: Annotated[float, _option("draw from the most probable tokens that sum up to this", SAMPLING)] = 1.0
-    seed: Annotated[int, _option("of the random choices", SAMPLING)] = 1
+    top_k: Annotated[int, _option("sample from the K most probable tokens; 0: from all", SAMPLING, min=0)] = 0
+    top_p: Annotated[
+        float,
+        _option("sample from the smallest set of most probable tokens whose probabilities sum to at least P", SAMPLING),
+    ] = 1.0
+    seed: Annotated[int, _option("seed of the sampling", SAMPLING)] = 1
 
     def check(self) -> None:
-        """Refuse options that have no part in what is asked for.
+        """Refuse options that the chosen search does not read.
 
         Raises:
-            UsageError: naming the first.
+            UsageError: names the first such option.
 
         """
         if self.ctc:
@@ -72,7 +75,7 @@ class SearchOptions:
             kind, read = "beam search", RULES | {"beam", "length_penalty"}
         for field in fields(self):
             if field.name not in read and getattr(self, field.name) != field.default:
-                raise UsageError(f"--{field.name.replace('_', '-')} has no part in {kind}")
+                raise UsageError(f"--{field.name.replace('_', '-')} does not apply to {kind}")
 
 
 RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_repeat_ngram", "allowed", "forbidden"}
@@ -80,17 +83,19 @@ RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_r
 
 @dataclass(frozen=True, kw_only=True)
 class SoundOptions:
-    """What becomes of sound files before they are translated."""
+    """The treatment of sound files before translation."""
 
-    maximum_seconds: Annotated[float, _option("longer sound files are divided at their pauses", SOUND)] = 20.0
+    maximum_seconds: Annotated[
+        float, _option("length in seconds above which sound files are split at pauses", SOUND)
+    ] = 20.0
     keep_silence: Annotated[
-        bool, _option("translate segments without speech too, instead of skipping them with a warning", SOUND)
+        bool, _option("also translate segments without speech, instead of skipping them with a warning", SOUND)
     ] = False
     speech_detector: Annotated[
         str,
         _option(
-            "what finds segments without speech: silero (pip install 'dragoman\\[vad]'), levels (needs nothing, takes "
-            "music for speech), or auto: silero if it is installed",
+            "speech detector: silero (pip install 'dragoman\\[vad]'), levels (no extra package, but takes "
+            "music for speech), or auto (silero if it is installed)",
             SOUND,
         ),
     ] = "auto"
@@ -98,7 +103,7 @@ class SoundOptions:
     def check(self) -> None:
         """Refuse a detector that is not used, by UsageError."""
         if self.keep_silence and self.speech_detector != type(self).speech_detector:
-            raise UsageError("--speech-detector has no part in --keep-silence: nothing is skipped")
+            raise UsageError("--speech-detector does not apply with --keep-silence: nothing is skipped")
 
 
 LARGEST_WEIGHT = 1e4
@@ -107,20 +112,20 @@ ENGINES = ("native", "ctranslate2")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """Which models work together, and where."""
+    """The further models, the engine and the device."""
 
     ensemble: Annotated[
-        list[Path] | None, _option("another model whose probabilities are averaged with; may be repeated", MODELS)
+        list[Path] | None, _option("further model, for an average of the models' probabilities; repeatable", MODELS)
     ] = None
     lm: Annotated[Path | None, _option("model folder of a language model (see recipes/text/lm.yaml)", MODELS)] = None
-    lm_weight: Annotated[float, _option("weight of its log-probabilities", MODELS)] = 0.3
+    lm_weight: Annotated[float, _option("weight of the language model's log-probabilities", MODELS)] = 0.3
     batch_size: Annotated[
-        int, _option("inputs at a time, fewer if they are long; does not change the output", MODELS, min=1)
+        int, _option("maximum number of inputs per batch; does not change the output", MODELS, min=1)
     ] = 32
     device: Annotated[str, _option("auto, cpu, cuda, cuda:1, mps", MODELS)] = "auto"
     precision: Annotated[str, _option("auto, fp32, bf16", MODELS)] = "auto"
     engine: Annotated[
-        str, _option("native, or ctranslate2: for a text model, or what dragoman export made of one", MODELS)
+        str, _option("native, or ctranslate2 (text models, and their folders written by dragoman export)", MODELS)
     ] = "native"
 
     def check(self) -> None:
@@ -130,10 +135,10 @@ class ModelOptions:
         if self.engine != "native" and (self.ensemble or self.lm):
             raise UsageError(f"--ensemble and --lm need the native engine, not {self.engine}")
         if self.lm is None and self.lm_weight != type(self).lm_weight:
-            raise UsageError("--lm-weight has no part without --lm")
+            raise UsageError("--lm-weight needs --lm")
         if not 0 < self.lm_weight <= LARGEST_WEIGHT:
             raise UsageError(
-                f"--lm-weight must be above 0 and at most {LARGEST_WEIGHT:g} (beyond, the model has no say), "
+                f"--lm-weight must be above 0 and at most {LARGEST_WEIGHT:g} (or only the language model counts), "
                 f"not {self.lm_weight}"
             )
 

@@ -248,9 +248,9 @@ def test_rescore_gives_search_its_own_scores_back(folders, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ctc": True, "length_penalty": 0.5}, "--length-penalty has no part in decoding by CTC"),
-        ({"sample": True, "beam": 3}, "--beam has no part in sampling"),
-        ({"top_k": 3}, "--top-k has no part in beam search"),
+        ({"ctc": True, "length_penalty": 0.5}, "--length-penalty does not apply to decoding by CTC"),
+        ({"sample": True, "beam": 3}, "--beam does not apply to sampling"),
+        ({"top_k": 3}, "--top-k does not apply to beam search"),
         ({"sample": True, "temperature": 0.0}, "temperature must be at least 1e-06"),
         ({"sample": True, "top_p": 1.5}, "top_p"),
         ({"minimum_length": 2000}, "minimum_length 2000"),
