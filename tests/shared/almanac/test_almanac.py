@@ -232,7 +232,7 @@ def test_missing_packages_name_the_extra_and_leave_nothing(tmp_path, monkeypatch
     for function in (words.number, words.ordinal, words.month, words.weekday):
         function.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, package, None)
-    with pytest.raises(DataError, match=r"pip install dragoman\[demo\]"):
+    with pytest.raises(DataError, match=r"pip install 'dragoman\[demo\]'"):
         write(tmp_path / "corpus", layouts=["mustc"], sizes={**TINY, "train": 20 * len(INTENTS)})
     assert not (tmp_path / "corpus").exists()
 
