@@ -24,7 +24,7 @@ from shared.evaluation.scoring import check_metrics, evaluate_system
 from shared.evaluation.significance import compare
 from shared.machine.processes import join, leave, together
 from shared.machine.workspace import Workspace
-from shared.phases.phases import Evaluate
+from shared.phases.testing import Evaluate
 from shared.run.running import log_to_terminal
 from shared.search import (
     AllowedTokens,

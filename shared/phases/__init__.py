@@ -1,1 +1,20 @@
-"""What ``phases:`` of a recipe may name, beside training (shared/training/fit.py)."""
+"""What ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
+
+from shared.phases.averaging import Average
+from shared.phases.generating import Generate, Quality
+from shared.phases.manifests import Prepare, Write
+from shared.phases.pieces import TrainTokenizer
+from shared.phases.testing import Evaluate, Rescore
+from shared.training.fit import Fit
+
+__all__ = [
+    "Average",
+    "Evaluate",
+    "Fit",
+    "Generate",
+    "Prepare",
+    "Quality",
+    "Rescore",
+    "TrainTokenizer",
+    "Write",
+]

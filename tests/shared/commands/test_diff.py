@@ -24,7 +24,7 @@ RECIPE = """\
 output_folder: {folder}
 width: {width}
 phases:
-    first: !new:shared.phases.phases.TrainTokenizer
+    first: !new:shared.phases.TrainTokenizer
         manifests: [!ref <output_folder>/a.arrow]
         columns: [source_text]
         size: !ref <width>
@@ -104,7 +104,7 @@ def test_what_was_not_evaluated(tmp_path):
 def test_keys_of_objects_are_compared_as_written(tmp_path):
     (tmp_path / "a.yaml").write_text(RECIPE.format(folder="x", width=3))
     first = Recipe.load(tmp_path / "a.yaml").flat()
-    assert first["phases.first"] == "!new:shared.phases.phases.TrainTokenizer"
+    assert first["phases.first"] == "!new:shared.phases.TrainTokenizer"
     assert first["phases.first.size"] == "!ref <width>" and first["phases.first.columns.0"] == '"source_text"'
     second = Recipe.load(tmp_path / "a.yaml", {"width": 4, "phases.first.alpha": 0.5}).flat()
     assert differing_keys(first, second) == {"width": ("3", "4"), "phases.first.alpha": ("", "0.5")}

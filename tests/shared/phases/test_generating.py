@@ -259,13 +259,13 @@ RECIPE = """\
 output_folder: {folder}
 model: {model}
 phases:
-    generate: !new:shared.phases.generating.Generate
+    generate: !new:shared.phases.Generate
         model: !ref <model>
         manifests: [{manifest}]
         search: !new:shared.search.beam.BeamSearch {{beam: 2}}
         budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
-        quality: !new:shared.phases.generating.Quality {{minimum_score: -5.0, maximum_ratio: 20.0}}
-    evaluate: !new:shared.phases.phases.Evaluate
+        quality: !new:shared.phases.Quality {{minimum_score: -5.0, maximum_ratio: 20.0}}
+    evaluate: !new:shared.phases.Evaluate
         model: !ref <model>
         manifests: [!ref <output_folder>/generate/en-de/train.arrow]
         search: !new:shared.search.beam.BeamSearch {{beam: 2}}

@@ -12,7 +12,7 @@ from shared.corpus.normalise import Policy
 from shared.described import build, describe
 from shared.errors import UsageError
 from shared.machine.workspace import Workspace
-from shared.phases.phases import TrainTokenizer
+from shared.phases.pieces import TrainTokenizer
 from shared.recipe.recipe import Recipe
 from shared.text.tokenizer import SentencePieceTokenizer
 

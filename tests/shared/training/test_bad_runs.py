@@ -28,7 +28,7 @@ tokenizer: !new:shared.text.tokenizer.SentencePieceTokenizer
     tags: [de, en]
 source: !new:shared.corpus.fields.TextField {{column: source_text, tokenizer: !ref <tokenizer>}}
 target: !new:shared.corpus.fields.TextField {{column: target_text, tokenizer: !ref <tokenizer>}}
-fit: !new:shared.training.fit.Fit
+fit: !new:shared.phases.Fit
     objective: !new:shared.objectives.EncoderDecoderObjective
         system: !apply:{module}.small_system {{source: !ref <source>, target: !ref <target>}}
         parts: [!new:shared.objectives.CrossEntropy {{}}]

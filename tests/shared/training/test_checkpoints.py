@@ -3,14 +3,12 @@
 import os
 import pickle
 import shutil
-from fractions import Fraction
 
 import pytest
 import torch
 from torch import nn
 
 from shared.errors import DataError, UsageError
-from shared.phases.phases import average
 from shared.training.checkpoints import Checkpoints, Choice, best, list_checkpoints, load_objective
 
 
@@ -47,26 +45,6 @@ def test_as_many_as_there_are_are_chosen(tmp_path):
     assert [c.update for c in Choice.read("last 2").of(found)] == [2, 3]
     assert [c.update for c in Choice.read("best 5").of(found)] == [3, 1]
     assert str(Choice.read("best 5")) == "best 5"
-
-
-def test_average_is_the_mean_of_the_system(tmp_path):
-    checkpoints = Checkpoints(keep="last 3")
-    for update, value in enumerate([1.0, 2.0, 6.0], start=1):
-        save(checkpoints, tmp_path, update, value=value)
-    assert average(list_checkpoints(tmp_path))["weight"].tolist() == [[3.0, 3.0]]
-
-
-def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
-    """2**-24 vanishes beside 1 in float32; two of them do not in the mean."""
-    checkpoints = Checkpoints(keep="last 3")
-    values = [1.0, 2.0**-24, 2.0**-24]
-    for update, value in enumerate(values, start=1):
-        save(checkpoints, tmp_path, update, value=value)
-    exact = float(sum(map(Fraction, values)) / 3)
-    mean = average(list_checkpoints(tmp_path))["weight"]
-    assert mean.dtype == torch.float32
-    assert mean.tolist() == torch.tensor([[exact, exact]], dtype=torch.float64).float().tolist()
-    assert mean[0, 0] != torch.tensor(1.0) / 3
 
 
 def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):

@@ -10,7 +10,7 @@ from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel
-from shared.phases.phases import Average
+from shared.phases.averaging import Average
 from shared.systems.system import System
 from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
 from shared.training.initialise import Initialise

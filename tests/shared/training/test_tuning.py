@@ -9,7 +9,7 @@ from torch import nn
 from shared.corpus.loader import Loader
 from shared.errors import UsageError
 from shared.machine.workspace import Workspace
-from shared.phases.phases import Average
+from shared.phases.averaging import Average
 from shared.systems.system import System
 from shared.training import tuning
 from shared.training.checkpoints import Checkpoints, list_checkpoints

@@ -20,7 +20,7 @@ from shared.machine.stopping import Interrupted
 from shared.machine.workspace import Workspace
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.phases.generating import Generate
-from shared.phases.phases import Evaluate
+from shared.phases.testing import Evaluate
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules

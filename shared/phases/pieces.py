@@ -1,0 +1,85 @@
+"""The phase that trains a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shared.corpus.find import find_manifests
+from shared.corpus.manifest import Manifest
+from shared.corpus.normalise import Normalizer, apply
+from shared.errors import DataError, UsageError
+from shared.machine.processes import join, on_main
+from shared.machine.workspace import Phase, Workspace
+from shared.text.tokenizer import balanced, check_balance, check_training, train_sentencepiece
+
+
+class TrainTokenizer(Phase):
+    """Train a SentencePiece model on text columns of manifests; writes ``tokenizer.model``.
+
+    Args:
+        manifests: where the text comes from, as paths or patterns.
+        columns: the columns to read: "source_text", "target_text".
+        kind: "unigram", "bpe" or "char".
+        size: how many pieces; fewer if the text does not have so many.
+        alpha: languages are sampled in proportion to their share to this power (1: as they are, 0: equally often).
+        coverage: the share of characters that become pieces of their own; the rest is spelled in bytes.
+        normalisation: SentencePiece's rule: "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf" (both lower case), "identity".
+        normalizers: changes to the texts of each column, those of the model's fields, so that both see the same text.
+        limit: use at most so many sentences.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        manifests: list[str],
+        columns: list[str],
+        kind: str = "unigram",
+        size: int = 8000,
+        alpha: float = 1.0,
+        coverage: float = 1.0,
+        normalisation: str = "nmt_nfkc",
+        normalizers: dict[str, list[Normalizer]] | None = None,
+        limit: int = 5_000_000,
+    ) -> None:
+        named = [*columns, *(normalizers or {})]
+        unknown = [column for column in named if column not in ("source_text", "target_text")]
+        if unknown or not columns:
+            raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
+        check_training(kind=kind, size=size, coverage=coverage, normalisation=normalisation)
+        check_balance(alpha, limit)
+        self.manifests, self.columns = list(manifests), list(columns)
+        self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
+        self.normalisation, self.normalizers = normalisation, dict(normalizers or {})
+
+    def run(self, workspace: Workspace) -> None:
+        """Train; the same texts and seed give the same model."""
+        join(workspace)
+        on_main(lambda: self._train(workspace), workspace)
+
+    def _train(self, workspace: Workspace) -> None:
+        texts: dict[str, list[str]] = {}
+        for language, text in self._texts():
+            texts.setdefault(language, []).append(text)
+        if not texts:
+            raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
+        mixed = balanced(texts, alpha=self.alpha, seed=workspace.seed_for("tokenizer"), limit=self.limit)
+        out = workspace.folder / "tokenizer.model"
+        train_sentencepiece(
+            mixed,
+            out,
+            kind=self.kind,
+            size=self.size,
+            coverage=self.coverage,
+            normalisation=self.normalisation,
+        )
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        for path in find_manifests(self.manifests):
+            manifest = Manifest.open(path)
+            for column in self.columns:
+                languages = manifest.column(column.replace("_text", "_language")).to_pylist()
+                for language, text in zip(languages, manifest.column(column).to_pylist(), strict=True):
+                    changed = apply(self.normalizers.get(column, []), text or "", language)
+                    if changed:
+                        yield language, changed

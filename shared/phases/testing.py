@@ -1,0 +1,188 @@
+"""The phases that test a model: translating and scoring test manifests, scoring the outputs that they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from shared.corpus.find import find_manifests
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.described import describe
+from shared.evaluation.rescoring import perplexity, rescore, write_rescored
+from shared.evaluation.results import commit, forget, hardware, minutes_so_far, record, split_name
+from shared.evaluation.scores import Score
+from shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
+from shared.machine.processes import join, on_main
+from shared.machine.records import read_record
+from shared.machine.workspace import Phase, Stopwatch, Workspace
+from shared.phases.averaging import AVERAGED
+from shared.search.search import AnySearch
+from shared.systems.combining import load_combined
+from shared.systems.system import System
+
+
+class Evaluate(Phase):
+    """Translate test manifests with a model folder and score the output; several processes share the translating.
+
+    Writes ``<folder>.<split>.tsv`` (see shared/evaluation/outputs.py) and a line per score to ``results.jsonl`` of the
+    run's folder.
+
+    Args:
+        model: a model folder.
+        manifests: the tests, as paths or patterns.
+        search: how to translate.
+        budget: how large a batch may be.
+        metrics: "bleu", "chrf", "ter", "wer", "cer".
+        ensemble: model folders whose probabilities are averaged with the model's.
+        language_model: the model folder of a language model that has a say in the search.
+        lm_weight: its weight.
+        ctc: translate through the model's CTC head.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        manifests: list[str],
+        search: AnySearch,
+        budget: Budget,
+        metrics: list[str],
+        ensemble: list[str] | None = None,
+        language_model: str | None = None,
+        lm_weight: float = 0.3,
+        ctc: bool = False,
+    ) -> None:
+        check_metrics(metrics)
+        self.model, self.manifests = Path(model), list(manifests)
+        self.search, self.budget, self.metrics = search, budget, list(metrics)
+        self.beside: dict[str, Any] = {
+            "ensemble": list(ensemble or []),
+            "language_model": language_model,
+            "lm_weight": lm_weight if language_model else None,
+            "ctc": ctc,
+        }
+
+    def run(self, workspace: Workspace) -> None:
+        """Evaluate on every manifest."""
+        join(workspace)
+        on_main(lambda: _forget_earlier(workspace), workspace)
+        beside = self.beside
+        system = load_combined(
+            self.model,
+            workspace.device,
+            autocast_dtype=workspace.autocast_dtype,
+            ensemble=[Path(folder) for folder in beside["ensemble"]],
+            language_model=Path(beside["language_model"]) if beside["language_model"] else None,
+            lm_weight=beside["lm_weight"] or 0.0,
+            ctc=beside["ctc"],
+        )
+        for path in find_manifests(self.manifests):
+            self.evaluate(system, path, workspace)
+
+    def evaluate(self, system: System, path: Path, workspace: Workspace) -> Evaluation:
+        """Evaluate the loaded model on one manifest; write, log and return what comes out."""
+        stopwatch = Stopwatch()
+        manifest = _opened(path, workspace)
+        evaluation = evaluate_system(
+            system, manifest, search=self.search, budget=self.budget, metrics=self.metrics, workspace=workspace
+        )
+        on_main(lambda: self._note(evaluation, path, manifest, stopwatch, workspace), workspace)
+        return evaluation
+
+    def _note(
+        self, evaluation: Evaluation, path: Path, manifest: Manifest, stopwatch: Stopwatch, workspace: Workspace
+    ) -> None:
+        for alarm in evaluation.alarms:
+            workspace.log.warning("%s: %s", split_name(path), alarm)
+        table = workspace.folder / f"{path.parent.name}.{path.stem}.tsv"
+        evaluation.outputs.write(table)
+        how: dict[str, Any] = {
+            "outputs": str(table.relative_to(workspace.output)),
+            "language": evaluation.language,
+            "beam": getattr(self.search, "beam", 1),
+            "length_penalty": getattr(self.search, "length_penalty", None),
+            "search": describe(self.search),
+        }
+        how |= {name: value for name, value in self.beside.items() if value}
+        if evaluation.without_speech is not None:
+            how["without_speech"] = evaluation.without_speech
+        _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
+
+
+class Rescore(Phase):
+    """Score the outputs that test manifests hold: their perplexity under a model, usually a language model.
+
+    Writes ``<split>.tsv`` (a score per row) and a line per manifest to ``results.jsonl`` of the run's folder.
+
+    Args:
+        model: a model folder.
+        manifests: the tests, as paths or patterns.
+        budget: how large a batch may be.
+
+    """
+
+    def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
+        self.model, self.manifests, self.budget = Path(model), list(manifests), budget
+
+    def run(self, workspace: Workspace) -> None:
+        """Score every manifest."""
+        join(workspace)
+        on_main(lambda: self._rescore(workspace), workspace)
+
+    def _rescore(self, workspace: Workspace) -> None:
+        _forget_earlier(workspace)
+        system = System.load(self.model, workspace.device)
+        for path in find_manifests(self.manifests):
+            stopwatch = Stopwatch()
+            manifest = _opened(path, workspace)
+            rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
+            write_rescored(rescored, workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
+            scores = [perplexity(rescored, system.output.tokenizer.fingerprint)]
+            _record(scores, path, manifest, self.model, workspace, stopwatch, {})
+
+
+def _forget_earlier(workspace: Workspace) -> None:
+    """Remove the scores of an earlier start of this phase, which was interrupted or is done again."""
+    if workspace.recipe:
+        forget(workspace.output / "results.jsonl", workspace.recipe, workspace.phase)
+
+
+def _opened(path: Path, workspace: Workspace) -> Manifest:
+    manifest = Manifest.open(path)
+    return manifest.select(range(min(2, len(manifest)))) if workspace.debug else manifest
+
+
+def _record(
+    scores: list[Score],
+    path: Path,
+    manifest: Manifest,
+    model: Path,
+    workspace: Workspace,
+    stopwatch: Stopwatch,
+    how: dict[str, Any],
+) -> None:
+    """Log scores and append them to the run's results, with all that is needed to trust or repeat them."""
+    note = model / "averaged.json"
+    averaged = read_record(note, AVERAGED, "a note of what was averaged") if note.is_file() else {}
+    started = {"recipe": workspace.recipe, "keys": workspace.keys, "seed": workspace.seed}
+    if not workspace.recipe:  # a model folder by itself, evaluated by command: how it was trained, if that is known
+        started = {"recipe": averaged.get("recipe", ""), "keys": averaged.get("keys", {}), "seed": averaged.get("seed")}
+        started |= {} if averaged.get("recipe") else {"model": str(model)}
+    common = {
+        **started,
+        "phase": workspace.phase,
+        "split": split_name(path),
+        "corpus": manifest.fingerprint[:12],
+        "averaging": averaged.get("averaging", "none"),
+        **how,
+        "hardware": hardware(workspace.device),
+        "minutes": round(minutes_so_far(workspace.output), 1) if workspace.recipe else None,
+        "evaluation_minutes": round(stopwatch.seconds / 60, 2),
+        "command": workspace.command,
+        "commit": commit(),
+    }
+    for score in scores:
+        workspace.log.info("%s: %s", split_name(path), score)
+        record(workspace.output / "results.jsonl", common | score.row())
