@@ -5,6 +5,7 @@ from shared.phases.generating import Generate, Quality
 from shared.phases.manifests import Prepare, Write
 from shared.phases.pieces import TrainTokenizer
 from shared.phases.testing import Evaluate, Rescore
+from shared.phases.trim import Trim
 from shared.training.fit import Fit
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Quality",
     "Rescore",
     "TrainTokenizer",
+    "Trim",
     "Write",
 ]

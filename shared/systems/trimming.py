@@ -24,8 +24,6 @@ from shared.corpus.manifest import Manifest
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.machine.nesting import from_json
-from shared.machine.processes import join, on_main
-from shared.machine.workspace import Phase, Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, OutputProjection
 from shared.systems.system import System, tokenizer_of_rows
@@ -285,23 +283,3 @@ class Trimming:
         path = self.place / f"kept-{tokenizer.fingerprint}.json"
         path.write_text(json.dumps(kept), encoding="utf-8")
         return TrimmedTokenizer(tokenizer=inner, kept=str(path))
-
-
-class Trim(Phase):
-    """Trim a model's vocabulary to what manifests use; writes ``model/``.
-
-    Args:
-        model: a model folder.
-        manifests: paths or patterns.
-
-    """
-
-    def __init__(self, *, model: str, manifests: list[str]) -> None:
-        self.model, self.manifests = model, list(manifests)
-
-    def run(self, workspace: Workspace) -> None:
-        """Trim, and log how much became how much."""
-        join(workspace)
-        on_main(
-            lambda: workspace.log.info("%s", trim(self.model, self.manifests, workspace.folder / "model")), workspace
-        )
