@@ -1,9 +1,10 @@
 """What ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
 from shared.phases.averaging import Average
-from shared.phases.generating import Generate, Quality
+from shared.phases.generating import Generate
 from shared.phases.manifests import Prepare, Write
 from shared.phases.pieces import TrainTokenizer
+from shared.phases.quality import Quality
 from shared.phases.testing import Evaluate, Rescore
 from shared.phases.trim import Trim
 from shared.training.fit import Fit

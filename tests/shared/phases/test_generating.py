@@ -14,7 +14,8 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
-from shared.phases.generating import Generate, Quality, fingerprint_of_model
+from shared.phases.generating import Generate, fingerprint_of_model
+from shared.phases.quality import Quality
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 from shared.search import BeamSearch, Rules
@@ -150,26 +151,6 @@ def test_dropped_rows_are_counted_and_too_many_are_an_error(manifest, place):
     ):
         generate(manifest, quality=Quality(minimum_score=limit, maximum_dropped=0.3)).run(place("strict"))
     assert not (place("strict").folder / "en-de").exists()
-
-
-def test_what_quality_asks():
-    quality = Quality(minimum_score=-1.0, maximum_ratio=2.0, maximum_rate=5.0)
-    good = {"score": -0.5, "tokens": 6, "inputs": [4], "seconds": 2.0}
-    assert quality.reason(**good) == ""
-    for change, reason in (
-        ({"tokens": 0}, "empty"),
-        ({"score": -1.5}, "score below -1"),
-        ({"score": float("nan")}, "score below -1"),
-        ({"tokens": 9}, "ratio above 2"),
-        ({"tokens": 1}, "ratio above 2"),
-        ({"inputs": [4, 13]}, "ratio above 2"),
-        ({"seconds": 1.0}, "more than 5 tokens per second"),
-        ({"inputs": [], "seconds": None, "tokens": 900}, ""),
-    ):
-        assert quality.reason(**good | change) == reason
-    for wrong in ({"maximum_ratio": 0.5}, {"maximum_rate": 0.0}, {"maximum_dropped": 1.5}):
-        with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
-            Quality(**wrong)
 
 
 def test_backwards_it_writes_sources_for_targets(tmp_path, place):

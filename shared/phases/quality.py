@@ -1,0 +1,60 @@
+"""What a generated output must be like to be kept."""
+
+from __future__ import annotations
+
+from shared.errors import UsageError
+
+
+class Quality:
+    """What an output must be like to be kept. Empty ones never are.
+
+    Args:
+        minimum_score: the search's score.
+        maximum_ratio: the most that the output and a text it was made from may differ in length, as a factor, in
+            tokens without symbols; rows whose input is no text are let be.
+        maximum_rate: tokens per second of recording; rows without one are let be.
+        maximum_dropped: the share of rows that may be dropped; more is an error.
+
+    Raises:
+        UsageError: for a ratio below 1, a rate that is not positive, or a share outside [0, 1].
+
+    """
+
+    def __init__(
+        self,
+        *,
+        minimum_score: float | None = None,
+        maximum_ratio: float | None = None,
+        maximum_rate: float | None = None,
+        maximum_dropped: float = 0.5,
+    ) -> None:
+        if maximum_ratio is not None and not maximum_ratio >= 1:
+            raise UsageError(f"maximum_ratio must be at least 1, not {maximum_ratio}")
+        if maximum_rate is not None and not maximum_rate > 0:
+            raise UsageError(f"maximum_rate must be positive, not {maximum_rate}")
+        if not 0 <= maximum_dropped <= 1:
+            raise UsageError(f"maximum_dropped must be between 0 and 1, not {maximum_dropped}")
+        self.minimum_score, self.maximum_ratio, self.maximum_rate = minimum_score, maximum_ratio, maximum_rate
+        self.maximum_dropped = maximum_dropped
+
+    def reason(self, *, score: float, tokens: int, inputs: list[int], seconds: float | None) -> str:
+        """Say why an output is to be dropped, "" if it is good.
+
+        Args:
+            score: of the output.
+            tokens: how many it has.
+            inputs: how many tokens each text has that it was made from.
+            seconds: how long the recording is that it was made from, if any.
+
+        """
+        if not tokens:
+            return "empty"
+        if self.minimum_score is not None and not score >= self.minimum_score:
+            return f"score below {self.minimum_score:g}"
+        if self.maximum_ratio is not None and any(
+            max(tokens, own) > self.maximum_ratio * min(tokens, own) for own in inputs
+        ):
+            return f"ratio above {self.maximum_ratio:g}"
+        if self.maximum_rate is not None and seconds is not None and tokens > self.maximum_rate * seconds:
+            return f"more than {self.maximum_rate:g} tokens per second"
+        return ""
