@@ -3,6 +3,7 @@
 from shared.phases.averaging import Average
 from shared.phases.generating import Generate
 from shared.phases.manifests import Prepare, Write
+from shared.phases.nested import RunRecipe
 from shared.phases.pieces import TrainTokenizer
 from shared.phases.quality import Quality
 from shared.phases.testing import Evaluate, Rescore
@@ -17,6 +18,7 @@ __all__ = [
     "Prepare",
     "Quality",
     "Rescore",
+    "RunRecipe",
     "TrainTokenizer",
     "Trim",
     "Write",

@@ -26,7 +26,7 @@ from shared.machine.nesting import yaml_problem
 COMMAND_LINE = "command line"
 TAGS = ("!ref", "!copy", "!tuple", "!PLACEHOLDER")
 #: A phase that runs another recipe.
-INNER = "!new:shared.run.running.RunRecipe"
+INNER = "!new:shared.phases.RunRecipe"
 CALLS = ("!new:", "!name:", "!apply:", "!module:")
 INSTEAD = {"!include:": "base: FILE at the top of the recipe", "!applyref:": "!apply:"}
 _SCALARS = {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float")}

@@ -262,31 +262,6 @@ def _inputs(recipe: Recipe, name: str, done: Done) -> dict[str, str]:
     return {earlier: done[earlier][0] for earlier in read}
 
 
-class RunRecipe(Phase):
-    """Run another recipe, in its own folder; what of it is done already is skipped.
-
-    Args:
-        recipe: its name or file.
-        overrides: its keys that are to have other values. In a recipe this may also be a list of mappings and of
-            references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has.
-
-    """
-
-    def __init__(self, *, recipe: str, overrides: dict[str, Any] | None = None) -> None:
-        self.recipe = Recipe.load(recipe, overrides or {})
-
-    def outputs(self) -> list[Path]:
-        """Name the other recipe's folder."""
-        return [Path(self.recipe.value("output_folder"))]
-
-    def run(self, workspace: Workspace) -> None:
-        """Run it with this run's device, precision and other options."""
-        options = {key: getattr(workspace, key) for key in (*RUN_OPTIONS, "keep_time")}
-        if workspace.main:
-            workspace.log.info("%s: %s", workspace.phase, intention(self.recipe))
-        run_recipe(self.recipe, command=workspace.command, options=options | {"inside": workspace.title})
-
-
 def log_to_terminal() -> None:
     """Send the log to standard error, above the progress bars if there are any."""
     from shared.machine.progress import console

@@ -26,7 +26,7 @@ updates: 2
 rate: 0.5
 deep_updates: 1
 phases:
-    deep: !new:shared.run.running.RunRecipe
+    deep: !new:shared.phases.RunRecipe
         recipe: {folder}/deep.yaml
         overrides:
             seed: !ref <seed>
@@ -44,7 +44,7 @@ output_folder: !ref <results>/st/<seed>
 asr_folder: !ref <results>/asr/<seed>
 updates: 2
 phases:
-    asr: !new:shared.run.running.RunRecipe
+    asr: !new:shared.phases.RunRecipe
         recipe: {folder}/asr.yaml
         overrides:
             results: !ref <results>

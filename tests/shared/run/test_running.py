@@ -14,8 +14,9 @@ import shared.run.restarting
 from shared.errors import DataError, UsageError
 from shared.machine.stopping import Interrupted
 from shared.machine.workspace import Phase, PhaseRecord, Workspace
+from shared.phases.nested import RunRecipe
 from shared.recipe.recipe import Recipe
-from shared.run.running import RunRecipe, is_finished, run_recipe
+from shared.run.running import is_finished, run_recipe
 
 
 class Append(Phase):
@@ -275,7 +276,7 @@ def test_a_recipe_can_be_a_phase_of_another(recipe, tmp_path):
         "# Two recipes\n"
         f"output_folder: {tmp_path / 'outer'}\n"
         "phases:\n"
-        "    inner: !new:shared.run.running.RunRecipe\n"
+        "    inner: !new:shared.phases.RunRecipe\n"
         f"        recipe: {tmp_path / 'chain.yaml'}\n"
         "        overrides: {two: 20}\n"
         f"    after: !new:{__name__}.Append\n"
@@ -296,7 +297,7 @@ def outer_recipe(tmp_path):
         "# Two recipes\n"
         f"output_folder: {tmp_path / 'outer'}\n"
         "phases:\n"
-        "    inner: !new:shared.run.running.RunRecipe\n"
+        "    inner: !new:shared.phases.RunRecipe\n"
         f"        recipe: {tmp_path / 'chain.yaml'}\n"
         f"    after: !new:{__name__}.Append\n"
         "        number: 1000\n"

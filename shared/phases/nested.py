@@ -1,0 +1,35 @@
+"""The phase that runs another recipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from shared.machine.workspace import Phase, Workspace
+from shared.recipe.recipe import RUN_OPTIONS, Recipe
+from shared.run.running import intention, run_recipe
+
+
+class RunRecipe(Phase):
+    """Run another recipe, in its own folder; what of it is done already is skipped.
+
+    Args:
+        recipe: its name or file.
+        overrides: its keys that are to have other values. In a recipe this may also be a list of mappings and of
+            references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has.
+
+    """
+
+    def __init__(self, *, recipe: str, overrides: dict[str, Any] | None = None) -> None:
+        self.recipe = Recipe.load(recipe, overrides or {})
+
+    def outputs(self) -> list[Path]:
+        """Name the other recipe's folder."""
+        return [Path(self.recipe.value("output_folder"))]
+
+    def run(self, workspace: Workspace) -> None:
+        """Run it with this run's device, precision and other options."""
+        options = {key: getattr(workspace, key) for key in (*RUN_OPTIONS, "keep_time")}
+        if workspace.main:
+            workspace.log.info("%s: %s", workspace.phase, intention(self.recipe))
+        run_recipe(self.recipe, command=workspace.command, options=options | {"inside": workspace.title})
