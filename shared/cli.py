@@ -132,6 +132,24 @@ def run(
     run_recipe(loaded, restart=restart or [], until=until, command=command_line())
 
 
+@app.command(context_settings=OPEN)
+def show(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
+    phase: Annotated[str | None, typer.Option(help="print only what this phase is built from")] = None,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="print only what the recipe itself and the command line say")
+    ] = False,
+) -> None:
+    """Print a recipe with its bases, and for each line the file it comes from. --key value overrides its keys.
+
+    The output is a recipe that dragoman run accepts. Keys that nothing uses are left out.
+    """
+    from shared.commands.show import print_recipe
+
+    print_recipe(recipe, context.args, phase=phase, changed=changed)
+
+
 @app.command("batch-size", context_settings=OPEN)
 def batch_size(
     context: typer.Context,

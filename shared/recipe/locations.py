@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from importlib.machinery import PathFinder
 from importlib.resources import files
 from importlib.util import find_spec
@@ -17,6 +18,8 @@ from shared.recipe.tree import Node, nearest, read
 
 #: The key that names folders of modules.
 MODULES = "modules"
+#: The key that names the recipes that one is laid over.
+BASE = "base"
 
 
 def is_base(path: Path) -> bool:
@@ -86,11 +89,11 @@ def read_with_bases(path: Path, shown: str, folders: list[str], above: Sequence[
         raise UsageError(f"{shown}: base recipes include each other in a circle")
     root = read(path, shown, own=not above)
     folders += [folder for folder in _module_folders(path, root) if folder not in folders]
-    bases = root.value.pop("base", None)
-    if bases is None:
+    named = root.value.pop(BASE, None)
+    if named is None:
         return root
     below: Node | None = None
-    for base in bases.value if isinstance(bases.value, list) else [bases]:
+    for base in named.value if isinstance(named.value, list) else [named]:
         file, shown_file = _find_base(base, path, shown)
         found = read_with_bases(file, shown_file, folders, [*above, path.resolve()])
         below = found if below is None else merge(below, found)
@@ -113,6 +116,20 @@ def _find_base(base: Node, path: Path, shown: str) -> tuple[Path, str]:
             f"{nearest(base.value, known, few=0)}"
         )
     return found[1], f"recipes/{found[0]}.yaml"
+
+
+def bases(source: str | Path) -> dict[str, Node]:
+    """Return the key ``base`` of a recipe, as it may be given in any folder; empty if it has none."""
+    path, shown, _ = find(source)
+    named = read(path, shown).value.get(BASE)
+    if named is None:
+        return {}
+    found = []
+    for base in named.value if isinstance(named.value, list) else [named]:
+        file, _ = _find_base(base, path, shown)
+        is_installed = file.resolve().is_relative_to(_installed_folder().resolve())
+        found.append(replace(base, value=find(file)[2] if is_installed else str(file.resolve())))
+    return {BASE: replace(named, value=found)}
 
 
 # -- modules --------------------------------------------------------------------------------------------------------

@@ -11,17 +11,20 @@ are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from shared.errors import UsageError
+from shared.recipe.annotate import annotated, without_bases
 from shared.recipe.construct import Refused, construct
 from shared.recipe.inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off, without_groups
 from shared.recipe.locations import (
     MODULES,
     add_to_path,
+    bases,
     check_not_hidden,
     find,
     folders_of_modules,
@@ -50,6 +53,8 @@ OPTIONS: dict[str, tuple[type, Any, str]] = {
 }
 #: Keys that the run itself reads; the other options have to be referred to by a phase.
 RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
+#: The place of values that no file gives.
+DEFAULT = "default"
 RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "noprogressbar", "workers")
 
 Names = list[str]
@@ -108,9 +113,9 @@ class Recipe:
         folders: Names = []
         root = read_with_bases(path, shown, folders)
         add_to_path(folders)
-        for option, (_, default, _) in OPTIONS.items():
-            root.value.setdefault(option, Node(default, place="default", key=option, own=False))
-        root.value.setdefault("seed", Node(1, place="default", key="seed", own=False))
+        for option, (_, default, meaning) in OPTIONS.items():
+            root.value.setdefault(option, Node(default, place=DEFAULT, key=option, own=False, comment=meaning))
+        root.value.setdefault("seed", Node(1, place=DEFAULT, key="seed", own=False))
         _name_folder(root, path)
         changed = {}
         for key, value in pairs(overrides):
@@ -213,12 +218,42 @@ class Recipe:
 
     def text(self) -> str:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""
-        comments = "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
-        used = self._used(Resolver(self._root))
-        written = Node({key: node for key, node in self._root.value.items() if key in used})
+        return self._comments + to_yaml(self._with_modules(self._used(Resolver(self._root))))
+
+    def shown(self, phase: str | None = None, *, changed: bool = False) -> str:
+        """Return the recipe as :meth:`text` does, each line with its place and comment; placeholders need no value.
+
+        Args:
+            phase: leave out what this phase is not built from, but for the keys that every run needs.
+            changed: leave out what is said in the bases only, and name them instead.
+
+        Raises:
+            UsageError: for a phase that there is not, and references to nothing.
+
+        """
+        resolver = Resolver(self._root, lenient=True)
+        if phase is None:
+            root = self._with_modules(self._used(resolver))
+        else:
+            for node in [self._phase(phase), *(self._root.value[key] for key in RUN_KEYS if key in self._root.value)]:
+                resolver.resolve(node)
+            root = self._with_modules({"phases", *RUN_KEYS, *resolver.used})
+            phases = root.value["phases"]
+            root.value["phases"] = replace(phases, value={phase: phases.value[phase]})
+        if changed:
+            root = Node(bases(self.source) | (without_bases(root) or Node({})).value)
+        return self._comments + annotated(root, self.source)
+
+    @property
+    def _comments(self) -> str:
+        return "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
+
+    def _with_modules(self, keys: Collection[str]) -> Node:
+        """Return some of the keys, and those folders of modules that they need."""
+        written = Node({key: node for key, node in self._root.value.items() if key in keys})
         folders = folders_of_modules(written, self._module_folders)
         modules = {MODULES: Node([Node(folder) for folder in folders])} if folders else {}
-        return comments + to_yaml(Node(modules | written.value))
+        return Node(modules | written.value)
 
     def flat(self) -> dict[str, str]:
         """Return all that the run uses, as written: values as text by dotted key, references not followed."""

@@ -27,6 +27,7 @@ def merge(base: Node, new: Node) -> Node:
     if not (isinstance(base.value, dict) and isinstance(new.value, dict) and new.tag in ("", base.tag)):
         if new.value is None and not new.tag:
             new.off = base if base.tag == INNER else base.off
+        new.comment = new.comment or base.comment
         return new
     common = [name for name in new.value if name in base.value]
     if new.key == "phases" and common != [name for name in base.value if name in new.value]:
@@ -47,7 +48,8 @@ def merge(base: Node, new: Node) -> Node:
         else new.value.get(name, base.value.get(name))
         for name in names
     }
-    return Node(merged, base.tag, base.place, base.key, own=base.own or new.own)
+    comment = new.comment or base.comment
+    return Node(merged, base.tag, base.place, base.key, own=base.own or new.own, comment=comment)
 
 
 def override(root: Node, key: str, new: Node, *, of: str = "") -> None:

@@ -22,6 +22,7 @@ from ruamel.yaml.tag import Tag
 
 from shared.errors import UsageError
 from shared.machine.nesting import yaml_problem
+from shared.recipe.comments import comment
 
 COMMAND_LINE = "command line"
 TAGS = ("!ref", "!copy", "!tuple", "!PLACEHOLDER")
@@ -47,6 +48,7 @@ class Node:
         own: whether it stands in the recipe itself or on the command line, and not in its base.
         source: for a node whose references have been followed, the node as it was written.
         off: for a null, the phase that it switches off, if that runs another recipe.
+        comment: what the file says about it, on one line.
 
     """
 
@@ -57,6 +59,7 @@ class Node:
     own: bool = True
     source: Node | None = field(default=None, repr=False)
     off: Node | None = field(default=None, repr=False)
+    comment: str = field(default="", repr=False)
 
     @property
     def where(self) -> str:
@@ -119,6 +122,11 @@ def read(path: Path, shown: str, *, own: bool = True) -> Node:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{shown}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
+    return read_text(text, shown, own=own)
+
+
+def read_text(text: str, shown: str, *, own: bool = True) -> Node:
+    """Read the text of a recipe; see :func:`read`."""
     root = _Reader(text, shown, own).read("")
     if not isinstance(root.value, dict) or root.tag:
         raise UsageError(f"{shown}: a recipe is a mapping of keys to values")
@@ -147,6 +155,7 @@ def parse_value(text: str, key: str) -> Node:
 class _Reader:
     def __init__(self, text: str, shown: str, own: bool, *, in_tuple: bool = False) -> None:
         self.text, self.shown, self.own, self.in_tuple = text, shown, own, in_tuple
+        self.lines = text.splitlines()
         self.yaml = ruamel.yaml.YAML(typ="safe", pure=True)
         self.done: dict[int, Node] = {}
         self.open: set[int] = set()
@@ -180,6 +189,7 @@ class _Reader:
         if id(yaml_node) in self.done:  # a YAML alias
             return self.done[id(yaml_node)]
         node = Node(None, self.tag(yaml_node), self.place(at or yaml_node), key, self.own)
+        node.comment = comment(self.lines, yaml_node, at)
         if id(yaml_node) in self.open:
             node.refuse("contains itself")
         self.open.add(id(yaml_node))
@@ -239,18 +249,19 @@ class _Reader:
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def to_yaml(root: Node, *, exact: bool = False) -> str:
+def to_yaml(root: Node, *, exact: bool = False, width: int = 120) -> str:
     """Write a tree as YAML; a node that stands in several places is written once, with an anchor.
 
     Args:
         root: the tree.
         exact: write floats as ``!float 1e-4``, because HyperPyYAML reads a file twice and writes it in between, which
             changes the last digit of some.
+        width: the columns after which long values are folded.
 
     """
     stream = io.StringIO()
     yaml = ruamel.yaml.YAML()
-    yaml.width = 120
+    yaml.width = width
     yaml.dump(_commented(root, exact, {}), stream)
     text: str = stream.getvalue()
     return text
@@ -268,7 +279,7 @@ def _commented(node: Node, exact: bool, done: dict[int, Any]) -> Any:
         result = CommentedSeq(_commented(child, exact, done) for child in node.value)
     elif node.tag:
         result = TaggedScalar(value="" if node.tag == "!PLACEHOLDER" else node.value, style=None)
-    elif isinstance(node.value, str) and _TUPLE.fullmatch(node.value):
+    elif isinstance(node.value, str) and (_TUPLE.fullmatch(node.value) or "\n" in node.value):
         result = DoubleQuotedScalarString(node.value)
     elif isinstance(node.value, float) and exact:
         result = TaggedScalar(value=repr(node.value), style=None)
