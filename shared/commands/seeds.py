@@ -214,7 +214,7 @@ def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
             for split, tested in tests_of(folder(recipe), phase).items():
                 found.setdefault(split, {})[seed] = tested
     if not found:
-        raise DataError(f"{shlex.join(arm.words)}: no run came to its end")
+        raise DataError(f"{shlex.join(arm.words)}: no run was completed")
     for by_seed in found.values():
         first, *others = by_seed.values()
         for other in others:
@@ -291,7 +291,7 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
         f"resamples; p of a seed: paired bootstrap as in sacreBLEU; random seed {SEED}"
     )
     if min(map(len, (mine, theirs))) < 2:
-        print("WARNING: one seed says nothing of what other seeds would give: run at least three")
+        print("WARNING: one seed does not show the variation between seeds: run at least three")
 
 
 def _line(result: SeedComparison, single: Iterable[float]) -> list[str]:

@@ -83,7 +83,7 @@ def try_out(source: str, overrides: list[str], *, phase: str, stream: int, limit
         raise answer
     if process.exitcode in (TOO_MUCH, -9):  # it ended itself, or the system did it
         return Trial(fits=False)
-    raise DataError(f"a trial of {source} ended with exit code {process.exitcode}; its message stands above")
+    raise DataError(f"a trial of {source} ended with exit code {process.exitcode}; see its message above")
 
 
 def _child(sender: Connection, source: str, overrides: list[str], phase: str, stream: int, limit: int | None) -> None:

@@ -267,7 +267,7 @@ def _read(path: str | Path, sound: soundfile.SoundFile, first: int, count: int) 
         raise DataError(f"{path}: cannot be read from sample {first} on ({error.error_string})") from error
     values = _decode(path, sound, first - entry + count)[first - entry :]
     if len(values) < count - END_TOLERANCE * sound.samplerate or not len(values):
-        raise DataError(f"{path}: cut off: {count} samples asked from sample {first} on, {len(values)} decoded")
+        raise DataError(f"{path}: cut off: {count} samples requested from sample {first}, {len(values)} decoded")
     return values
 
 

@@ -135,7 +135,7 @@ class _Split:
         lines = [row.line if isinstance(row, SourceRow) else 0 for row in rows]
         for row, before in zip(rows, self.ids.add([row["id"] for row in rows], lines), strict=True):
             if before is not None:
-                findings.add("duplicate id", place(row), f"id {row['id']!r} stands in line {before} already")
+                findings.add("duplicate id", place(row), f"id {row['id']!r} is already used in line {before}")
         self.rows += len(rows)
         if self.training:
             self.trained_on.add(rows, lines)

@@ -92,7 +92,7 @@ def read_table(
             raise DataError(f"{path}, line 1: column {column!r} is missing (it has {ascii(names)[1:-1]:.500})")
     if len(set(header)) < len(header):
         twice = next(column for column in header if header.count(column) > 1)
-        raise DataError(f"{path}, line 1: column {shown(twice)} stands there twice")
+        raise DataError(f"{path}, line 1: column {shown(twice)} is named twice")
     while True:
         try:
             cells = next(reader)

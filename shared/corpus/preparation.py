@@ -234,7 +234,7 @@ class Split:
         if isinstance(item, Unusable):
             problem: Problem | None = Problem("broken lines", item.reason)
         elif before is not None:
-            problem = Problem("duplicate id", f"id {shown(item['id'])} stands in line {before} already")
+            problem = Problem("duplicate id", f"id {shown(item['id'])} is already used in line {before}")
         else:
             problem = next(row_errors(item), None)
         if problem is None and isinstance(finding, str):

@@ -189,7 +189,7 @@ def _references(system: System, manifest: Manifest) -> tuple[Outputs, str]:
         codes.add(row[f"{system.output.side}_language"])
     if len(codes) != 1 or None in codes:
         found = f"references in {sorted(map(str, codes))}" if codes else "no rows"
-        raise DataError(f"{manifest.path}: holds {found}; references in one language are what can be scored")
+        raise DataError(f"{manifest.path}: holds {found}; only references in one language can be scored")
     return Outputs(ids, [], [list(lines) for lines in zip(*references, strict=True)], sources), codes.pop()
 
 

@@ -89,7 +89,7 @@ class Settings:
         for name in ("decoder_input_dim", "decoder_output_dim"):
             if self.get(name) not in (None, self.get("decoder_embed_dim")):
                 raise DataError(
-                    f"{self.path}: {name} = {self.values[name]} beside another width has no counterpart here"
+                    f"{self.path}: {name} = {self.values[name]} differs from the width, which is not supported here"
                 )
 
 

@@ -131,11 +131,11 @@ def _deaf() -> Iterator[None]:
 
 def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:
     if not gone:
-        return EndedElsewhere("another process of this run has ended, and what it says is the reason")
+        return EndedElsewhere("another process of this run has ended; its message gives the reason")
     who = f"process {gone[0]}" if len(gone) == 1 else f"processes {', '.join(map(str, gone))}"
     return EndedElsewhere(
-        f"{workspace.output}: {who} of {workspace.world} ended without a word {workspace.where} (killed, perhaps for "
-        "want of memory: see the system's log); give the same command again"
+        f"{workspace.output}: {who} of {workspace.world} ended without a message {workspace.where} "
+        "(killed, perhaps for want of memory: see the system's log); give the same command again"
     )
 
 
@@ -166,7 +166,7 @@ def on_main(function: Callable[[], T], workspace: Workspace) -> T:
     else:
         dist.broadcast_object_list(answer, src=0, group=_control)
     if answer[0] is None:
-        raise EndedElsewhere("process 0 of this run has ended, and what it says is the reason")
+        raise EndedElsewhere("process 0 of this run has ended; its message gives the reason")
     result: T = answer[0][0]
     return result
 

@@ -263,7 +263,7 @@ def _device(name: str, *, several: bool) -> str:
             raise UsageError(f"device {name!r}: there is no GPU {index}; {torch.cuda.device_count()} can be used")
         return f"cuda:{index}"
     if kind == "mps" and not torch.backends.mps.is_available():
-        raise UsageError("device 'mps' is not to be had on this machine")
+        raise UsageError("device 'mps' is not available on this machine")
     return kind
 
 

@@ -20,7 +20,7 @@ def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, A
         word = rest.pop(0)
         key, equals, value = word[2:].partition("=")
         if not word.startswith("--") or not key:
-            raise UsageError(f"{COMMAND_LINE}: {word!r} stands where a --key was expected")
+            raise UsageError(f"{COMMAND_LINE}: expected --key, not {word!r}")
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         found.append((key, value))

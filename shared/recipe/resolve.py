@@ -214,7 +214,7 @@ class Resolver:
         def insert(match: re.Match[str]) -> str:
             found = self._find(match[1], node)
             if found.tag or isinstance(found.value, dict | list):
-                node.refuse(f"{node.tag} {text}: <{match[1]}> stands inside text, but is not a plain value")
+                node.refuse(f"{node.tag} {text}: <{match[1]}> is used inside text, but is not a plain value")
             return str(found.value)
 
         from hyperpyyaml.core import parse_arithmetic

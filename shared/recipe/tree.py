@@ -202,14 +202,14 @@ class _Reader:
                 if name_node.tag != "tag:yaml.org,2002:str":
                     here.refuse(f'the name {name!r} is not text: put it in quotes, "{name}"')
                 if name in node.value:
-                    here.refuse(f"stands here a second time (first: {node.value[name].place})")
+                    here.refuse(f"is defined twice (first: {node.value[name].place})")
                 node.value[name] = self.convert(value_node, inside, name_node)
         elif isinstance(yaml_node, ruamel.yaml.SequenceNode):
             node.value = [self.convert(item, f"{key}.{i}") for i, item in enumerate(yaml_node.value)]
         else:
             node.value = self.scalar(yaml_node, node)
         if node.tag in TAGS and not isinstance(node.value, list if node.tag == "!tuple" else str):
-            node.refuse(f"{node.tag} stands before a {type(node.value).__name__}")
+            node.refuse(f"{node.tag} cannot tag a {type(node.value).__name__}")
         self.open.discard(id(yaml_node))
         self.done[id(yaml_node)] = node
         return node

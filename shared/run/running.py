@@ -178,10 +178,10 @@ def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, An
     if verdict is Verdict.SAME:
         return state
     if verdict is Verdict.AFRESH:
-        workspace.log.info("%s: has changed since it failed, and had left nothing: starting again", name)
+        workspace.log.info("%s: has changed since it failed and left no work: starting again", name)
         discard(recipe, workspace, {name})
         return {}
-    workspace.log.info("%s: going on further than it was started for; phases that read from it are done again", name)
+    workspace.log.info("%s: resuming with a later end than at its start; phases that read its output run again", name)
     discard(recipe, workspace, {name}, keep=name)
     return state | {"status": "running"}
 
@@ -200,7 +200,7 @@ def _run_phase(
         workspace.log.info("%s: done before", name)
         done[name] = _result(workspace.output, name, state)
         return False
-    workspace.log.info("%s: %s", name, "going on" if state else "starting")
+    workspace.log.info("%s: %s", name, "resuming" if state else "starting")
     stopwatch = Stopwatch()
     phase: Phase = recipe.build(name)
     before = float(state.get("seconds", 0.0))

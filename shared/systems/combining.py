@@ -85,7 +85,7 @@ def with_language_model(system: System, language_model: System, weight: float) -
     """
     model = language_model.model
     if language_model.inputs or not isinstance(model, Generator) or not isinstance(model, Scorer):
-        raise UsageError("what was given as language model is none: it reads an input")
+        raise UsageError("not a language model: it reads an input")
     codes = [code for code in system.target_languages if code in language_model.target_languages]
     if not codes:
         raise UsageError(
@@ -117,7 +117,7 @@ def through_ctc(system: System) -> CtcSystem:
     output = system.ctc_output
     if output is None or "ctc" not in getattr(system.model, "heads", {}):
         raise UsageError(
-            "this system cannot be decoded by CTC: it has no head for it, or does not say what that writes"
+            "this system cannot be decoded with CTC: it has no CTC head, or does not describe the output of that head"
         )
     return CtcSystem(
         model=system.model,

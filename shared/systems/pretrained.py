@@ -93,9 +93,9 @@ def speech_translator(
     below, above = speech.model, text.model
     embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
     if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
-        raise UsageError(f"speech: a {type(below).__name__} that is no encoder of waveforms")
+        raise UsageError(f"speech: a {type(below).__name__}, not an encoder of waveforms")
     if not isinstance(above, Translator) or text.output_name != "translation":
-        raise UsageError(f"text: a {type(above).__name__} that is no translator of text")
+        raise UsageError(f"text: a {type(above).__name__}, not a text translator")
     new = SpeechEmbedding(
         frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
         subsampler=Conv1dSubsampler(

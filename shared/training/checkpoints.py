@@ -153,8 +153,8 @@ class Checkpoints:
                 (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError, RuntimeError) as error:
             before = list_checkpoints(folder)
-            stands = f"{before[-1].folder} stands" if before else "there is none before it"
-            raise DataError(f"{place}: the checkpoint could not be written ({error}); {stands}") from error
+            intact = f"{before[-1].folder} is intact" if before else "there is no earlier checkpoint"
+            raise DataError(f"{place}: the checkpoint could not be written ({error}); {intact}") from error
         found = list_checkpoints(folder)
         wanted = [*self.keep.of(found), *found[-1:], *best(found)[:1]]
         kept = {checkpoint.update for checkpoint in wanted}

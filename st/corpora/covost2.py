@@ -132,7 +132,7 @@ class CoVoST2(Described):
                         f"{translations}, line {line}: unknown split {shown(cells['split'])} of clip {path}"
                     )
                 if path in lines:
-                    raise DataError(f"{translations}, line {line}: clip {path} stands in line {lines[path]} already")
+                    raise DataError(f"{translations}, line {line}: clip {path} is already used in line {lines[path]}")
                 lines[path] = line
                 by_split[of_mark[cells["split"]]].append((line, path, cells["translation"]))
             sentences = {

@@ -103,6 +103,6 @@ def test_one_of_two_processes_killed_ends_the_run_in_one_line(runs):
     assert result.returncode == 1
     said = [line for line in result.stderr.splitlines() if line.startswith("dragoman: error")]
     assert len(said) == 1 and said[0].startswith("dragoman: error (process 0): "), said
-    assert "process 1 of 2 ended without a word in phase " in said[0] and "give the same command again" in said[0]
+    assert "process 1 of 2 ended without a message in phase " in said[0] and "give the same command again" in said[0]
     assert "Traceback" not in result.stderr.partition("torch/distributed/elastic")[0]
     assert "Signal 9 (SIGKILL) received" in result.stderr

@@ -106,7 +106,7 @@ def test_mean_and_spread(recipes, tmp_path, capsys):
     assert f"| wer | 3 | {mean:.1f} ± {deviation:.1f} |" in (tmp_path / "runs" / "good" / "RESULTS.md").read_text()
     assert started == ["1", "2", "3"]
     assert run_seeds(str(good), [], seeds=[1, 2, 3, 4]) and started == ["1", "2", "3", "4"]  # what is there stays
-    with pytest.raises(DataError, match="no run came to its end"):  # its folder holds that of other keys
+    with pytest.raises(DataError, match="no run was completed"):  # its folder holds that of other keys
         run_seeds(str(good), ["--share", "0.3"], seeds=[1])
 
 
@@ -146,7 +146,7 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
     assert f"FAILED: B, seed 2 (its log: {tmp_path / 'runs' / 'poor' / '2' / 'log.txt'})" in out
     [row] = [r for r in rows(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
     assert (row["seeds"], row["against_seeds"], set(row["p_by_seed"])) == ([1, 2, 3], [1, 3], {"1", "3"})
-    with pytest.raises(DataError, match="no run came to its end"):
+    with pytest.raises(DataError, match="no run was completed"):
         run_seeds(str(good), ["--fails", "7"], seeds=[7])
 
 

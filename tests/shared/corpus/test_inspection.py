@@ -81,7 +81,7 @@ EXPECTED = {
     "segment outside its file": (1, "line 7: row past: .*the segment 9.500 to 10.500 s runs past the end (10.000 s)"),
     "broken lines": (4, "line 19: 7 cells where"),
     "invalid UTF-8": (1, "line 23: row bytes: source_text is not UTF-8 (byte 0xe9 at character 3): 'Caf\\udce9.'"),
-    "duplicate id": (1, "line 18: id 'fine' stands in line 2 already"),
+    "duplicate id": (1, "line 18: id 'fine' is already used in line 2"),
     "segment cut at the end": (1, "line 8: row tail: .*talk.wav, 9.5 s: 0.020 s past the end"),
     "silent audio": (1, "line 9: row silent"),
     "clipped audio": (1, "line 10: row loud"),
@@ -178,7 +178,7 @@ def test_skipped_rows_are_listed(corpus, tmp_path):
     assert [int(row[2]) for row in rows[1:]] == [3, 4, 5, 6, 7, 18, 19, 20, 21, 22, 23]
     assert {row[1] for row in rows[1:]} == {str(tmp_path / "train.tsv")}
     assert rows[1][0] == "gone" and "no such file" in rows[1][3]
-    assert rows[6] == ["fine", rows[1][1], "18", "id 'fine' stands in line 2 already"]
+    assert rows[6] == ["fine", rows[1][1], "18", "id 'fine' is already used in line 2"]
     assert not (tmp_path / "out" / "test.skipped.tsv").exists()
     kept = json.loads((tmp_path / "out" / "prepared.json").read_text())["splits"]["train"]["report"]
     assert kept["unusable"] == 11

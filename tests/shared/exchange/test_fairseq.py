@@ -147,7 +147,7 @@ def test_a_copy_of_a_shared_matrix_that_differs_is_not_passed_over(tmp_path):
         ("activation_fn", "selu", "activation_fn = 'selu' has no counterpart"),
         ("encoder_attention_heads", None, "do not say encoder_attention_heads"),
         ("task", "speech_to_text", "the task 'speech_to_text' has no counterpart"),
-        ("decoder_output_dim", 7, "decoder_output_dim = 7 beside another width"),
+        ("decoder_output_dim", 7, "decoder_output_dim = 7 differs from the width"),
         ("source_lang", "klingon", "calls its source language 'klingon': name it with --source-languages"),
     ],
 )

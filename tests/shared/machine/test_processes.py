@@ -39,7 +39,7 @@ def test_a_killed_process_is_named_whatever_tells_of_it(workspace, monkeypatch, 
             roll.set(rank, phase)
         monkeypatch.setattr(distributed, "_roll", roll)
         with pytest.raises(
-            EndedElsewhere, match=f"out: {who} of 3 ended without a word {where}.*; give the same command"
+            EndedElsewhere, match=f"out: {who} of 3 ended without a message {where}.*; give the same command"
         ):
             with together(workspace):
                 raise error
@@ -52,7 +52,7 @@ def test_all_that_were_asked_to_stop_are_no_dead(workspace, monkeypatch):
     monkeypatch.setattr(distributed, "_roll", roll)
     with pytest.raises(KeyboardInterrupt), together(workspace):
         raise KeyboardInterrupt
-    with pytest.raises(EndedElsewhere, match="what it says is the reason"), together(workspace):
+    with pytest.raises(EndedElsewhere, match="its message gives the reason"), together(workspace):
         raise RuntimeError("[gloo] Connection closed by peer")
 
 

@@ -131,7 +131,7 @@ def test_systems_that_do_not_fit_together_are_refused(folders, tmp_path):
     french = System(**lm.arguments | {"target_languages": ["fr"]})
     with pytest.raises(UsageError, match="knows fr, the system writes de"):
         with_language_model(system, french, 0.3)
-    with pytest.raises(UsageError, match="no head for it"):
+    with pytest.raises(UsageError, match="no CTC head"):
         through_ctc(System.load(GOLDEN))
 
 
@@ -269,7 +269,7 @@ def test_more_of_them():
         search_for(SearchOptions(), samples=2)
     with pytest.raises(UsageError, match="say --samples"):
         search_for(SearchOptions(sample=True), n_best=2)
-    with pytest.raises(UsageError, match="without --lm"):
+    with pytest.raises(UsageError, match="--lm-weight needs --lm"):
         ModelOptions(lm_weight=0.5).check()
     with pytest.raises(UsageError, match="above 0 and at most 10000 .*, not -1"):
         ModelOptions(lm=Path("x"), lm_weight=-1.0).check()

@@ -111,7 +111,7 @@ def by_hand(system, speech_folder, text_folder, speech, tokens):
 
 def test_what_is_neither_is_refused(folders):
     speech, text = (load(folder=folder) for folder in folders)
-    with pytest.raises(UsageError, match="speech: a Translator that is no encoder of waveforms"):
+    with pytest.raises(UsageError, match="speech: a Translator, not an encoder of waveforms"):
         speech_translator(speech=text, text=text)
-    with pytest.raises(UsageError, match="text: a EncoderModel that is no translator of text"):
+    with pytest.raises(UsageError, match="text: a EncoderModel, not a text translator"):
         speech_translator(speech=speech, text=speech)

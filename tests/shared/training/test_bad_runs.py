@@ -275,7 +275,7 @@ def test_a_model_to_start_from(recipe, tmp_path, dragoman, world):
     refused(lambda m: another_tokenizer(world, m / "t.model"), "was trained with another")
 
 
-def test_a_full_disk_is_one_line_and_the_last_checkpoint_stands(recipe, tmp_path, dragoman, monkeypatch):
+def test_a_full_disk_is_one_line_and_the_last_checkpoint_is_intact(recipe, tmp_path, dragoman, monkeypatch):
     real, calls = torch.save, []
 
     def full(*arguments):
@@ -288,7 +288,7 @@ def test_a_full_disk_is_one_line_and_the_last_checkpoint_stands(recipe, tmp_path
         patch.setattr(torch, "save", full)
         code, line = dragoman("run", recipe)
     assert code == 1 and "checkpoints/00000004: the checkpoint could not be written" in line
-    assert "No space left on device" in line and "00000002 stands" in line, line
+    assert "No space left on device" in line and "00000002 is intact" in line, line
     left = sorted(path.name for path in (tmp_path / "out" / "fit" / "checkpoints").iterdir())
     assert left == ["00000002"]
     assert dragoman("run", recipe)[0] == 0

@@ -62,7 +62,7 @@ def test_a_process_that_was_killed_is_named_with_its_phase_and_what_helps(tmp_pa
     result = cases(tmp_path, "killed")
     assert result.returncode != 0
     [line] = [line for line in result.stderr.splitlines() if line.startswith("process 0")]
-    assert "process 1 of 2 ended without a word in phase 'fit'" in line and "give the same command again" in line
+    assert "process 1 of 2 ended without a message in phase 'fit'" in line and "give the same command again" in line
 
 
 def test_a_process_that_dies_ends_the_run_with_its_error(tmp_path):

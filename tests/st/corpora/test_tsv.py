@@ -75,7 +75,7 @@ def test_splits(tmp_path):
     ("line", "message"),
     [
         ("\tclips/a.flac\tHi.\tHallo.\ten\tde\t\t\t\t", "line 3: the id is empty"),
-        ("x\tclips/a.flac\tHi.\tHallo.\ten\tde\t\t\t\t", "line 3: id 'x' stands in line 2 already"),
+        ("x\tclips/a.flac\tHi.\tHallo.\ten\tde\t\t\t\t", "line 3: id 'x' is already used in line 2"),
         ("y\t\t\t\ten\tde\t\t\t\t", "line 3: neither audio nor text in row 'y'"),
         ("y\tclips/a.flac\tHi.\t\ten\tde\t1,5\t\t\t", "line 3: start is '1,5', not a number of seconds"),
         ("y\tclips/a.flac\tHi.\t\ten\tde\t\t-1\t\t", "line 3: duration is '-1', not a number of seconds"),
@@ -107,7 +107,7 @@ def test_bad_lines(tmp_path, line, message):
         ),
         ("ID\tpath", "rename the columns 'ID' to 'id', 'path' to 'audio'$"),
         ("id\tsource_text\t", "a column has no name; is it a tab too many?$"),
-        ("id\tsource_text\tsource_text", "column 'source_text' stands there twice"),
+        ("id\tsource_text\tsource_text", "column 'source_text' is named twice"),
         ("id,source_text", "no tab, which separates the columns: 'id,source_text'"),
     ],
 )
