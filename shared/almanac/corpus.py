@@ -53,7 +53,9 @@ class Almanac:
         self.languages = tuple(languages)
         self.pairs = tuple(_pair(pair, self.languages) for pair in pairs)
         self.sizes = {**SIZES, **(sizes or {})}
-        self.seed, self.layouts, self.workers = seed, tuple(layouts), workers
+        self.seed = seed
+        self.layouts = tuple(layouts)
+        self.workers = workers
         _known("language", self.languages, GRAMMARS)
         _known("size", self.sizes, SIZES)
         _known("layout", self.layouts, LAYOUTS)

@@ -111,7 +111,9 @@ class _Split:
     """What is told apart by split: whether it is for training, and the ids in it."""
 
     def __init__(self, checked: Checked, trained_on: _Content, *, training: bool) -> None:
-        self.checked, self.trained_on, self.training = checked, trained_on, training
+        self.checked = checked
+        self.trained_on = trained_on
+        self.training = training
         self.ids = Seen()
         self.rows = 0
         self.lacking = {column: Findings() for column in TEXTS}

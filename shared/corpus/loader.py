@@ -75,7 +75,10 @@ class Loader:
         if not 0 <= rank < world:
             raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
         self.streams = list(streams)
-        self.seed, self.workers, self.rank, self.world = seed, workers, rank, world
+        self.seed = seed
+        self.workers = workers
+        self.rank = rank
+        self.world = world
         self._plan: tuple[int, Plan] | None = None
         self._feed = _Feed()
         self._dataset = _Steps(self.streams, seed)

@@ -139,7 +139,9 @@ class Split:
     """
 
     def __init__(self, corpus: Corpus, split: str, folder: Path, pool: Pool, *, skip_bad: bool) -> None:
-        self.corpus, self.split, self.pool = corpus, split, pool
+        self.corpus = corpus
+        self.split = split
+        self.pool = pool
         self.path = folder / f"{split}.arrow"
         self.skip_bad = skip_bad and is_training(split)
         self.fingerprint = _fingerprint(corpus, split, skip_bad)

@@ -24,7 +24,9 @@ class SourceRow(Row):
         self, values: Mapping[str, Any], *, file: Path, line: int, files: Mapping[str, Path] | None = None
     ) -> None:
         super().__init__(values)
-        self.file, self.line, self.files = file, line, files or {}
+        self.file = file
+        self.line = line
+        self.files = files or {}
 
 
 @dataclass(frozen=True)

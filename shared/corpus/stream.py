@@ -45,7 +45,9 @@ class Budget:
         for name, value in given.items():
             if value is not None and not value > 0:
                 raise UsageError(f"a budget's {name} must be positive, not {value}")
-        self.seconds, self.tokens, self.rows = seconds, tokens, rows
+        self.seconds = seconds
+        self.tokens = tokens
+        self.rows = rows
 
     def of(self, field: Field) -> int | None:
         """Return the most units (samples, tokens) of a field, or None if it is not limited.

@@ -70,7 +70,9 @@ class TextFiles:
     """
 
     def __init__(self, folder: Path, config: Config, scratch: Path) -> None:
-        self.folder, self.config, self.scratch = folder, config, scratch
+        self.folder = folder
+        self.config = config
+        self.scratch = scratch
         self.settings = read_json(folder / SETTINGS) if (folder / SETTINGS).is_file() else {}
 
     def has(self, *names: str) -> bool:

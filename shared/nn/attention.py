@@ -121,7 +121,9 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"the width {width} cannot be divided among {heads} heads")
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout must be at least 0 and below 1, not {dropout}")
-        self.width, self.heads, self.dropout = width, heads, dropout
+        self.width = width
+        self.heads = heads
+        self.dropout = dropout
         self.output = Linear(width, width)
         nn.init.xavier_uniform_(self.output.weight)
         nn.init.zeros_(self.output.bias)

@@ -24,7 +24,10 @@ class DecoderState:
     """
 
     def __init__(self, caches: list[LayerCache], sentences: int, beams: int, length: int) -> None:
-        self.caches, self.sentences, self.beams, self.length = caches, sentences, beams, length
+        self.caches = caches
+        self.sentences = sentences
+        self.beams = beams
+        self.length = length
 
     def fork(self, beams: int) -> DecoderState:
         """Let each sentence have K beams, equal to the one that it has.

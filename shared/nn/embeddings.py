@@ -101,7 +101,9 @@ class TextEmbedding(Described, nn.Module):
         added = getattr(positions, "width", width)
         if added != width:
             raise ValueError(f"positions of width {added} cannot be added to token vectors of width {width}")
-        self.vocabulary, self.width, self.dropout = vocabulary, width, dropout
+        self.vocabulary = vocabulary
+        self.width = width
+        self.dropout = dropout
         self.scale = math.sqrt(width) if scaled else 1.0
         self.padding = padding
         if shared_with is None:

@@ -124,7 +124,10 @@ class CtcHead(Described, nn.Module):
             raise ValueError(f"the blank symbol {blank} is outside the vocabulary of {vocabulary}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
-        self.tap, self.vocabulary, self.blank, self.dropout = tap, vocabulary, blank, dropout
+        self.tap = tap
+        self.vocabulary = vocabulary
+        self.blank = blank
+        self.dropout = dropout
         self.projection = Linear(width, vocabulary)
         nn.init.xavier_uniform_(self.projection.weight)
         nn.init.zeros_(self.projection.bias)

@@ -109,7 +109,9 @@ class Layer(Described, nn.Module):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
-        self.width, self.pre_norm, self.norm_epsilon = width, pre_norm, norm_epsilon
+        self.width = width
+        self.pre_norm = pre_norm
+        self.norm_epsilon = norm_epsilon
         self.dropout, self.activation_dropout = dropout, activation_dropout
         self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
         self.self_attention_norm = layer_norm(width, norm_epsilon)

@@ -38,7 +38,9 @@ class SinusoidalPositions(Described, nn.Module):
             raise ValueError(f"sinusoidal positions need a width of at least 4, not {width}")
         if not 0 <= offset < 2**31:
             raise ValueError(f"offset must be at least 0 and below 2^31, not {offset}")
-        self.width, self.offset, self.endpoint = width, offset, endpoint
+        self.width = width
+        self.offset = offset
+        self.endpoint = endpoint
 
     def forward(self, length: int, start: int = 0, *, like: Tensor) -> Tensor:
         """Return the vectors (L, D) of elements ``start`` to ``start + length - 1``, in the type and place of ``like``.
@@ -67,7 +69,9 @@ class LearnedPositions(Described, nn.Module):
         super().__init__()
         if width < 1 or length < 1 or offset < 0:
             raise ValueError(f"learned positions cannot have width {width}, length {length} and offset {offset}")
-        self.width, self.length, self.offset = width, length, offset
+        self.width = width
+        self.length = length
+        self.offset = offset
         self.weight = nn.Parameter(torch.empty(length + offset, width))
         nn.init.normal_(self.weight, std=width**-0.5)
 

@@ -74,7 +74,9 @@ class SpanMasking(Described, nn.Module):
         if span < 1 or channel_span < 1 or least < 0:
             raise ValueError(f"spans cannot have {span} frames, {channel_span} channels, or be at least {least}")
         self.width = width
-        self.probability, self.span, self.least = probability, span, least
+        self.probability = probability
+        self.span = span
+        self.least = least
         self.channel_probability, self.channel_span = channel_probability, channel_span
         self.vector = nn.Parameter(torch.empty(width).uniform_())
 

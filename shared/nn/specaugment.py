@@ -45,7 +45,9 @@ class SpecAugment(Described, nn.Module):
         if not 0 <= time_share <= 1:
             raise ValueError(f"time_share must be between 0 and 1, not {time_share}")
         self.frequency_masks, self.frequency_width = frequency_masks, frequency_width
-        self.time_masks, self.time_width, self.time_share = time_masks, time_width, time_share
+        self.time_masks = time_masks
+        self.time_width = time_width
+        self.time_share = time_share
 
     def forward(self, features: Padded) -> Padded:
         """Hide parts of features (B, T, F) in training; give them back as they are in evaluation.

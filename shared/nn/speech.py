@@ -52,8 +52,12 @@ class SpeechEmbedding(Described, nn.Module):
         added = getattr(positions, "width", width)
         if added != width:
             raise ValueError(f"positions of width {added} cannot be added to a subsampler's vectors of width {width}")
-        self.frontend, self.normalisation, self.augmentation = frontend, normalisation, augmentation
-        self.subsampler, self.positions, self.type_vector = subsampler, positions, type_vector
+        self.frontend = frontend
+        self.normalisation = normalisation
+        self.augmentation = augmentation
+        self.subsampler = subsampler
+        self.positions = positions
+        self.type_vector = type_vector
         self.dropout, self.scaled = dropout, scaled
 
     def forward(self, speech: Padded) -> Padded:

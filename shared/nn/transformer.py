@@ -63,7 +63,9 @@ class Stack(Described, nn.Module):
             raise ValueError(f"layer_drop must be at least 0 and below 1, not {layer_drop}")
         planned = any(parameter.is_meta for parameter in layer.parameters())
         refuse_over(layers * (OVERHEAD + (0 if planned else size_of(layer))), f"layers {layers}")
-        self.width, self.layer_drop, self.recompute = layer.width, layer_drop, recompute
+        self.width = layer.width
+        self.layer_drop = layer_drop
+        self.recompute = recompute
         self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
         normalised = layer.pre_norm if final_norm is None else final_norm
         self.norm = layer_norm(layer.width, layer.norm_epsilon) if normalised else nn.Identity()

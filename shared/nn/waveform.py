@@ -116,7 +116,9 @@ class Convolution(nn.Module):
             raise ValueError(f"a convolution cannot have {after} channels, kernel {kernel} and stride {stride}")
         self.convolution = nn.Conv1d(before, after, kernel, stride=stride, bias=bias)
         nn.init.kaiming_normal_(self.convolution.weight)
-        self.norm, self.kernel, self.stride = norm, kernel, stride
+        self.norm = norm
+        self.kernel = kernel
+        self.stride = stride
 
     def lengths(self, before: Tensor) -> Tensor:
         """Return how many steps leave where so many enter, (B,) int64."""
@@ -164,7 +166,9 @@ class WaveformConvolutions(Described, nn.Module):
             self.layers.append(
                 Convolution(before=before, after=after, kernel=kernel, stride=stride, bias=bias, norm=norm)
             )
-        self.channels, self.gradient_scale, self.recompute = sizes[-1][0], gradient_scale, recompute
+        self.channels = sizes[-1][0]
+        self.gradient_scale = gradient_scale
+        self.recompute = recompute
         #: The samples of one frame.
         self.window = 1
         for _, kernel, stride in reversed(sizes):
@@ -309,7 +313,9 @@ class WaveformEncoder(Described, nn.Module):
         super().__init__()
         if embedding.width != encoder.width:
             raise ValueError(f"the embedding's width {embedding.width} is not the encoder's {encoder.width}")
-        self.embedding, self.encoder, self.width = embedding, encoder, encoder.width
+        self.embedding = embedding
+        self.encoder = encoder
+        self.width = encoder.width
 
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many states rows of so many samples have, (B,) int64."""

@@ -244,8 +244,12 @@ class CrossEntropy(Part):
             raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
         if ignore_prefix < 0 or chunk < 1:
             raise UsageError(f"need ignore_prefix >= 0 and chunk >= 1, not {ignore_prefix} and {chunk}")
-        self.smoothing, self.target_field, self.weight = smoothing, target_field, weight
-        self.ignore_prefix, self.chunk, self.prefix = ignore_prefix, chunk, prefix
+        self.smoothing = smoothing
+        self.target_field = target_field
+        self.weight = weight
+        self.ignore_prefix = ignore_prefix
+        self.chunk = chunk
+        self.prefix = prefix
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of labels, which is the count of each term."""

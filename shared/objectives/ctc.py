@@ -68,7 +68,10 @@ class Ctc(Part):
         super().__init__()
         if strip_prefix < 0 or strip_suffix < 0:
             raise UsageError(f"cannot strip {strip_prefix} start symbols and {strip_suffix} end symbols")
-        self.weight, self.field, self.head, self.prefix = weight, field, head, prefix
+        self.weight = weight
+        self.field = field
+        self.head = head
+        self.prefix = prefix
         self.strip_prefix, self.strip_suffix = strip_prefix, strip_suffix
 
     def check(self, model: Any) -> None:

@@ -80,7 +80,9 @@ class _TokenList(Described):
                 raise ValueError(f"no token is allowed{f' in {language!r}' if language else ''}: give at least one")
             if any(token < 0 for token in ids):
                 raise ValueError(f"a token cannot be {min(ids)}")
-        self.lists, self.side, self.by_language = lists, side, isinstance(tokens, dict)
+        self.lists = lists
+        self.side = side
+        self.by_language = isinstance(tokens, dict)
 
     def begin(self, opening: Opening) -> ActiveBan:
         """Choose the lists of the batch's languages.

@@ -91,7 +91,10 @@ class BeamSearch(Described):
                 f"length_penalty must be between -{LARGEST_PENALTY} and {LARGEST_PENALTY} (beyond, powers of lengths "
                 f"are no longer numbers), not {length_penalty}"
             )
-        self.beam, self.length_penalty, self.n_best, self.rules = beam, length_penalty, n_best, rules or Rules()
+        self.beam = beam
+        self.length_penalty = length_penalty
+        self.n_best = n_best
+        self.rules = rules or Rules()
 
     @torch.no_grad()
     def search(

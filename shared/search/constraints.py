@@ -65,7 +65,9 @@ class Constraints:
         self._is_forced = prefix.mask[:, start_symbols:]
         if bool(((self._forced == end) & self._is_forced).any()):
             raise UsageError(f"a forced prefix contains the end symbol {end} after its {start_symbols} start symbols")
-        self._minimum, self._end, self._padding = rules.minimum, end, padding
+        self._minimum = rules.minimum
+        self._end = end
+        self._padding = padding
         self._forced_lengths, self._free = forced_lengths, rules.forced_free
         self._limits = torch.maximum(rules.longest(encoding, generator), forced_lengths)
         self._limits_there = self._limits.to(prefix.device)  # a copy where the model is

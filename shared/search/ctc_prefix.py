@@ -111,7 +111,10 @@ class CtcPrefixSearch(Described):
                 f"length_bonus must be between {-LARGEST_BONUS:g} and {LARGEST_BONUS:g} (beyond, scores lose their "
                 f"digits), not {length_bonus}"
             )
-        self.beam, self.candidates, self.n_best, self.length_bonus = beam, candidates, n_best, length_bonus
+        self.beam = beam
+        self.candidates = candidates
+        self.n_best = n_best
+        self.length_bonus = length_bonus
 
     @torch.no_grad()
     def decode(

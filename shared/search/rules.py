@@ -62,8 +62,12 @@ class Rules(Described):
             raise ValueError(f"minimum_length {minimum_length} is not between 0 and maximum_length {maximum_length}")
         if start_symbols < 1:
             raise ValueError(f"start_symbols must be at least 1, not {start_symbols}")
-        self.ratio, self.extra, self.maximum = maximum_length_ratio, maximum_length_extra, maximum_length
-        self.minimum, self.start_symbols, self.bans = minimum_length, start_symbols, list(bans or [])
+        self.ratio = maximum_length_ratio
+        self.extra = maximum_length_extra
+        self.maximum = maximum_length
+        self.minimum = minimum_length
+        self.start_symbols = start_symbols
+        self.bans = list(bans or [])
         self.forced_free = forced_free
 
     def longest(self, encoding: Encoding, generator: Generator) -> Tensor:

@@ -70,7 +70,10 @@ class SamplingSearch(Described):
             raise ValueError(f"top_k must not be negative, not {top_k}")
         if not 0 < top_p <= 1:
             raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
-        self.samples, self.temperature, self.top_k, self.top_p = samples, temperature, top_k, top_p
+        self.samples = samples
+        self.temperature = temperature
+        self.top_k = top_k
+        self.top_p = top_p
         self.seed, self.rules = seed, rules or Rules()
 
     @torch.no_grad()

@@ -64,7 +64,9 @@ class CtcSystem(System):
             raise UsageError(f"the model has no head {head!r} for CTC, only {sorted(heads)}")
         if language_model is not None and not isinstance(language_model, Scorer):
             raise UsageError(f"a {type(language_model).__name__} is no language model")
-        self.head, self.language_model, self.lm_weight = head, language_model, lm_weight
+        self.head = head
+        self.language_model = language_model
+        self.lm_weight = lm_weight
 
     def default_search(self) -> AnySearch:
         """Return the search of those who name none."""

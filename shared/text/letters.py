@@ -24,7 +24,10 @@ class Letters(Described):
     def __init__(self, *, space: str = "|", closing: bool = False, upper: bool = False, lower: bool = False) -> None:
         if not space or (upper and lower):
             raise UsageError(f"letters need one symbol for spaces, not {space!r}, and at most one case")
-        self.space, self.closing, self.upper, self.lower = space, closing, upper, lower
+        self.space = space
+        self.closing = closing
+        self.upper = upper
+        self.lower = lower
         self.fingerprint = fingerprint(self)
 
     def split(self, text: str) -> list[str]:

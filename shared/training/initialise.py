@@ -45,7 +45,9 @@ class Initialise:
             raise UsageError("initialise: parts names nothing to initialise")
         if layers is not None and not layers:
             raise UsageError("initialise: layers names no layer")
-        self.folder, self.parts, self.layers = Path(folder), dict(parts), layers
+        self.folder = Path(folder)
+        self.parts = dict(parts)
+        self.layers = layers
         patterns = (re.escape(one).replace(r"\*", r"[^.]+") for one in allow or [])
         self._allowed = [re.compile(pattern) for pattern in patterns]
 

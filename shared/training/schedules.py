@@ -28,7 +28,9 @@ class InverseSquareRoot:
     def __init__(self, *, peak: float, warmup: int, initial: float = 0.0) -> None:
         if peak <= 0 or warmup < 1:
             raise UsageError(f"peak must be above 0 and warmup at least 1, not {peak} and {warmup}")
-        self.peak, self.warmup, self.initial = peak, warmup, initial
+        self.peak = peak
+        self.warmup = warmup
+        self.initial = initial
 
     def __call__(self, update: int) -> float:
         """Return the learning rate of an update."""
@@ -43,7 +45,10 @@ class Linear:
     def __init__(self, *, peak: float, total: int, warmup: int = 0, final: float = 0.0) -> None:
         if peak <= 0 or not 0 <= warmup < total:
             raise UsageError(f"need peak > 0 and 0 <= warmup < total, not peak {peak}, warmup {warmup}, total {total}")
-        self.peak, self.total, self.warmup, self.final = peak, total, warmup, final
+        self.peak = peak
+        self.total = total
+        self.warmup = warmup
+        self.final = final
 
     def __call__(self, update: int) -> float:
         """Return the learning rate of an update."""

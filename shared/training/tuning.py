@@ -91,7 +91,9 @@ class LoRA:
             raise UsageError("LoRA needs the library peft: pip install 'dragoman[adapters]'")
         self.targets = _compiled("targets", targets)
         self.learn = None if learn is None else _compiled("learn", learn)
-        self.rank, self.alpha, self.dropout = rank, alpha, dropout
+        self.rank = rank
+        self.alpha = alpha
+        self.dropout = dropout
         self.scale: float | None = alpha / rank
 
     def apply(self, module: nn.Module) -> None:

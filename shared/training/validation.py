@@ -95,9 +95,15 @@ class Validation:
             raise UsageError(
                 f"need every >= 1, patience >= 0, limit >= 0, first >= 0, not {every}, {patience}, {limit}, {first}"
             )
-        self.manifests, self.budget, self.fields, self.search = list(manifests), budget, fields, search
+        self.manifests = list(manifests)
+        self.budget = budget
+        self.fields = fields
+        self.search = search
         self.metrics, self.metric = metrics, metric
-        self.every, self.first, self.patience, self.limit = every, first, patience, limit
+        self.every = every
+        self.first = first
+        self.patience = patience
+        self.limit = limit
 
     def due(self, update: int) -> bool:
         """Tell whether to validate after an update."""
