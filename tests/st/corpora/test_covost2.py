@@ -117,7 +117,7 @@ def test_clip_without_sentence(tmp_path):
     ("change", "message"),
     [
         (lambda text: text.replace("\ttest", "\teval"), r"fr_en\.tsv, line 5: unknown split 'eval' of clip c_4\.mp3"),
-        (lambda text: text.replace("c_3.mp3", "c_1.mp3"), r"fr_en\.tsv, line 4: clip c_1\.mp3 stands in line 2"),
+        (lambda text: text.replace("c_3.mp3", "c_1.mp3"), r"line 4: clip c_1\.mp3 is already used in line 2"),
         (lambda text: text.replace("\tdev", ""), r"fr_en\.tsv, line 4: 2 cells where the header has 3 \('c_3\.mp3'"),
         (lambda text: text.replace("path\t", "clip\t"), r"fr_en\.tsv, line 1: column 'path' is missing \(it has clip"),
     ],
