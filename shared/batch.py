@@ -14,7 +14,7 @@ from shared.padded import Padded
 
 @dataclass(frozen=True)
 class Batch:
-    """Any subset of fields is legal; one sentence may stand in it in several tokenisations.
+    """Any subset of fields is legal; it may hold one sentence in several tokenisations.
 
     Attributes:
         fields: "speech" (B, N) float waveform at 16 kHz, "source", "target", "transcript" (B, L) int64 tokens, ...

@@ -1,4 +1,4 @@
-"""What search knows of a model: encode, start, step; and what it gives back: hypotheses.
+"""The interface between search and models: encode, start, step; and what it gives back: hypotheses.
 
 Legend: B sentences, K beams, P prefix, D model width, V vocabulary.
 """
@@ -17,7 +17,7 @@ from shared.padded import Padded
 
 @dataclass(frozen=True)
 class Encoding:
-    """What an encoder hands to a decoder.
+    """The output of an encoder, which a decoder reads.
 
     Attributes:
         memories: what the decoder attends to, by name: "source" (B, S, D), and for some systems "bert", "memory", ...
@@ -60,7 +60,7 @@ class State(Protocol):
 class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
-    One that cannot consume more than so many tokens (it has positions for no more) says so in ``longest_output``; one
+    One with a limited number of positions gives the maximum number of tokens in ``longest_output``; one
     that knows how many bytes its state of an output of so many tokens takes has ``state_bytes(length)``.
     """
 

@@ -224,6 +224,30 @@ def test_files_have_one_subject():
     assert {name: lines for name, lines in sizes.items() if lines >= 450} == {}
 
 
+#: Wordings that a native speaker stumbles over, and what to write instead.
+DIALECT = {
+    r"(?:is|are|was|were) (?:not )?to be had\b": "is (not) available",
+    r"\bthe so many\b|\+ so many\b": "the K ..., or the number of ...",
+    r"what it says is the reason": "its message gives the reason",
+    r"\bstands? (?:there|here) (?:twice|a second time)|\bstands where a\b": "is defined twice; expected ...",
+    r"(?:was|were) had\b": "was drawn, was read",
+    r"how much became how much": "the sizes before and after",
+    r"has no part in (?:beam|decoding|--)": "does not apply to",
+}
+
+
+def test_the_text_is_plain_english():
+    paths = [*modules("dragoman", "shared", "mt", "st"), *(ROOT / "recipes").rglob("*.yaml")]
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number} {match[0]!r}: write {plain!r}"
+        for path in paths
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for words_of, plain in DIALECT.items()
+        for match in re.finditer(words_of, line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_tests_are_not_packaged():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]

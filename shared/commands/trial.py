@@ -35,7 +35,7 @@ TOO_MUCH = 77
 
 @dataclass(frozen=True)
 class Trial:
-    """What a trial has shown.
+    """The result of a trial.
 
     Attributes:
         fits: whether it survived.

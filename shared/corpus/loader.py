@@ -102,7 +102,7 @@ class Loader:
 
         Args:
             number: of the epoch.
-            start: how many batches to leave out, because they were had before an interruption.
+            start: how many batches to leave out, because they were drawn before an interruption.
 
         Raises:
             DataError: naming manifest, row and file, if something cannot be read.

@@ -74,7 +74,7 @@ class Pass:
 
 @dataclass(frozen=True)
 class Step:
-    """One batch to be made: the number of its stream, and its rows with how often each was had before."""
+    """One batch to be made: the number of its stream, and its rows with the number of earlier draws of each."""
 
     stream: int
     rows: np.ndarray
@@ -181,7 +181,7 @@ def draw(
     """Draw the rows of a pass from several parts.
 
     A part goes round and round its rows, in a new order each time, and pass after pass takes up where the one before
-    has ended: after any number of passes, each of its rows was had equally often, but for one more of some.
+    has ended: after any number of passes, each of its rows was drawn equally often, up to one extra draw.
 
     Args:
         parts: row numbers, (n,) each.
@@ -190,7 +190,7 @@ def draw(
         key: decides the orders.
 
     Returns:
-        Rows (R,) int32, in no order to be relied on, and how often each was had before, (R,) int32.
+        Rows (R,) int32, in no order to be relied on, and how often each was drawn before, (R,) int32.
 
     """
     rows, copies = [], []

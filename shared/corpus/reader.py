@@ -1,4 +1,4 @@
-"""What a corpus reader is, and what it gives: rows that know where they stand, and lines that cannot become rows."""
+"""The interface of corpus readers, which yield rows with their positions, and lines that cannot become rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SourceRow(Row):
 
 @dataclass(frozen=True)
 class Unusable:
-    """What a reader gives in place of a row that it cannot make.
+    """The result of a reader for a line that is not a valid row.
 
     Attributes:
         reason: what is wrong, with the value.

@@ -1,4 +1,4 @@
-"""What preparing a split found, as data and as a table."""
+"""The report on a prepared split, as data and as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a metric counts in each sentence, and the formula that makes a score of sums of such counts.
+"""Metrics: the counts of each sentence, and the formula that turns their sums into a score.
 
 All corpus scores of this project are of that kind, so that the score of any sample of sentences, which a significance
 test needs by the thousand, is a matrix product away.
@@ -39,7 +39,7 @@ WITHIN_WORDS = "\u2019\u2010\u2011\u00b7"  # apostrophe, hyphen, unbroken hyphen
 
 @dataclass(frozen=True)
 class Counts:
-    """What a metric counted in the outputs of one system.
+    """The counts of a metric in the outputs of one system.
 
     Attributes:
         metric: its name.

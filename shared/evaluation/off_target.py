@@ -31,7 +31,7 @@ _ALIASES = {"nb": "no", "nn": "no", "fil": "tl", "yue": "zh"}
 
 @dataclass(frozen=True)
 class OffTarget:
-    """What language the outputs of a system are in.
+    """The languages of a system's outputs.
 
     Attributes:
         expected: the code of the language that they should be in.

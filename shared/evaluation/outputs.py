@@ -1,4 +1,4 @@
-"""What a system made of a test set, on disk: a table that scores, comparisons and people read."""
+"""The outputs of a system on a test set, on disk: a table that scores, comparisons and people read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an evaluated run left on disk, read again: for comparisons, which need outputs and not only scores."""
+"""The results of an evaluated run, read from disk: for comparisons, which need outputs and not only scores."""
 
 from __future__ import annotations
 

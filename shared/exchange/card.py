@@ -111,7 +111,7 @@ def card(system: System, *, name: str, license: str | None = None, rows: Sequenc
 
 @dataclass(frozen=True)
 class Task:
-    """What a system does.
+    """The task of a system.
 
     Attributes:
         pipeline: the Hub's name for it.

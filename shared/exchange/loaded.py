@@ -16,7 +16,7 @@ Names = Mapping[str, Sequence[str]]
 
 @dataclass
 class LoadReport:
-    """What was loaded, and what was not.
+    """The report on loaded and missing tensors.
 
     Attributes:
         source: the file.

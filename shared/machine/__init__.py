@@ -1,1 +1,1 @@
-"""What the rest knows of the machine: files, memory, processes, signals, the workspace of a run."""
+"""Services of the machine: files, memory, processes, signals, the workspace of a run."""

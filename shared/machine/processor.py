@@ -1,4 +1,4 @@
-"""What processor this is."""
+"""The name of the processor."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Prompts = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True)
 class KeysValues:
-    """What queries attend to.
+    """Keys and values that queries attend to.
 
     Attributes:
         keys: (B, H, S, d).
@@ -88,7 +88,7 @@ class Past:
         return there[0], there[1]
 
     def repeat(self, times: int) -> None:
-        """Let each row become so many equal ones, side by side."""
+        """Repeat each row the given number of times, in adjacent rows."""
         if self._stored is not None and times > 1:
             self._stored, self._spare = self._stored.repeat_interleave(times, dim=1), None
 
@@ -106,7 +106,7 @@ class Past:
 
 
 class MultiHeadAttention(nn.Module):
-    """What both kinds of attention share: heads, the products, the output projection.
+    """Base class of both kinds of attention: heads, the products, the output projection.
 
     Args:
         width: D.

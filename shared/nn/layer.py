@@ -56,7 +56,7 @@ def layer_norm(width: int, epsilon: float) -> nn.LayerNorm:
 
 
 class LayerCache:
-    """What a layer keeps between the steps of a search: its past (R rows) and its memories (B sentences)."""
+    """The state of a layer between the steps of a search: its past (R rows) and its memories (B sentences)."""
 
     def __init__(self) -> None:
         self.past = Past()

@@ -54,7 +54,7 @@ class WaveformNorm(Described, nn.Module):
 
 
 class FrameNorm(nn.Module):
-    """What both norms of convolutions share: a factor and a summand for each channel.
+    """Base class of both norms of convolutions: a factor and a summand for each channel.
 
     Args:
         channels: C.

@@ -1,4 +1,4 @@
-"""Objectives: what training minimises. Losses that more than one method uses; the method's own stand in its file."""
+"""Objectives: what training minimises. Losses that more than one method uses; the others are in the method's file."""
 
 from shared.objectives.cross_entropy import CrossEntropy
 from shared.objectives.ctc import Ctc

@@ -58,7 +58,7 @@ class Linear(Protocol):
 
     @property
     def bias(self) -> Tensor | None:
-        """What is added to the logits."""
+        """The vector that is added to the logits."""
 
 
 def label_smoothed_cross_entropy(

@@ -1,4 +1,4 @@
-"""What a phase of training minimises: an Objective, which returns a Loss made of Terms."""
+"""Interface of training objectives: an Objective, which returns a Loss made of Terms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a search must not generate: tokens that a mask forbids, n-grams that would stand there twice.
+"""What a search must not generate: tokens that a mask forbids, n-grams that would be repeated.
 
 Legend: B sentences, A sentences still searched, K beams, T tokens so far, V vocabulary, N n-gram size.
 

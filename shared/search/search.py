@@ -1,4 +1,4 @@
-"""What searches are, for those who are given one."""
+"""The interface of searches: protocols that every search satisfies."""
 
 from __future__ import annotations
 

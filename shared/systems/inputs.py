@@ -1,4 +1,4 @@
-"""What users give to a system, sentences and sound files, as rows like those of a manifest; and their outputs."""
+"""Users' inputs to a system, sentences and sound files, as rows like those of a manifest; and the outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is saved as a model folder: plain data, which anybody's code can read and which runs none.
+"""The contents of a model folder: plain data, which anybody's code can read and which runs none.
 
 The folder holds ``model.safetensors``, ``config.json`` (how the system is built, see shared/described.py) and the
 tokenizer files. Loading it constructs classes of this project and of registered packages, and reads tensors; nothing in

@@ -15,7 +15,7 @@ from shared.errors import DataError
 
 @dataclass(frozen=True)
 class Language:
-    """What the project knows of a language.
+    """Properties of a language.
 
     Attributes:
         code: as in manifests and tags.

@@ -59,7 +59,7 @@ class ForeignSymbols:
         """Take rows, and names for some of them: ``symbols`` holds ours, with theirs as values.
 
         Raises:
-            DataError: if a row stands there twice or a symbol has no row.
+            DataError: if a row occurs twice or a symbol has no row.
 
         """
         numbers: dict[str, int] = {}

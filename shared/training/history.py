@@ -1,4 +1,4 @@
-"""What is remembered of a training run: sums between reports, ``history.jsonl``, TensorBoard and the curve."""
+"""The record of a training run: sums between reports, ``history.jsonl``, TensorBoard and the curve."""
 
 from __future__ import annotations
 

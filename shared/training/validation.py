@@ -29,7 +29,7 @@ Part = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Share:
-    """What one process has found.
+    """The results of one process.
 
     Attributes:
         losses: for each manifest, the parts of the loss of each of the process's batches.
@@ -66,8 +66,8 @@ class Validation:
         metric: what checkpoints are ranked by: "loss" or one of ``metrics``.
         every: updates between validations.
         first: the first update at which to validate.
-        patience: stop after so many validations without a better score; 0 never stops.
-        limit: use only the first so many rows (0: all of them).
+        patience: number of validations without a better score before training stops; 0: never.
+        limit: number of rows to use, from the first; 0: all.
 
     """
 

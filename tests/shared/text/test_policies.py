@@ -1,6 +1,7 @@
 """Case, punctuation and events: said by every corpus, and the same for the tokenizer's training and the model's."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -46,12 +47,13 @@ def test_nothing_of_a_policy_is_a_default():
             Policy(**dict.fromkeys(left, True))
 
 
-@pytest.mark.parametrize("corpus", sorted(path.parent.name for path in RECIPES.glob("*/base.yaml")))
-def test_every_corpus_says_its_policies(corpus):
-    text = (RECIPES / corpus / "base.yaml").read_text(encoding="utf-8")
+def test_policies_are_said_once_and_are_those_of_every_recipe():
+    text = (RECIPES / "base" / "run.yaml").read_text(encoding="utf-8")
     for side in ("source", "target"):
         said = text.split(f"{side}_policy:")[1].split("_policy:")[0]
         assert all(f"    {key}: " in said for key in ("events", "punctuation", "lowercase"))
+    others = [path for path in RECIPES.rglob("*.yaml") if path.parent.name != "base"]
+    assert not [path for path in others if re.search("^(source|target)_policy:", path.read_text(encoding="utf-8"), re.M)]
 
 
 @pytest.mark.parametrize(
