@@ -53,7 +53,9 @@ def test_policies_are_said_once_and_are_those_of_every_recipe():
         said = text.split(f"{side}_policy:")[1].split("_policy:")[0]
         assert all(f"    {key}: " in said for key in ("events", "punctuation", "lowercase"))
     others = [path for path in RECIPES.rglob("*.yaml") if path.parent.name != "base"]
-    assert not [path for path in others if re.search("^(source|target)_policy:", path.read_text(encoding="utf-8"), re.M)]
+    assert not [
+        path for path in others if re.search("^(source|target)_policy:", path.read_text(encoding="utf-8"), re.M)
+    ]
 
 
 @pytest.mark.parametrize(
