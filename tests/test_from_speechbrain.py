@@ -50,3 +50,15 @@ def test_a_brain_trains_the_objective_of_a_recipe(tmp_path):
     assert len(losses) == 20 and losses[-1] < 0.8 * losses[0], losses
     translation = dragoman.load(tmp_path / "model", device="cpu").translate(["Good morning."])
     assert done.stdout.splitlines()[-1] == str(translation)
+
+
+def test_the_guides_augmentation_reaches_the_model(tmp_path):
+    text = (ROOT / "docs" / "from_speechbrain.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(base: .*?)```", text, re.DOTALL)
+    path = tmp_path / "noisy.yaml"
+    path.write_text("# Noisy\n" + block.replace("recipes/own", str(ROOT / "recipes/own")), encoding="utf-8")
+    keys = {"data_folder": "there", "source_language": "en", "target_language": "de"}
+    recipe = dragoman.Recipe.load(path, keys)
+    recipe.check()
+    (fit,) = recipe.plain("fit").values()
+    assert "WaveformAugmentation" in str(fit) and "'snr': [0.0, 15.0]" in str(fit)

@@ -304,8 +304,6 @@ def test_what_is_required_is_imported():
     """What nothing needs would be installed by everybody; what only a part needs is an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {name for path in modules(*ROOMS) for _, name in imports(path, ast.walk(tree(path)))}
-    guide = (ROOT / "docs" / "from_speechbrain.md").read_text(encoding="utf-8")
-    names |= {*re.findall(r"^(?:from|import) (\w+)", guide, re.MULTILINE)}
     tops = {name.split(".")[0] for name in names}
     used = {normal(DISTRIBUTIONS.get(top, top)) for top in tops}
     used |= {normal(".".join(name.split(".")[:2])) for name in names}  # ruamel.yaml

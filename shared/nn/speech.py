@@ -20,6 +20,7 @@ class SpeechEmbedding(Described, nn.Module):
     Args:
         frontend: waveforms (B, N) to features (B, T, F), such as an Fbank.
         normalisation: of the features, such as an UtteranceNorm; None for none.
+        waveform_augmentation: of the waveforms in training, such as a WaveformAugmentation; None for none.
         augmentation: of the normalised features in training, such as a SpecAugment; None for none.
         subsampler: features to (B, S, D).
         positions: a module of shared/nn/positions.py, or None for no positions.
@@ -36,6 +37,7 @@ class SpeechEmbedding(Described, nn.Module):
         subsampler: nn.Module,
         normalisation: nn.Module | None = None,
         augmentation: nn.Module | None = None,
+        waveform_augmentation: nn.Module | None = None,
         positions: nn.Module | None = None,
         type_vector: nn.Module | None = None,
         dropout: float = 0.1,
@@ -58,11 +60,13 @@ class SpeechEmbedding(Described, nn.Module):
         self.subsampler = subsampler
         self.positions = positions
         self.type_vector = type_vector
+        self.waveform_augmentation = waveform_augmentation
         self.dropout, self.scaled = dropout, scaled
 
     def forward(self, speech: Padded) -> Padded:
         """Embed waveforms (B, N) in [-1, 1]: (B, S, D)."""
-        features = self.features(speech)
+        augmented = speech if self.waveform_augmentation is None else self.waveform_augmentation(speech)
+        features = self.features(augmented)
         return self.embed(features if self.augmentation is None else self.augmentation(features))
 
     def features(self, speech: Padded) -> Padded:
