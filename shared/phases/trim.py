@@ -20,7 +20,7 @@ class Trim(Phase):
         self.model, self.manifests = model, list(manifests)
 
     def run(self, workspace: Workspace) -> None:
-        """Trim, and log how much became how much."""
+        """Trim the model, and log its sizes before and after."""
         join(workspace)
         on_main(
             lambda: workspace.log.info("%s", trim(self.model, self.manifests, workspace.folder / "model")), workspace
