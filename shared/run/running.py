@@ -190,6 +190,8 @@ def _run_phase(
     recipe: Recipe, workspace: Workspace, name: str, done: Done, keep_time_outside: Callable[[], None]
 ) -> bool:
     """Run a phase if it is not finished; tell whether it was run."""
+    import torch
+
     from shared.machine.processes import on_main
 
     record = PhaseRecord(workspace.output, name)
@@ -202,6 +204,7 @@ def _run_phase(
         return False
     workspace.log.info("%s: %s", name, "resuming" if state else "starting")
     stopwatch = Stopwatch()
+    torch.manual_seed(workspace.seed_for(name))
     phase: Phase = recipe.build(name)
     before = float(state.get("seconds", 0.0))
     manifests = on_main(lambda: manifest_marks(phase), workspace)
