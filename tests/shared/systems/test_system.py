@@ -359,7 +359,7 @@ def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
     assert f"{one}: no speech" in done.stderr
     kept = subprocess.run([*command[:5], quiet, *command[7:], "--keep-silence"], capture_output=True, text=True)
     assert kept.returncode == 0 and "no speech" not in kept.stderr
-    for wrong, reason in (("ears", "not 'ears'"), ("levels", "no part in --keep-silence")):
+    for wrong, reason in (("ears", "not 'ears'"), ("levels", "does not apply with --keep-silence")):
         options = ["--speech-detector", wrong, *(["--keep-silence"] if wrong == "levels" else [])]
         refused = subprocess.run([*command, *options], capture_output=True, text=True)
         assert refused.returncode == 2 and reason in refused.stderr

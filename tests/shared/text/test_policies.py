@@ -50,7 +50,7 @@ def test_nothing_of_a_policy_is_a_default():
 def test_policies_are_said_once_and_are_those_of_every_recipe():
     text = (RECIPES / "base" / "run.yaml").read_text(encoding="utf-8")
     for side in ("source", "target"):
-        said = text.split(f"{side}_policy:")[1].split("_policy:")[0]
+        said = text.split(f"\n{side}_policy:")[1].split("_policy:")[0]
         assert all(f"    {key}: " in said for key in ("events", "punctuation", "lowercase"))
     others = [path for path in RECIPES.rglob("*.yaml") if path.parent.name != "base"]
     assert not [
