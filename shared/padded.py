@@ -77,6 +77,30 @@ class Padded:
         """Replace the values by ``function(values)``, which keeps B and L."""
         return Padded(function(self.values), self.lengths)
 
+    def keep(self, mask: Tensor, least: int = 0) -> Padded:
+        """Keep the real elements that ``mask`` marks, in their order, and cut to the longest row.
+
+        Gradients flow to what was kept alone; the padding is 0.
+
+        Args:
+            mask: (B, L) bool; what it says of padding is not read.
+            least: a row in which fewer are marked also keeps its first unmarked elements, as far as it has any.
+
+        Returns:
+            (B, L', ...) with L' at most L.
+
+        """
+        kept = mask & self.mask
+        if least > 0:
+            unmarked = self.mask & ~kept
+            missing = least - kept.sum(1, keepdim=True)
+            kept = kept | (unmarked & (unmarked.cumsum(1) <= missing))
+        lengths = kept.sum(1)
+        longest = int(lengths.max()) if len(lengths) else 0
+        result = Padded(self.values.new_zeros(len(lengths), longest, *self.values.shape[2:]), lengths)
+        places = result.mask.reshape(*result.mask.shape, *[1] * (self.values.dim() - 2))
+        return result.map(lambda zeros: zeros.masked_scatter(places, self.values[kept]))
+
     def rows(self) -> list[Tensor]:
         """Return the sequences without their padding, each (L_i, ...)."""
         return [row[:length] for row, length in zip(self.values, self.lengths.tolist(), strict=True)]
