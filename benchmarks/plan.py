@@ -32,7 +32,8 @@ from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.manifest import BATCH_ROWS, COLUMNS, Manifest
 from shared.corpus.plan import Pass, Plan, cut
 from shared.corpus.stream import Budget, Stream
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 
 def lengths(rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -223,7 +223,7 @@ def evaluate(
     models: ModelOptions,
 ) -> None:
     """Translate manifests with a model and score the output, exactly as recipes do."""
-    from shared.commands.translate import evaluate_manifests
+    from shared.commands.evaluate import evaluate_manifests
 
     evaluate_manifests(model, manifests, metrics=metrics.split(","), out=out, limit=limit, search=search, models=models)
 
@@ -241,7 +241,7 @@ def rescore(
     models: ModelOptions,
 ) -> None:
     """Score given outputs with a model: log-probability of each output, and perplexity of all."""
-    from shared.commands.translate import rescore_manifest
+    from shared.commands.rescore import rescore_manifest
 
     rescore_manifest(model, manifest, outputs=outputs, out=out, models=models)
 
@@ -260,7 +260,7 @@ def score(
     baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
 ) -> None:
     """Score hypotheses against references, with signatures; optionally with a significance test against a baseline."""
-    from shared.commands.translate import score_files
+    from shared.commands.score import score_files
 
     score_files(hypotheses, references, language, metrics.split(","), baseline)
 

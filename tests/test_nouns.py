@@ -25,7 +25,8 @@ from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.padded import Padded
 from shared.search import BeamSearch, CtcGreedySearch, GreedySearch, Rules
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 WORDS = ["abc", "bca", "cab", "aabb", "ccab", "abcabc"]
 

@@ -19,7 +19,7 @@ from shared.corpus.fields import Field, Rows
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
-from shared.text.tokenizer import smoothed_counts
+from shared.text.balance import smoothed_counts
 
 #: Lengths are kept in 32 bits: 37 hours of sound.
 LONGEST = np.iinfo(np.int32).max

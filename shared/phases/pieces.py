@@ -10,7 +10,8 @@ from shared.corpus.normalise import Normalizer, apply
 from shared.errors import DataError, UsageError
 from shared.machine.processes import join, on_main
 from shared.machine.workspace import Phase, Workspace
-from shared.text.tokenizer import balanced, check_balance, check_training, train_sentencepiece
+from shared.text.balance import balanced, check_balance
+from shared.text.piece_model import check_training, train_sentencepiece
 
 
 class TrainTokenizer(Phase):

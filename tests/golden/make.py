@@ -27,7 +27,8 @@ from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from shared.search import BeamSearch, Rules
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 HERE = Path(__file__).parent
 WORDS = "one two three four five six seven eight".split()

@@ -10,7 +10,8 @@ import pytest
 from mt.bart import SentencePermutation, TextInfilling
 from shared.corpus.noise import words_of
 from shared.errors import UsageError
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 TEXT = "One two. Three! Four five six? Seven"
 

@@ -27,8 +27,9 @@ from shared.search.beam import BeamSearch
 from shared.search.rules import Rules
 from shared.systems.system import System
 from shared.text.json_file import JsonTokenizer
+from shared.text.piece_model import train_sentencepiece
 from shared.text.segmenters import SentencePieces
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others
 from tests.parity.lines import ODD, a_thousand_lines

@@ -21,7 +21,8 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.normalise import Lowercase, RemoveEvents, RemovePunctuation
 from shared.described import build, describe
 from shared.errors import DataError, UsageError
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 RNG = np.random.default_rng(0)
 ROW = {"id": "r1", "target_text": "Guten Tag", "target_language": "de", "source_text": "hi", "source_language": "en"}

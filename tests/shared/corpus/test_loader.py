@@ -23,7 +23,8 @@ from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream
 from shared.described import Described
 from shared.errors import DataError, UsageError
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from tests.conftest import IMPORT_PATH
 
 

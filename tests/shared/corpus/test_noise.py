@@ -14,8 +14,9 @@ from shared.corpus.noise import NoisyText, WordFinder, words_of
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError
 from shared.text.json_file import JsonTokenizer
+from shared.text.piece_model import train_sentencepiece
 from shared.text.segmenters import ByteLevelPairs, BytePairs
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from shared.text.vocabulary import VocabularyTokenizer
 
 TEXTS = ['He said "no." She left! Why?', "One word.", "low lower lowest", "今日は。さようなら。"]

@@ -18,7 +18,8 @@ from shared.generator import Hypothesis
 from shared.machine.workspace import Workspace
 from shared.search import BeamSearch
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from tests.shared.systems.test_system import WORDS, make
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"

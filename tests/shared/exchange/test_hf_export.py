@@ -25,7 +25,8 @@ from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 

@@ -16,8 +16,8 @@ from shared.exchange.hf_model import BIAS, EncoderDecoder, counterparts_of
 from shared.exchange.hf_reading import Config, read_tensors
 from shared.exchange.importing import import_model
 from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
 from shared.text.segmenters import SentencePieces
-from shared.text.tokenizer import train_sentencepiece
 
 SIZES = {
     "d_model": 12, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 3,

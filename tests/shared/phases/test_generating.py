@@ -195,7 +195,8 @@ def test_speech(tmp_path, place, speech_model):
 
 @pytest.fixture
 def speech_model(tmp_path):
-    from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+    from shared.text.piece_model import train_sentencepiece
+    from shared.text.tokenizer import SentencePieceTokenizer
     from tests.shared.systems.test_system import WORDS, make
 
     model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from shared.cli import app
 from shared.commands.options import ModelOptions, SearchOptions
-from shared.commands.translate import search_for
+from shared.commands.searching import search_for
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError

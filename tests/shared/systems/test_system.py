@@ -32,7 +32,8 @@ from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.search import BeamSearch, Rules
 from shared.systems import saved_model
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 WORDS = ["abc", "bca cab", "cab bca abc", "aabb", "ccab aabb", "abcabc"]
 SEARCH = BeamSearch(beam=2, n_best=2, rules=Rules(maximum_length_extra=5))

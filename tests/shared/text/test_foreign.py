@@ -12,9 +12,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from shared.described import build, describe
 from shared.errors import DataError, UsageError
 from shared.text.json_file import JsonTokenizer
+from shared.text.piece_model import train_sentencepiece
 from shared.text.segmenters import ByteLevelPairs, BytePairs, MosesWords, SentencePieces, Words
 from shared.text.tokenizer import Tokenizer as Protocol
-from shared.text.tokenizer import train_sentencepiece
 from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 CODES = "#version: 0.2\nl o\nlo w</w>\ne r</w>\n"

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 from shared.described import build, describe
 from shared.errors import DataError, UsageError
-from shared.text.tokenizer import SPECIALS, SentencePieceTokenizer, balanced, smoothed_counts, train_sentencepiece
+from shared.text.balance import balanced, smoothed_counts
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SPECIALS, SentencePieceTokenizer
 
 TEXTS = [
     "The quick brown fox jumps over the lazy dog, again and again.",

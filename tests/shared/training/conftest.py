@@ -16,7 +16,8 @@ from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.padded import Padded
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from shared.training.checkpoints import Checkpoints
 from shared.training.fit import Fit
 from shared.training.optimizer import Adam

@@ -15,7 +15,8 @@ import shared.cli
 from shared.corpus.manifest import Manifest
 from shared.machine.workspace import Workspace
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from tests.shared.training.conftest import small_model
 
 RECIPE = """\

@@ -12,7 +12,8 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel
 from shared.phases.averaging import Average
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from shared.training.initialise import Initialise
 
 

@@ -1,0 +1,53 @@
+"""The inputs of a command: lines of text files or of standard input, and sound files."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from shared.corpus.findings import LONGEST_TEXT
+from shared.errors import DataError, UsageError, shortened
+from shared.systems.inputs import AUDIO_SUFFIXES
+
+
+def lines(inputs: list[Path]) -> Iterator[str]:
+    """Yield the lines of text files, or of standard input if there are none; only a newline ends a line."""
+    if not inputs:
+        yield from _decoded(sys.stdin.buffer, "standard input")
+    for path in inputs:
+        try:
+            with open(path, "rb") as file:
+                yield from _decoded(file, str(path))
+        except OSError as error:
+            raise DataError(f"{path}: cannot be read ({error.strerror})") from error
+
+
+def _decoded(file: BinaryIO, name: str) -> Iterator[str]:
+    # A file without line ends would be read into memory whole: characters have at most four bytes.
+    limited = iter(lambda: file.readline(4 * LONGEST_TEXT + 2), b"")
+    for number, line in enumerate(limited, start=1):
+        try:
+            text = line.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{name}: line {number} is not UTF-8 (byte {error.object[error.start]:#04x})") from error
+        if len(text) > LONGEST_TEXT:
+            raise DataError(f"{name}: line {number} has more than {LONGEST_TEXT:,} characters: {shortened(text)!r}")
+        yield text
+
+
+def sound_files(inputs: list[Path]) -> list[Path]:
+    """Return the sound files among the inputs and in the folders among them, sorted within a folder."""
+    if not inputs:
+        raise UsageError("this system reads speech: give sound files, or folders of them")
+    found: list[Path] = []
+    for path in inputs:
+        if path.is_dir():
+            inside = sorted(file for file in path.rglob("*") if file.suffix.lower() in AUDIO_SUFFIXES)
+            if not inside:
+                raise DataError(f"{path}: holds no sound file ({', '.join(sorted(AUDIO_SUFFIXES))})")
+            found += inside
+        else:
+            found.append(path)
+    return found

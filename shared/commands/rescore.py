@@ -1,0 +1,33 @@
+"""``dragoman rescore``: the score that a model gives to given outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shared.commands.input_files import lines
+from shared.commands.loading import load_models, workspace_for
+from shared.commands.options import ModelOptions
+from shared.commands.score import print_scores
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import translation_budget
+from shared.errors import UsageError
+from shared.evaluation.rescoring import perplexity, rescore, write_rescored
+from shared.run.running import log_to_terminal
+
+
+def rescore_manifest(
+    model: Path, manifest: Path, *, outputs: Path | None, out: Path | None, models: ModelOptions
+) -> None:
+    """Print the perplexity of given outputs, and write the score of each if ``out`` is given."""
+    log_to_terminal()
+    if models.lm is not None and out is None:
+        raise UsageError("--lm: scores of two models together are no probabilities: give --out, there is no perplexity")
+    workspace = workspace_for(Path(), models, "rescore")
+    opened = Manifest.open(manifest)
+    texts = None if outputs is None else list(lines([outputs]))
+    system = load_models(model, models, workspace)
+    found = rescore(system, opened, texts=texts, budget=translation_budget(models.batch_size), workspace=workspace)
+    if out is not None:
+        write_rescored(found, out)
+    if models.lm is None:
+        print_scores([perplexity(found, system.output.tokenizer.fingerprint)], str(outputs or manifest))
