@@ -35,7 +35,8 @@ class Field(Protocol):
     """Turns rows into tensors, and says beforehand how long they can become.
 
     Attributes:
-        unit: what its lengths count and which budget they fall under: "tokens" or "samples".
+        unit: what its lengths count and which budget they fall under: "tokens", "samples", or "elements", which none
+            counts: what annotates another field, and grows with it.
         padding: the value behind the end of shorter rows.
         overhead: the length of a row without content (the symbols around a text).
 

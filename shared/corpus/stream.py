@@ -50,7 +50,7 @@ class Budget:
         self.rows = rows
 
     def of(self, field: Field) -> int | None:
-        """Return the most units (samples, tokens) of a field, or None if it is not limited.
+        """Return the most units (samples, tokens) of a field, or None if it is not limited, as "elements" never are.
 
         Raises:
             UsageError: for a field in another unit.
@@ -60,7 +60,9 @@ class Budget:
             return None if self.seconds is None else samples(min(self.seconds, LONGEST / SAMPLE_RATE))
         if field.unit == "tokens":
             return self.tokens
-        raise UsageError(f"a field's unit must be 'samples' or 'tokens', not {field.unit!r}")
+        if field.unit == "elements":
+            return None
+        raise UsageError(f"a field's unit must be 'samples', 'tokens' or 'elements', not {field.unit!r}")
 
     def capacities(self, fields: dict[str, Field], lengths: np.ndarray) -> np.ndarray:
         """Return (R,) int32: the most rows that a batch with this row in it can have; 0 if it does not fit alone.
@@ -136,7 +138,8 @@ class Filter:
         tokens = np.array([field.unit == "tokens" for field in fields.values()])
         for (name, field), length in zip(fields.items(), lengths, strict=True):
             reasons[f"without {name}"] = length < 0
-            reasons[f"empty {name}"] = (length >= 0) & (length <= field.overhead)
+            if field.unit != "elements":  # a text may have none of what it is annotated with
+                reasons[f"empty {name}"] = (length >= 0) & (length <= field.overhead)
         if self.minimum_seconds is not None:
             reasons[f"shorter than {self.minimum_seconds:g} s"] = seconds < self.minimum_seconds
         if self.maximum_seconds is not None:

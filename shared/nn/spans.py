@@ -83,19 +83,24 @@ class SpanMasking(Described, nn.Module):
     def draw(self, x: Padded) -> tuple[Tensor, Tensor]:
         """Draw masks for x (B, S, D): of frames (B, S) and of channels (B, D), bool."""
         rows, length, width = x.values.shape
-        none = torch.zeros((), dtype=torch.bool, device=x.device)
-        frames, channels = none.expand(rows, length), none.expand(rows, width)
-        if self.probability > 0:
-            frames = spans(x.lengths, length, probability=self.probability, span=self.span, least=self.least)
+        frames = self.draw_frames(x.lengths, length)
+        channels = torch.zeros((), dtype=torch.bool, device=x.device).expand(rows, width)
         if self.channel_probability > 0:
             sizes = torch.full((rows,), width, device=x.device)
             channels = spans(sizes, width, probability=self.channel_probability, span=self.channel_span)
         return frames, channels
 
+    def draw_frames(self, sizes: Tensor, length: int) -> Tensor:
+        """Draw a mask of frames (B, S) bool for rows of so many frames, (B,) int64, of which the longest has S."""
+        if self.probability == 0:
+            return torch.zeros((), dtype=torch.bool, device=sizes.device).expand(len(sizes), length)
+        return spans(sizes, length, probability=self.probability, span=self.span, least=self.least)
+
     def forward(self, x: Padded) -> Padded:
         """Mask x (B, S, D) in training; give it back as it is in evaluation."""
-        if not self.training:
-            return x
-        frames, channels = self.draw(x)
+        return self.hide(x, *self.draw(x)) if self.training else x
+
+    def hide(self, x: Padded, frames: Tensor, channels: Tensor | None = None) -> Padded:
+        """Put the trained vector in the place of given frames (B, S), and zero into channels (B, D), both bool."""
         values = torch.where(frames[..., None], self.vector.to(x.values.dtype), x.values)
-        return Padded(values.masked_fill(channels[:, None], 0), x.lengths)
+        return Padded(values if channels is None else values.masked_fill(channels[:, None], 0), x.lengths)

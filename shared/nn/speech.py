@@ -6,8 +6,9 @@ Legend: B batch, N samples, T frames, F mel bins, S subsampled frames, D model w
 from __future__ import annotations
 
 import math
+from typing import Any, cast
 
-from torch import nn
+from torch import Tensor, nn
 
 from shared.described import Described
 from shared.nn.dropout import dropout
@@ -62,6 +63,15 @@ class SpeechEmbedding(Described, nn.Module):
         self.type_vector = type_vector
         self.waveform_augmentation = waveform_augmentation
         self.dropout, self.scaled = dropout, scaled
+
+    @property
+    def width(self) -> int:
+        """The subsampler's width, D."""
+        return int(cast(Any, self.subsampler).width)
+
+    def lengths(self, samples: Tensor) -> Tensor:
+        """Return how many vectors rows of so many samples have, (B,) int64."""
+        return cast(Tensor, cast(Any, self.subsampler).lengths(cast(Any, self.frontend).lengths(samples)))
 
     def forward(self, speech: Padded) -> Padded:
         """Embed waveforms (B, N) in [-1, 1]: (B, S, D)."""

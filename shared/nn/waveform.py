@@ -9,7 +9,7 @@ row's own frames, and convolutions find zeros behind its end.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -288,28 +288,61 @@ class WaveformEmbedding(Described, nn.Module):
 
     def frames(self, speech: Padded) -> Padded:
         """Return the normalised frames (B, S, C) of waveforms (B, N), not masked: what may be a target as well."""
-        waveforms = speech if self.normalisation is None else self.normalisation(speech)
-        return self.convolutions(waveforms).map(self.frame_norm)
+        return self.convolved(speech).map(self.frame_norm)
 
-    def embed(self, frames: Padded) -> Padded:
-        """Project, mask and place frames (B, S, C): (B, S, D)."""
+    def convolved(self, speech: Padded) -> Padded:
+        """Return what leaves the convolutions (B, S, C), before its norm, of waveforms (B, N)."""
+        return self.convolutions(speech if self.normalisation is None else self.normalisation(speech))
+
+    def embed(self, frames: Padded, masked: Tensor | None = None) -> Padded:
+        """Project, mask and place frames (B, S, C): (B, S, D).
+
+        Args:
+            frames: from :meth:`frames`.
+            masked: (B, S) bool, the frames to mask, in evaluation too; by default they are drawn, in training alone.
+
+        Raises:
+            ValueError: if frames are to be masked, and there is no masking.
+
+        """
         x = frames.map(self.projection).map(lambda values: dropout(values, self.frame_dropout, self.training))
+        if masked is not None and self.masking is None:
+            raise ValueError("frames cannot be masked by an embedding without masking")
         if self.masking is not None:
-            x = self.masking(x)
+            x = self.masking(x) if masked is None else self.masking.hide(x, masked)
         values = self.norm(x.values + self.positions(x))
         return Padded(dropout(values, self.dropout, self.training), x.lengths)
 
 
-class WaveformEncoder(Described, nn.Module):
-    """An embedding of waveforms and the encoder that was pre-trained on it, as a front end below other parts.
+class SoundEmbedding(Protocol):
+    """An embedding of waveforms, such as a WaveformEmbedding or a SpeechEmbedding.
 
-    Args:
-        embedding: of waveforms.
-        encoder: of what it gives.
+    Attributes:
+        width: D.
 
     """
 
-    def __init__(self, *, embedding: WaveformEmbedding, encoder: Encoder) -> None:
+    width: int
+
+    def lengths(self, samples: Tensor) -> Tensor:
+        """Return how many vectors rows of so many samples have, (B,) int64."""
+        ...
+
+    def __call__(self, speech: Padded) -> Padded:
+        """Embed waveforms (B, N): (B, S, D)."""
+        ...
+
+
+class WaveformEncoder(Described, nn.Module):
+    """An embedding of waveforms and an encoder of what it gives, as a front end below other parts.
+
+    Args:
+        embedding: of waveforms.
+        encoder: that was pre-trained with it, or the lower one of two.
+
+    """
+
+    def __init__(self, *, embedding: SoundEmbedding, encoder: Encoder) -> None:
         super().__init__()
         if embedding.width != encoder.width:
             raise ValueError(f"the embedding's width {embedding.width} is not the encoder's {encoder.width}")

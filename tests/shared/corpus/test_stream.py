@@ -155,6 +155,30 @@ def test_capacities() -> None:
     assert budget.capacities(fields, lengths).tolist() == [7, 2, 0, 7, 1]
 
 
+class Marks(Words):
+    """An annotation of the words, of any number."""
+
+    unit, overhead = "elements", 0
+
+
+def test_no_budget_and_no_filter_counts_elements(tmp_path: Path) -> None:
+    rows = [row | {"target_text": text} for row, text in zip(make_rows(3), ("", "a " * 50, "a"), strict=True)]
+    manifest = Manifest.write(tmp_path / "m.arrow", [row | {"source_text": "a b"} for row in rows])
+    stream = Stream(
+        name="s",
+        manifests=[str(manifest.path)],
+        fields={"source": Words("source_text"), "marks": Marks("target_text")},
+        budget=Budget(tokens=9),
+        filter=Filter(maximum_tokens=5, maximum_ratio=2),
+    )
+    assert stream.dropped == {}
+    assert stream.table.capacities.tolist() == [3, 3, 3]
+    marks = Marks("target_text")
+    marks.unit = "lines"
+    with pytest.raises(UsageError, match="'elements', not 'lines'"):
+        Budget(tokens=9).of(marks)
+
+
 def test_arguments_are_checked() -> None:
     for wrong in ({}, {"tokens": 0}, {"seconds": -1.0}):
         with pytest.raises(UsageError):

@@ -60,6 +60,24 @@ def test_masked_frames_are_the_vector_and_masked_channels_zero() -> None:
     assert masking.eval()(x) is x
 
 
+def test_given_frames_are_hidden_in_evaluation_too() -> None:
+    masking = SpanMasking(width=3, channel_probability=0.9).eval()
+    x = Padded(torch.randn(2, 4, 3), torch.tensor([4, 2]))
+    frames = torch.tensor([[True, False, False, True], [False, True, False, False]])
+    hidden = masking.hide(x, frames)
+    assert torch.equal(hidden.values[frames], masking.vector.expand(3, 3))
+    assert torch.equal(hidden.values[~frames], x.values[~frames])
+
+
+def test_frames_drawn_from_lengths_alone_are_those_of_draw() -> None:
+    masking = SpanMasking(width=30)
+    x = Padded(torch.randn(3, 50, 30), torch.tensor([50, 23, 31]))
+    torch.manual_seed(5)
+    frames, _ = masking.draw(x)
+    torch.manual_seed(5)
+    assert torch.equal(masking.draw_frames(x.lengths, 50), frames)
+
+
 def test_nothing_is_masked_with_probability_zero() -> None:
     x = Padded(torch.randn(3, 20, 6), torch.tensor([20, 5, 1]))
     torch.testing.assert_close(SpanMasking(width=6, probability=0.0)(x).values, x.values)

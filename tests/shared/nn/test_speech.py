@@ -6,10 +6,13 @@ import torch
 from torch import nn
 
 from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
 from shared.nn.specaugment import SpecAugment
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Encoder
+from shared.nn.waveform import WaveformEncoder
 from shared.padded import Padded
 
 
@@ -162,6 +165,16 @@ def test_speech_embedding_is_scaled_features_plus_positions_and_trains_the_subsa
     torch.testing.assert_close(result.values[0], subsampled[0] * 8**0.5 + positions, atol=1e-5, rtol=1e-5)
     result.values.sum().backward()
     assert all(p.grad.abs().sum() > 0 for p in embedding.parameters())
+
+
+def test_speech_embedding_knows_its_lengths_and_lies_below_an_encoder() -> None:
+    embedding = front_end().eval()
+    speech = Padded.from_sequences([torch.randn(length) for length in (9000, 401, 5000)])
+    assert torch.equal(embedding.lengths(speech.lengths), embedding(speech).lengths)
+    encoder = Encoder(layer=Layer(width=8, heads=2, feedforward=8, dropout=0.0), layers=1).eval()
+    below = WaveformEncoder(embedding=embedding, encoder=encoder).eval()
+    torch.testing.assert_close(below(speech).values, encoder(embedding(speech))[0].values)
+    assert below.width == 8
 
 
 def test_augmentation_happens_in_training_only() -> None:

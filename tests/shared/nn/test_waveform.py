@@ -230,6 +230,25 @@ class Adding(Layer):
         return x + self.number
 
 
+def test_an_embedding_masks_the_frames_that_it_is_given() -> None:
+    """Masked frames are the vector, whatever was heard there; without masking they cannot be masked."""
+    torch.manual_seed(1)
+    convolutions = WaveformConvolutions(convolutions=CONVOLUTIONS)
+    positions = ConvolutionalPositions(width=18, kernel=6, groups=3)
+    masking = SpanMasking(width=18, channel_probability=0.9)
+    embedding = WaveformEmbedding(convolutions=convolutions, positions=positions, masking=masking).eval()
+    frames = embedding.frames(Padded.from_sequences([torch.randn(1999), torch.randn(600)]))
+    masked = torch.rand(frames.values.shape[:2]) < 0.5
+    other = Padded(torch.where(masked[..., None], torch.randn_like(frames.values), frames.values), frames.lengths)
+    embedded = embedding.embed(frames, masked)
+    torch.testing.assert_close(embedding.embed(other, masked).values, embedded.values, atol=1e-6, rtol=1e-5)
+    assert not torch.allclose(embedding.embed(frames).values, embedded.values)
+    assert torch.equal(embedding.embed(frames).values, embedding.embed(frames, torch.zeros_like(masked)).values)
+    bare = WaveformEmbedding(convolutions=convolutions, positions=positions).eval()
+    with pytest.raises(ValueError, match="cannot be masked"):
+        bare.embed(frames, masked)
+
+
 def test_layers_are_left_out_in_training_only() -> None:
     torch.manual_seed(0)
     layer = Adding(width=4, heads=1, feedforward=4)
