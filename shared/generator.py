@@ -21,12 +21,13 @@ class Encoding:
 
     Attributes:
         memories: what the decoder attends to, by name: "source" (B, S, D), and for some systems "bert", "memory", ...
-        extras: other tensors whose first dimension is B (states for a second objective, predicted lengths, ...).
+        extras: what else there is for each of the B sentences: states for a second objective, with lengths of their own
+            ("tap.3"), logits of a head, predicted lengths, ...
 
     """
 
     memories: dict[str, Padded]
-    extras: dict[str, Tensor] = field(default_factory=dict)
+    extras: dict[str, Tensor | Padded] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of sentences, B."""
@@ -36,7 +37,10 @@ class Encoding:
         """Take rows (R,) int64 of everything in it, with repetition if asked."""
         return Encoding(
             {name: memory.select(rows) for name, memory in self.memories.items()},
-            {name: extra.index_select(0, rows) for name, extra in self.extras.items()},
+            {
+                name: extra.select(rows) if isinstance(extra, Padded) else extra.index_select(0, rows)
+                for name, extra in self.extras.items()
+            },
         )
 
 

@@ -1,7 +1,8 @@
-"""The nouns hold what they were made for: three made-up systems that stress them.
+"""The nouns hold what they were made for: made-up systems that stress them.
 
-One has two memories (and its own way to add them up), one has no Generator at all, one has a loss of several parts and
-its own ``prepare`` (tests/shared/training/test_fit.py trains that one).
+One has two memories (and its own way to add them up), one has no Generator at all, one shrinks between head and memory
+and has a part that reads two encodings, one has a loss of several parts and its own ``prepare``
+(tests/shared/training/test_fit.py trains that one).
 """
 
 import numpy as np
@@ -16,12 +17,12 @@ from shared.corpus.loader import collate
 from shared.described import Described
 from shared.generator import Encoding, Generator, Hypothesis
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.heads import CtcHead, TiedProjection, head_log_probabilities, head_logits
 from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective, Part, Term
 from shared.padded import Padded
 from shared.search import BeamSearch, CtcGreedySearch, GreedySearch, Rules
 from shared.systems.system import System
@@ -162,10 +163,10 @@ class AllAtOnce(Described, nn.Module):
         source = batch["source"]
         twice = Padded(source.values.repeat_interleave(2, dim=1), source.lengths * 2)
         states, _ = self.encoder(self.embedding(twice))
-        return Encoding({"source": states}, {f"tap.{self.heads['ctc'].tap}": states.values})
+        return Encoding({"source": states}, {f"tap.{self.heads['ctc'].tap}": states})
 
-    def tap(self, encoding, number):
-        return Padded(encoding.extras[f"tap.{number}"], encoding.memories["source"].lengths)
+    def tap(self, encoding, name):
+        return encoding.extras[f"tap.{name}"]
 
 
 class AllAtOnceSystem(System):
@@ -173,8 +174,8 @@ class AllAtOnceSystem(System):
 
     def translate_batch(self, batch: Batch, search: object) -> list[list[Hypothesis]]:
         head = self.model.heads["ctc"]
-        states = self.model.tap(self.model.encode(batch), head.tap)
-        found = CtcGreedySearch().decode(head.log_probabilities(states), blank=head.blank)
+        scores = head_log_probabilities(self.model, self.model.encode(batch), "ctc")
+        found = CtcGreedySearch().decode(scores, blank=head.blank)
         return [
             [Hypothesis(h.tokens, h.score, {self.output_name: self.output.tokenizer.decode(h.tokens)}) for h in some]
             for some in found
@@ -209,3 +210,100 @@ def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path)
     again = System.load(tmp_path / "model")
     assert type(again) is AllAtOnceSystem
     assert again.translate("abcabc", search=GreedySearch()) == "cbacba"
+
+
+# -- states of two lengths, read by parts of two encodings -------------------------------------------------------------
+
+
+class Shrinking(Translator):
+    """Its head reads embedded input, and its decoder a memory of every other state of it, weighed by the head."""
+
+    @property
+    def taps(self):
+        return [*super().taps, "embedded"]
+
+    def encode(self, batch, field=None):
+        embedded = self.embed(batch, field)
+        logits = head_logits(self, Encoding({}, {"tap.embedded": embedded}), "ctc")
+        weighed = Padded(embedded.values * logits.values[..., :1].sigmoid(), embedded.lengths)
+        encoding = self.encode_embedded(Padded(weighed.values[:, ::2], (embedded.lengths + 1) // 2))
+        return Encoding(encoding.memories, encoding.extras | {"tap.embedded": embedded, "logits.ctc": logits})
+
+
+class Distance(Part):
+    """The squared distance between the mean memories of two fields, per sentence."""
+
+    def counts(self, batch):
+        return {"distance": torch.tensor(len(batch))}
+
+    def evaluate(self, model, batch, encode):
+        one, other = (encode(name).memories["source"] for name in ("source", "second"))
+        means = [(states.values * states.mask[..., None]).sum(1) / states.lengths[:, None] for states in (one, other)]
+        return {"distance": Term((means[0] - means[1]).square().sum(), self.counts(batch)["distance"], 0.5)}
+
+
+def shrinking(tokenizer):
+    torch.manual_seed(0)
+    target = embedding(tokenizer)
+    model = Shrinking(
+        embeddings={"source": embedding(tokenizer), "second": embedding(tokenizer)},
+        encoder=Encoder(layer=layer(), layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+        heads={"ctc": CtcHead(tap="embedded", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank, dropout=0.5)},
+    )
+    return System(
+        model=model,
+        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
+        output=TextField(column="target_text", tokenizer=tokenizer),
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+
+
+def test_a_head_reads_states_that_are_longer_than_the_memory(tokenizer, tmp_path):
+    system = shrinking(tokenizer)
+    model, data = system.model, batch(tokenizer, WORDS, others=WORDS[::-1])
+    encoding = model.encode(data, "source")
+    embedded, memory = model.tap(encoding, "embedded"), encoding.memories["source"]
+    assert torch.equal(embedded.lengths, data["source"].lengths)
+    assert torch.equal(memory.lengths, (embedded.lengths + 1) // 2)
+    logits = head_logits(model, encoding, "ctc")
+    assert head_logits(model, encoding, "ctc") is logits  # its dropout was drawn once
+    assert torch.equal(logits.lengths, embedded.lengths)
+    assert not torch.equal(model.heads["ctc"](embedded.values), logits.values)
+    rows = torch.tensor([4, 0, 0])
+    for name, extra in encoding.select(rows).extras.items():
+        assert torch.equal(extra.values, encoding.extras[name].values[rows])
+        assert torch.equal(extra.lengths, encoding.extras[name].lengths[rows])
+    with pytest.raises(ValueError, match="head 'ctc' reads the states of 'embedded', but the model's taps are .1."):
+        Translator(**(model.arguments | {"encoder": Encoder(layer=layer(), layers=1, taps=[1])}))
+    system.save(tmp_path / "model")
+    again = System.load(tmp_path / "model").model.eval()
+    found, wanted = (head_logits(one, one.encode(data, "source"), "ctc") for one in (again, model.eval()))
+    assert torch.equal(found.values, wanted.values)
+
+
+def test_parts_read_two_encodings_and_the_logits_that_shaped_one(tokenizer):
+    system = shrinking(tokenizer)
+    parts = [CrossEntropy(source="source"), Ctc(source="source", field="target"), Distance()]
+    objective = EncoderDecoderObjective(system=system, parts=parts)
+    data = batch(tokenizer, WORDS, others=WORDS[::-1])
+    encoded, calls = [], Shrinking.encode
+
+    def counted(self, batch, field=None):
+        encoded.append(field)
+        return calls(self, batch, field)
+
+    Shrinking.encode = counted
+    try:
+        loss = objective(data)
+    finally:
+        Shrinking.encode = calls
+    assert encoded == ["source", "second"]
+    loss.check(objective.counts(data))
+    loss.total(objective.counts(data)).backward()
+    head = system.model.heads["ctc"].projection.weight
+    assert head.grad.abs().sum() > 0
+    assert system.model.embeddings["second"].tokens.weight.grad.abs().sum() > 0

@@ -90,7 +90,7 @@ class WaveformPlan:
             encoder = Encoder(
                 layer=Layer(**self.layer),
                 layers=self.layers,
-                taps=[head.tap] if head else None,
+                taps=None if head is None else [self.layers],
                 layer_drop=self.layer_drop,
             )
         except (TypeError, ValueError) as error:

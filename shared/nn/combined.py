@@ -54,7 +54,7 @@ class Combination(nn.Module):
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Encode with each; the name of a memory begins with the number of its model ("0.source")."""
         memories: dict[str, Padded] = {}
-        extras: dict[str, Tensor] = {}
+        extras: dict[str, Tensor | Padded] = {}
         for number, model in enumerate(self._generators()):
             encoding = model.encode(batch)
             memories |= {f"{number}.{name}": memory for name, memory in encoding.memories.items()}

@@ -5,10 +5,13 @@ Legend: B batch, L length, D model width, V vocabulary.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 from shared.described import Described
+from shared.generator import Encoding
 from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import activation_module, layer_norm
@@ -110,7 +113,7 @@ class CtcHead(Described, nn.Module):
     """Scores over a vocabulary with a blank, for connectionist temporal classification (Graves et al. 2006).
 
     Args:
-        tap: the encoder layer whose states it reads, one of the encoder's ``taps``.
+        tap: the states that it reads, one of the model's ``taps``: the number of an encoder layer, or a name.
         width: D.
         vocabulary: V, the blank included.
         blank: the blank symbol.
@@ -118,7 +121,7 @@ class CtcHead(Described, nn.Module):
 
     """
 
-    def __init__(self, *, tap: int, width: int, vocabulary: int, blank: int, dropout: float = 0.0) -> None:
+    def __init__(self, *, tap: int | str, width: int, vocabulary: int, blank: int, dropout: float = 0.0) -> None:
         super().__init__()
         if not 0 <= blank < vocabulary:
             raise ValueError(f"the blank symbol {blank} is outside the vocabulary of {vocabulary}")
@@ -136,6 +139,26 @@ class CtcHead(Described, nn.Module):
         """Return logits (B, L, V), not normalised, so that a loss may take logarithm and normalisation in one."""
         return self.projection(dropout(states, self.dropout, self.training))
 
-    def log_probabilities(self, states: Padded) -> Padded:
-        """Return log-probabilities (B, L, V) in float32, as the searches want them."""
-        return states.map(lambda values: torch.log_softmax(self(values).float(), dim=-1))
+
+def head_logits(model: Any, encoding: Encoding, name: str) -> Padded:
+    """Return what a head of a model makes of an encoding: logits (B, L, V) with the lengths of its tap.
+
+    A model that needs them to encode, for example to shorten its states, has left them in the extra "logits.<name>":
+    they are not computed twice, and a loss has the gradient of what the model has used.
+
+    Args:
+        model: with ``heads``, and ``tap(encoding, name)``.
+        encoding: what the model has returned.
+        name: of the head in ``model.heads``; it knows its tap.
+
+    """
+    logits = encoding.extras.get(f"logits.{name}")
+    if isinstance(logits, Padded):
+        return logits
+    head = model.heads[name]
+    return model.tap(encoding, head.tap).map(head)
+
+
+def head_log_probabilities(model: Any, encoding: Encoding, name: str) -> Padded:
+    """Return log-probabilities (B, L, V) of a head in float32, as losses and searches want them."""
+    return head_logits(model, encoding, name).map(lambda logits: logits.float().log_softmax(-1))

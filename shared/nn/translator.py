@@ -40,7 +40,7 @@ class FieldEncoder(nn.Module):
             field: which; by default the first that the batch has, in the order of ``embeddings``, speech before all.
 
         Returns:
-            The memory "source" (B, S, D), and for each tapped layer the extra "tap.<layer>" (B, S, D).
+            The memory "source" (B, S, D), and for each of :attr:`taps` the extra "tap.<name>" (B, S, D).
 
         """
         return self.encode_embedded(self.embed(batch, field))
@@ -64,26 +64,36 @@ class FieldEncoder(nn.Module):
     def encode_embedded(self, embedded: Padded) -> Encoding:
         """Encode what has been embedded (B, S, D)."""
         encoded, tapped = self.encoder(embedded)
-        return Encoding({MEMORY: encoded}, {f"tap.{number}": states.values for number, states in tapped.items()})
+        return Encoding({MEMORY: encoded}, {f"tap.{number}": states for number, states in tapped.items()})
 
-    def tap(self, encoding: Encoding, layer: int) -> Padded:
-        """Return the states (B, S, D) of a tapped encoder layer, with their lengths."""
-        return Padded(encoding.extras[f"tap.{layer}"], encoding.memories[MEMORY].lengths)
+    @property
+    def taps(self) -> list[int | str]:
+        """The states that heads can read: the encoder's tapped layers by number; subclasses add others by name."""
+        return list(self.encoder.taps)
 
+    def tap(self, encoding: Encoding, name: int | str) -> Padded:
+        """Return the states (B, S, D) of a tap; they may be longer or shorter than the memory."""
+        states = encoding.extras[f"tap.{name}"]
+        assert isinstance(states, Padded)
+        return states
 
-def check_parts(embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None) -> None:
-    """Refuse parts that do not fit together.
+    def _set_encoder(
+        self, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None
+    ) -> None:
+        """Make the parts submodules.
 
-    Raises:
-        ValueError: if there is no embedding, or a head reads a layer that is not tapped.
+        Raises:
+            ValueError: if there is no embedding, or a head reads a tap that the model lacks.
 
-    """
-    if not embeddings:
-        raise ValueError("a model needs at least one embedding")
-    for name, head in (heads or {}).items():
-        tap = getattr(head, "tap", None)
-        if tap is not None and tap not in encoder.taps:
-            raise ValueError(f"head {name!r} reads layer {tap}, but the encoder's taps are {encoder.taps}")
+        """
+        if not embeddings:
+            raise ValueError("a model needs at least one embedding")
+        self.embeddings = nn.ModuleDict(embeddings)
+        self.encoder = encoder
+        for name, head in (heads or {}).items():
+            tap = getattr(head, "tap", None)
+            if tap is not None and tap not in self.taps:
+                raise ValueError(f"head {name!r} reads the states of {tap!r}, but the model's taps are {self.taps}")
 
 
 def check_widths(target_embedding: TextEmbedding, decoder: Decoder) -> None:
@@ -106,9 +116,7 @@ class EncoderModel(Described, FieldEncoder):
         self, *, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None = None
     ) -> None:
         super().__init__()
-        check_parts(embeddings, encoder, heads)
-        self.embeddings = nn.ModuleDict(embeddings)
-        self.encoder = encoder
+        self._set_encoder(embeddings, encoder, heads)
         self.heads = nn.ModuleDict(heads or {})
 
 
@@ -136,10 +144,8 @@ class Translator(Described, FieldEncoder, TokenDecoder):
         heads: dict[str, nn.Module] | None = None,
     ) -> None:
         super().__init__()
-        check_parts(embeddings, encoder, heads)
         check_widths(target_embedding, decoder)
-        self.embeddings = nn.ModuleDict(embeddings)
-        self.encoder = encoder
+        self._set_encoder(embeddings, encoder, heads)
         self.target_embedding = target_embedding
         self.decoder = decoder
         self.projection = projection

@@ -4,5 +4,6 @@ from shared.objectives.cross_entropy import CrossEntropy
 from shared.objectives.ctc import Ctc
 from shared.objectives.objective import Loss, Objective, Term
 from shared.objectives.parts import EncoderDecoderObjective, Part
+from shared.objectives.tasks import TaskObjective
 
-__all__ = ["CrossEntropy", "Ctc", "EncoderDecoderObjective", "Loss", "Objective", "Part", "Term"]
+__all__ = ["CrossEntropy", "Ctc", "EncoderDecoderObjective", "Loss", "Objective", "Part", "TaskObjective", "Term"]

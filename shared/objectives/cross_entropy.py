@@ -226,6 +226,7 @@ class CrossEntropy(Part):
             (fairseq's ``ignore_prefix_size``).
         chunk: logits at a time; see :func:`label_smoothed_cross_entropy`.
         prefix: put before the names of the terms, for a second part of this kind.
+        source: the batch field whose encoding the decoder reads; by default the objective's own.
 
     """
 
@@ -238,8 +239,9 @@ class CrossEntropy(Part):
         ignore_prefix: int = 0,
         chunk: int = CHUNK,
         prefix: str = "",
+        source: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(source=source)
         if not 0 <= smoothing < 1:
             raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
         if ignore_prefix < 0 or chunk < 1:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding
+from shared.nn.heads import head_log_probabilities
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 
@@ -40,7 +41,7 @@ def ctc_loss(scores: Tensor, labels: Tensor, positions: Tensor, lengths: Tensor,
 
 
 class Ctc(Part):
-    """CTC loss per label token, of a head of the model that reads a tapped encoder layer.
+    """CTC loss per label token, of a head of the model that reads states of its encoder.
 
     A sentence is infeasible if its labels, and a blank between each two that are equal, do not fit into its encoder
     positions. Such a sentence has loss 0 here and is counted: the reported term "ctc_infeasible" is their share.
@@ -52,6 +53,7 @@ class Ctc(Part):
         strip_prefix: how many start symbols of the field are not labels.
         strip_suffix: how many end symbols are not labels.
         prefix: put before the names of the terms, for a second part of this kind.
+        source: the batch field whose encoding the head reads; by default the objective's own.
 
     """
 
@@ -64,8 +66,9 @@ class Ctc(Part):
         strip_prefix: int = 1,
         strip_suffix: int = 1,
         prefix: str = "",
+        source: str | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(source=source)
         if strip_prefix < 0 or strip_suffix < 0:
             raise UsageError(f"cannot strip {strip_prefix} start symbols and {strip_suffix} end symbols")
         self.weight = weight
@@ -87,16 +90,15 @@ class Ctc(Part):
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Compare all alignments of the labels with the head's output."""
         head = model.heads[self.head]
-        states = model.tap(encoding, head.tap)
-        scores = head(states.values).float().log_softmax(-1)  # (B, S, V)
+        scores = head_log_probabilities(model, encoding, self.head)  # (B, S, V)
         labels, lengths = batch[self.field].values[:, self.strip_prefix :], self._lengths(batch)
         # What stands beyond the lengths is read by no one, but has to be a symbol that exists.
         positions = torch.arange(labels.shape[1], device=labels.device)
         real = positions < lengths[:, None]
         labels = torch.where(real, labels, head.blank)
         repeats = ((labels[:, 1:] == labels[:, :-1]) & real[:, 1:]).sum(1)
-        infeasible = lengths + repeats > states.lengths
-        losses = ctc_loss(scores, labels, states.lengths, lengths, head.blank)
+        infeasible = lengths + repeats > scores.lengths
+        losses = ctc_loss(scores.values, labels, scores.lengths, lengths, head.blank)
         counts = self.counts(batch)
         return {
             f"{self.prefix}ctc": Term(losses.sum(), counts[f"{self.prefix}ctc"], self.weight),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,6 +64,22 @@ class Loss:
             raise ValueError(f"no part of the loss has a weight other than 0: {sorted(self.parts)}")
         return total
 
+    def check(self, counts: dict[str, Tensor]) -> None:
+        """Compare the parts' own counts with those that ``Objective.counts`` returned; this waits for the device.
+
+        Raises:
+            UsageError: naming a part whose count differs, or that one of the two lacks.
+
+        """
+        for name in sorted(self.parts.keys() | counts.keys()):
+            own = float(self.parts[name].count) if name in self.parts else None
+            told = float(counts[name]) if name in counts else None
+            if own != told:
+                raise UsageError(
+                    f"part {name!r} of the loss: the objective's counts(batch) says {told}, the loss was summed over "
+                    f"{own}: the two must agree, or the part is normalised wrongly over several batches"
+                )
+
 
 class Objective(nn.Module):
     """Owns what it trains. DDP wraps it whole; its ``state_dict`` is what a checkpoint holds.
@@ -76,11 +93,15 @@ class Objective(nn.Module):
         """Change a batch before the forward pass, without gradient and in eval mode (for example back-translate)."""
         return batch
 
+    def check_streams(self, names: Sequence[str]) -> None:
+        """Raise UsageError if a batch of one of these streams could not be trained on; all of them can by default."""
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the ``count`` of each part that ``forward(batch)`` will return, from the batch alone.
 
         The loop adds these up over the accumulated batches and over all ranks before the first backward pass, so that
-        each part is normalised by its own global count, whatever the way the work was divided.
+        each part is normalised by its own global count, whatever the way the work was divided. With ``--debug`` they
+        are compared with those of the loss.
         """
         raise TypeError(f"{type(self).__name__} does not define counts(batch)")
 

@@ -13,6 +13,7 @@ A recipe composes them::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
@@ -25,40 +26,65 @@ from shared.objectives.objective import Loss, Objective, Term
 if TYPE_CHECKING:
     from shared.systems.system import System
 
+#: Encodes a field of the batch, None for the objective's own: once, however many parts ask for it.
+Encode = Callable[[str | None], Encoding]
+
 
 class Part(nn.Module):
     """One part of a loss: reads a batch and its encoding, and returns terms.
 
     A part does not own the model, which is handed to it at every call, so that several parts can share it and the
     objective's ``state_dict`` holds it once. It may own parameters that only it needs.
+
+    Args:
+        source: the batch field whose encoding it reads; None: the one that the objective encodes.
+
     """
+
+    def __init__(self, *, source: str | None = None) -> None:
+        super().__init__()
+        self.source = source
 
     def check(self, model: Any) -> None:
         """Raise UsageError if the part cannot work with this model; called once, when the objective is built."""
 
-    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+    def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Return the part's terms by name; those of weight 0 are only reported.
+
+        A part that reads several encodings, or none, overrides this method; others define :meth:`terms`.
 
         Args:
             model: usually a ``shared.nn.translator.Translator``.
             batch: the prepared batch.
-            encoding: what ``model.encode(batch)`` returned.
+            encode: returns the encoding of a field of the batch.
+
+        """
+        return self.terms(model, batch, encode(self.source))
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Return the terms of a part that reads one encoding.
+
+        Args:
+            model: usually a ``shared.nn.translator.Translator``.
+            batch: the prepared batch.
+            encoding: of the field ``source``.
 
         """
         raise TypeError(f"{type(self).__name__} does not define terms(model, batch, encoding)")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the counts of all terms that ``terms`` returns for this batch, from the batch alone."""
+        """Return the counts of all terms that ``evaluate`` returns for this batch, from the batch alone."""
         raise TypeError(f"{type(self).__name__} does not define counts(batch)")
 
 
 class EncoderDecoderObjective(Objective):
-    """Encodes a batch once and adds up its parts.
+    """Encodes each field that its parts ask for once, and adds up the parts.
 
     Args:
         system: what is trained; ``system.model`` is handed to the parts.
         parts: whose terms bear different names.
-        source_field: the batch field to encode; by default the model chooses, as it does when it translates.
+        source_field: the batch field that parts without a ``source`` read; by default the model chooses, as it does
+            when it translates.
 
     Raises:
         UsageError: without parts, or if one does not fit the model.
@@ -82,14 +108,26 @@ class EncoderDecoderObjective(Objective):
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the counts of all parts."""
-        return _merged([part.counts(batch) for part in self._parts()])
+        return _merged([part.counts(batch) for part in self.parts_of(batch)])
 
     def forward(self, batch: Batch) -> Loss:
         """Return the loss of one batch."""
-        encoding = self.model.encode(batch, self.source_field)
-        return Loss(_merged([part.terms(self.model, batch, encoding) for part in self._parts()]))
+        encodings: dict[str | None, Encoding] = {}
 
-    def _parts(self) -> list[Part]:
+        def encode(field: str | None) -> Encoding:
+            field = field or self.source_field
+            if field not in encodings:
+                encodings[field] = self.encode(batch, field)
+            return encodings[field]
+
+        return Loss(_merged([part.evaluate(self.model, batch, encode) for part in self.parts_of(batch)]))
+
+    def encode(self, batch: Batch, field: str | None) -> Encoding:
+        """Encode a field of a batch; by default the one that the model chooses."""
+        return self.model.encode(batch, field)
+
+    def parts_of(self, batch: Batch) -> list[Part]:
+        """Return the parts that a batch is trained on: all."""
         return cast(list[Part], list(self.parts))
 
 

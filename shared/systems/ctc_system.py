@@ -13,6 +13,7 @@ from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
 from shared.errors import UsageError
 from shared.generator import Hypothesis, Scorer
+from shared.nn.heads import head_log_probabilities
 from shared.search.ctc_prefix import CtcPrefixSearch
 from shared.search.search import AnySearch, Companion, CtcSearch
 from shared.systems.system import System
@@ -83,7 +84,7 @@ class CtcSystem(System):
             raise UsageError(f"{type(search).__name__} needs a decoder: this system is decoded by CTC")
         model: Any = self.model
         head = model.heads[self.head]
-        scores = head.log_probabilities(model.tap(model.encode(batch), head.tap))  # (B, S, V)
+        scores = head_log_probabilities(model, model.encode(batch), self.head)  # (B, S, V)
         self.check_memory(batch, search, positions=scores.values.shape[1])
         companion = None
         if isinstance(self.language_model, Scorer):

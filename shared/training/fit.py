@@ -35,8 +35,9 @@ from shared.training.checkpoints import Checkpoints, list_checkpoints, load_obje
 from shared.training.compiling import compile_layers
 from shared.training.history import History, Meter, report, status
 from shared.training.initialise import Initialise
+from shared.training.notes import alternating_notes, warm_up_notes
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
-from shared.training.schedules import Schedule, warm_up_notes
+from shared.training.schedules import Schedule
 from shared.training.sizes import check_accumulation, training_bytes
 from shared.training.validation import Validation
 
@@ -152,6 +153,7 @@ class Fit(Phase):
         join(workspace)
         device = torch.device(workspace.device)
         prepare_process(device)
+        self.objective.check_streams([stream.name for stream in self.streams])
         objective = self.objective.to(device)
         if not list_checkpoints(workspace.folder / "checkpoints"):
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
@@ -166,7 +168,8 @@ class Fit(Phase):
         )
         check_accumulation(self.accumulation, loader, workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
-        for line in [*loader.report(), *warm_up_notes(self.schedule, self.updates)]:
+        notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
+        for line in [*loader.report(), *notes]:
             workspace.log.info("%s: %s", workspace.phase, line)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main)
         position = self._restore(workspace, objective, optimizer, meter)
@@ -242,6 +245,8 @@ class Fit(Phase):
                 model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
             with workspace.autocast():
                 loss: Loss = model(batch)
+                if workspace.debug:
+                    loss.check(objective.counts(batch))
                 # DDP averages over ranks; counts are global already, so the average has to become a sum again
                 total = loss.total(counts) * workspace.world
             total.backward()
@@ -341,7 +346,8 @@ class Fit(Phase):
         try:
             with running.stop.at_once(), _same_randomness_after(workspace):
                 with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
-                    share = validation.share(running.objective, self.streams[0], workspace)
+                    stream = validation.chosen(self.streams)
+                    share = validation.share(running.objective, stream, workspace)
         except KeyboardInterrupt:
             share = None
         # From here on, a signal only asks: who left in the middle of this would be waited for.

@@ -109,14 +109,3 @@ class Constant:
     def __call__(self, update: int) -> float:
         """Return the learning rate of an update."""
         return self.peak * min(1.0, update / self.warmup) if self.warmup else self.peak
-
-
-def warm_up_notes(schedule: Schedule, updates: int) -> list[str]:
-    """Return a warning if the warm-up does not end before training does, so that the peak is never reached."""
-    warmup = getattr(schedule, "warmup", 0)
-    if warmup <= updates:
-        return []
-    return [
-        f"warning: the warm-up takes {warmup:,} updates, the training only {updates:,}: the learning rate ends at "
-        f"{schedule(updates):.3g}, below its peak"
-    ]

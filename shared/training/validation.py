@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import torch
@@ -58,7 +58,8 @@ class Validation:
 
     Args:
         manifests: the held-out data, as paths or patterns; scores of several are averaged.
-        fields: what the loss is computed on; by default the fields of the first stream, without their noise. Where the
+        stream: the name of the stream whose task is validated; by default the first.
+        fields: what the loss is computed on; by default the fields of that stream, without their noise. Where the
             noise is the task, they are given with it: a row then has the same noise in every validation.
         budget: how large a batch may be.
         search: how to translate, or None to compute the loss only.
@@ -76,6 +77,7 @@ class Validation:
         *,
         manifests: list[str],
         budget: Budget,
+        stream: str | None = None,
         fields: dict[str, Field] | None = None,
         search: AnySearch | None = None,
         metrics: list[str] | None = None,
@@ -97,6 +99,7 @@ class Validation:
             )
         self.manifests = list(manifests)
         self.budget = budget
+        self.stream = stream
         self.fields = fields
         self.search = search
         self.metrics, self.metric = metrics, metric
@@ -113,8 +116,23 @@ class Validation:
         """Tell whether the best of all scores so far lies ``patience`` validations back."""
         return self.patience > 0 and len(scores) - 1 - scores.index(max(scores)) >= self.patience
 
+    def chosen(self, streams: list[Stream]) -> Stream:
+        """Return the stream whose task is validated.
+
+        Raises:
+            UsageError: if there is none of that name.
+
+        """
+        if self.stream is None:
+            return streams[0]
+        found = [stream for stream in streams if stream.name == self.stream]
+        if not found:
+            names = ", ".join(stream.name for stream in streams)
+            raise UsageError(f"validation: there is no stream {self.stream!r}, only {names}")
+        return found[0]
+
     def share(self, objective: Objective, stream: Stream, workspace: Workspace) -> Share:
-        """Compute the loss, by default on the stream's fields, and translate: this process's share of the batches.
+        """Compute the loss of a stream's task, and translate: this process's share of the batches.
 
         Raises:
             DataError: if there is no row to validate on, or a row cannot be read.
@@ -174,8 +192,9 @@ class Validation:
             for batch, _ in Loader.evaluation(
                 manifest, fields, self.budget, workspace.workers, rank=workspace.rank, world=workspace.world
             ):
+                batch = replace(batch.to(workspace.device), stream=stream.name)
                 with workspace.autocast():
-                    parts.append(objective(objective.prepare(batch.to(workspace.device))).parts)
+                    parts.append(objective(objective.prepare(batch)).parts)
         # Only now is the device waited for.
         return [{name: (float(t.sum), float(t.count), t.weight) for name, t in terms.items()} for terms in parts]
 

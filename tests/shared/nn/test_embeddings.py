@@ -1,15 +1,17 @@
 """Positions, token embeddings, projections and heads; the size of a known model."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from shared.batch import Batch
 from shared.described import build, describe
+from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
 from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead, MaskedTokenHead, OutputProjection, TiedProjection
+from shared.nn.heads import CtcHead, MaskedTokenHead, OutputProjection, TiedProjection, head_log_probabilities
 from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.speech import SpeechEmbedding
@@ -154,7 +156,9 @@ def test_masked_token_head_is_dense_gelu_norm_and_projection() -> None:
 def test_ctc_head() -> None:
     head = CtcHead(tap=2, width=4, vocabulary=9, blank=8).eval()
     states = Padded(torch.randn(2, 3, 4), torch.tensor([3, 2]))
-    log_probabilities = head.log_probabilities(states)
+    model = SimpleNamespace(heads={"ctc": head}, tap=lambda encoding, name: encoding.extras[f"tap.{name}"])
+    encoding = Encoding({}, {"tap.2": states})
+    log_probabilities = head_log_probabilities(model, encoding, "ctc")
     logits = states.values @ head.projection.weight.T + head.projection.bias
     torch.testing.assert_close(head(states.values), logits)
     torch.testing.assert_close(log_probabilities.values.exp(), logits.exp() / logits.exp().sum(-1, keepdim=True))

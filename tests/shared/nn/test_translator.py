@@ -211,7 +211,7 @@ def test_the_layers_of_a_stack_share_nothing() -> None:
 
 
 def test_a_head_must_read_a_tapped_layer() -> None:
-    with pytest.raises(ValueError, match="reads layer 2, but the encoder's taps are"):
+    with pytest.raises(ValueError, match="reads the states of 2, but the model's taps are"):
         translator(heads={"ctc": CtcHead(tap=2, width=WIDTH, vocabulary=VOCABULARY, blank=0)})
 
 

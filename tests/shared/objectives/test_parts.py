@@ -31,10 +31,10 @@ class Model(nn.Module):
         self.encoded.append(field)
         source = batch[field or "source"]
         memory = source.map(lambda values: self.embedding(values) * source.mask[..., None])
-        return Encoding({"source": memory}, {"tap.1": memory.values})
+        return Encoding({"source": memory}, {"tap.1": memory})
 
-    def tap(self, encoding: Encoding, layer: int) -> Padded:
-        return Padded(encoding.extras[f"tap.{layer}"], encoding.memories["source"].lengths)
+    def tap(self, encoding: Encoding, name: int | str) -> Padded:
+        return encoding.extras[f"tap.{name}"]
 
     def decode(self, prefix: Padded, encoding: Encoding) -> torch.Tensor:
         memory = encoding.memories["source"]

@@ -99,7 +99,7 @@ class World:
             "updates": 12,
             "checkpoints": Checkpoints(keep="last 9", every=4),
         }
-        return Fit(objective=objective, streams=[self.stream(rows)], **(settings | options))
+        return Fit(**({"objective": objective, "streams": [self.stream(rows)]} | settings | options))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """The loop: it learns, goes on bit for bit after a kill, and divides work without changing the result."""
 
+import copy
 import json
 import os
 import signal
@@ -17,7 +18,7 @@ from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
+from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, TaskObjective, Term
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.training.checkpoints import Checkpoints, list_checkpoints
@@ -356,6 +357,64 @@ def test_patience_ends_a_run(world, workspace):
     assert done == 6  # the score of update 2 is not improved at 4 and 6
     world.fit(updates=50, validation=validation, checkpoints=checkpoints, schedule=Frozen()).run(place)
     assert json.loads((place.folder / "history.jsonl").read_text().splitlines()[-1])["update"] == done
+
+
+class Miscounted(EncoderDecoderObjective):
+    """Tells another count than that of its loss."""
+
+    def counts(self, batch):
+        return {name: count + 1 for name, count in super().counts(batch).items()}
+
+
+def test_a_debug_run_compares_the_counts(world, workspace):
+    objective = Miscounted(system=world.system(), parts=[CrossEntropy()])
+    with pytest.raises(UsageError, match=r"part 'accuracy' of the loss: the objective's counts\(batch\) says \d+"):
+        world.fit(objective=objective).run(workspace(debug=True))
+    world.fit(updates=2).run(workspace("right", debug=True))
+
+
+def two_tasks(world):
+    """Return an objective of two tasks, each of which reads and writes fields that the other one lacks; its streams."""
+    system = world.system()
+    system.model.embeddings["second"] = copy.deepcopy(system.model.embeddings["source"])
+    back = CrossEntropy(source="second", target_field="transcript", prefix="back.")
+    tasks = {"text": [CrossEntropy(source="source")], "back": [back]}
+    stream = world.stream(rows=5, name="back")
+    stream.fields = {"second": stream.fields["target"], "transcript": stream.fields["source"]}
+    return TaskObjective(system=system, tasks=tasks), [world.stream(), stream]
+
+
+def test_two_tasks_alternate_or_add_up(world, workspace, monkeypatch):
+    for accumulation in (1, 2):
+        objective, streams = two_tasks(world)
+        place, said = workspace(f"run{accumulation}"), []
+        monkeypatch.setattr(place.log, "info", lambda text, *values, said=said: said.append(text % values))
+        world.fit(objective=objective, streams=streams, grad_accumulation_factor=accumulation).run(place)
+        assert any("updates alternate" in line for line in said) == (accumulation == 1)
+        last = History(place.folder).rows()[-1]
+        assert {"cross_entropy", "back.cross_entropy"} <= last["parts"].keys()
+        assert all(parameter.isfinite().all() for parameter in objective.parameters())
+
+
+def test_a_stream_without_a_task_is_refused_before_the_first_update(world, workspace):
+    objective, streams = two_tasks(world)
+    streams[1].name = "more"
+    with pytest.raises(UsageError, match="no task for stream 'more', only for text, back"):
+        world.fit(objective=objective, streams=streams).run(workspace())
+
+
+def test_validation_reads_the_task_of_its_stream(world, workspace):
+    objective, streams = two_tasks(world)
+    manifests, budget = [str(world.manifest)], Budget(rows=16)
+    losses = {}
+    for name in (None, "text", "back"):
+        validation = Validation(manifests=manifests, budget=budget, stream=name)
+        shares = [validation.share(objective, validation.chosen(streams), workspace())]
+        losses[name] = validation.judge(shares, objective, workspace()).values["loss"]
+        assert shares[0].losses[0][0].keys() >= {"back.nll" if name == "back" else "nll"}
+    assert losses[None] == losses["text"] != losses["back"]
+    with pytest.raises(UsageError, match="validation: there is no stream 'more', only text, back"):
+        Validation(manifests=manifests, budget=budget, stream="more").chosen(streams)
 
 
 class NoRoom(EncoderDecoderObjective):

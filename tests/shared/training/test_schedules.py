@@ -1,9 +1,12 @@
 """Schedules against hand values."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from shared.errors import UsageError
-from shared.training.schedules import Constant, InverseSquareRoot, Linear, TriStage, warm_up_notes
+from shared.training.notes import alternating_notes, warm_up_notes
+from shared.training.schedules import Constant, InverseSquareRoot, Linear, TriStage
 
 
 def test_inverse_square_root():
@@ -52,3 +55,14 @@ def test_a_warm_up_that_outlasts_the_training_is_a_warning():
     assert "ends at 0.0005," in note  # a quarter of the peak
     assert warm_up_notes(InverseSquareRoot(peak=0.002, warmup=10_000), 10_000) == []
     assert warm_up_notes(lambda update: 0.1, 1) == []
+
+
+@pytest.mark.parametrize(
+    ("weights", "needed"), [((1.0, 1.0), 2), ((1.0, 3.0), 4), ((1.0, 0.5), 3), ((0.5, 0.25, 1.0), 7), ((2.0, 2.0), 2)]
+)
+def test_streams_that_alternate_are_said(weights, needed):
+    streams = [SimpleNamespace(weight=weight) for weight in weights]
+    (note,) = alternating_notes(streams, needed - 1)
+    assert note.startswith(f"warning: updates alternate between the tasks of {len(weights)} streams")
+    assert f"with {needed}, an update adds up the losses of all" in note
+    assert alternating_notes(streams, needed) == [] == alternating_notes(streams[:1], 1)

@@ -34,7 +34,7 @@ def cases(folder, *names):
 
 
 def test_two_ranks_are_one_large_batch_and_end_equal(tmp_path):
-    result = cases(tmp_path, "control", "equality", "whole", "stopped")
+    result = cases(tmp_path, "control", "equality", "tasks", "whole", "stopped")
     assert result.returncode == 0, result.stderr
     rows = History(tmp_path / "run" / "fit").rows()
     assert [row["update"] for row in rows if "validation" in row] == [2, 4, 6]

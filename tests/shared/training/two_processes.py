@@ -32,6 +32,7 @@ from shared.training.optimizer import Adam, set_learning_rate
 from shared.training.schedules import Constant
 from shared.training.validation import Validation
 from tests.shared.training.conftest import World
+from tests.shared.training.test_fit import two_tasks
 
 
 class PerStream(Objective):
@@ -122,6 +123,32 @@ def equality(world, place):
         assert equal_on_all_ranks(objectives[0], workspace)
         assert difference(objectives[0], kind(system=world.system(), **arguments)) > 0.01
         assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
+
+
+def tasks(world, place):
+    """Two streams lack each other's fields; two ranks x one batch of each = one process x all of them accumulated."""
+    workspace, alone = place("two"), place("one")
+    alone.world, alone.rank = 1, 0
+    objectives, trainer = [], fit(world)
+    for _ in range(2):
+        objective, streams = two_tasks(world)
+        objectives.append(objective)
+    loaders = [Loader(streams=streams, seed=3, rank=rank, world=2) for rank in range(2)]
+    steps = list(zip(*(loader.epoch(0) for loader in loaders), strict=True))
+    models = [wrap(objectives[0], workspace), objectives[1]]
+    optimizers = [trainer.optimizer.build(objective) for objective in objectives]
+    for optimizer in optimizers:
+        set_learning_rate(optimizer, 0.01)
+    for start in range(0, len(steps) - 1, 2):
+        one, other = steps[start : start + 2]
+        assert {batch.stream for batch in (*one, *other)} == {"text", "back"}
+        assert not one[0].fields.keys() & other[0].fields.keys()
+        mine = [one[workspace.rank], other[workspace.rank]]
+        trainer.update(models[0], objectives[0], optimizers[0], mine, Meter(), workspace)
+        trainer.update(models[1], objectives[1], optimizers[1], [*one, *other], Meter(), alone)
+    assert equal_on_all_ranks(objectives[0], workspace)
+    assert difference(objectives[0], two_tasks(world)[0]) > 0.01
+    assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
 
 
 def watch(folder):
