@@ -9,18 +9,16 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
 
+from shared.commands.endings import as_ctrl_c, complain, unwritable
 from shared.commands.models import models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, command_line, with_options
-from shared.errors import DataError, UsageError, one_line, shortened
+from shared.errors import DataError, UsageError
 from shared.machine.stopping import Interrupted
-from shared.text.surrogates import find_surrogate, printable
 
 app = typer.Typer(
     name="dragoman",
@@ -368,7 +366,7 @@ def main() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     # Logits are tens of megabytes a step: Linux is asked for them in pages of 2 MiB, not of 4 KiB.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
-    signal.signal(signal.SIGTERM, _as_ctrl_c(os.getpid()))
+    signal.signal(signal.SIGTERM, as_ctrl_c(os.getpid()))
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files are written as the disk has them
     try:
@@ -376,40 +374,13 @@ def main() -> None:
     except Interrupted as error:
         if os.environ.get("RANK", "0") != "0":  # all processes of the run were stopped, and rank 0 says so
             sys.exit(1)
-        _complain(error, 1)
+        complain(error, 1)
     except UnicodeEncodeError as error:
-        _complain(*_unwritable(error))
+        complain(*unwritable(error))
     except UsageError as error:
-        _complain(error, 2)
+        complain(error, 2)
     except (DataError, OSError) as error:  # a full disk, a folder that is not ours: the message names the file
-        _complain(error, 1)
-
-
-def _unwritable(error: UnicodeEncodeError) -> tuple[Exception, int]:
-    """Return what to say about text that has no bytes, and the exit code."""
-    text = printable(error.object)
-    shown = ascii(error.object[error.start])
-    if find_surrogate(error.object):
-        return DataError(f"{shortened(text, 200)}: is not UTF-8 ({shown}): rename the file or folder"), 1
-    encoding = sys.stdout.encoding
-    return UsageError(f"the output is written as {encoding}, which has no {shown}: set PYTHONIOENCODING=utf-8"), 2
-
-
-def _complain(error: Exception, code: int) -> None:
-    process = f" (process {os.environ['RANK']})" if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
-    print(f"dragoman: error{process}: {printable(one_line(error))}", file=sys.stderr)
-    sys.exit(code)
-
-
-def _as_ctrl_c(process: int) -> Callable[[int, FrameType | None], None]:
-    """Return a handler that makes SIGTERM end this process as Ctrl-C does; processes forked from it just end."""
-
-    def handle(number: int, _frame: FrameType | None) -> None:
-        if os.getpid() == process:
-            raise KeyboardInterrupt
-        os._exit(128 + number)
-
-    return handle
+        complain(error, 1)
 
 
 if __name__ == "__main__":

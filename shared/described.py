@@ -35,11 +35,8 @@ GROUP = "dragoman.packages"
 _here: dict[str, Path] = {}
 
 
-class Described:
+class Recorded:
     """Remembers its constructor's keyword arguments in ``self.arguments``."""
-
-    #: Names of constructor arguments that are files to be kept inside the model folder.
-    asset_arguments: tuple[str, ...] = ()
 
     arguments: dict[str, Any]
 
@@ -54,6 +51,13 @@ class Described:
     def __getnewargs_ex__(self) -> tuple[tuple[()], dict[str, Any]]:
         """Keep the arguments through copying and pickling (to loader workers)."""
         return (), self.arguments
+
+
+class Described(Recorded):
+    """A class that model folders may name: what is built from them is of such classes only."""
+
+    #: Names of constructor arguments that are files to be kept inside the model folder.
+    asset_arguments: tuple[str, ...] = ()
 
 
 def describe(value: Any, assets: dict[str, Path] | None = None) -> Any:

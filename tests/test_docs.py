@@ -94,13 +94,24 @@ def test_parts_of_a_model(layers, tmp_path):
     assert ours.origin == report and len(report) == 3 and report[2].endswith(f"layers {layers[1:-1].replace(',', '')}")
 
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+def test_the_python_of_the_readme_translates(capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    golden = ROOT / "tests/golden/model"
+    code, replaced = re.subn(r'load\("results/[^"]*"', f"load({str(golden)!r}, device='cpu'", code)
+    assert replaced == 1
+    exec(code, {})
+    best = System.load(golden).translate(["Good morning.", "Where is the station?"])
+    assert capsys.readouterr().out == f"{best}\n"
+
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Ends of dotted names that are files, or groups of entry points.
 NOT_CODE = ("py", "yaml", "md", "packages", "corpora")
 ROOMS = "benchmarks|docs|dragoman|mt|recipes|shared|st|tests"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_files_that_a_page_names_exist(page):
     text = page.read_text(encoding="utf-8")
     named = {*re.findall(rf"(?<![\w./-])(?:{ROOMS})/[\w./*-]*\.(?:py|yaml|md|json|jsonl|png)\b", text)}
@@ -112,7 +123,7 @@ def test_files_that_a_page_names_exist(page):
     assert sorted(missing) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_what_a_page_imports_exists(page):
     text = page.read_text(encoding="utf-8")
     named = {*re.findall(r"\b(?:dragoman|mt|shared|st)(?:\.\w+)+(?![\w/*-])", text)}
@@ -122,7 +133,7 @@ def test_what_a_page_imports_exists(page):
     assert sorted(name for name in named if pydoc.locate(name) is None) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_recipes_and_commands_that_a_page_names_exist(page):
     text = page.read_text(encoding="utf-8")
     recipes, commands = {name for name, _ in Recipe.list()}, {*get_command(app).commands}

@@ -12,13 +12,13 @@ from pathlib import Path
 from mt.corpora.splits import chosen_splits
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reader import SourceRow
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError, UsageError
 from shared.text import languages
 from shared.text.surrogates import find_surrogate
 
 
-class Monolingual(Described):
+class Monolingual(Recorded):
     """Reads the text files of one language."""
 
     name = "monolingual"

@@ -23,12 +23,12 @@ from pathlib import Path
 from mt.corpora.splits import chosen_splits
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reader import SourceRow
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 
 
-class Moses(Described):
+class Moses(Recorded):
     """Reads one direction of line-aligned text files."""
 
     name = "moses"

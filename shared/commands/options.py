@@ -100,13 +100,23 @@ class SoundOptions:
         ),
     ] = "auto"
 
+    def refuse(self) -> None:
+        """Refuse all of these options, for a model that reads text.
+
+        Raises:
+            UsageError: names the first one that was given.
+
+        """
+        for field in fields(self):
+            if getattr(self, field.name) != field.default:
+                raise UsageError(f"--{field.name.replace('_', '-')} does not apply: this model reads text")
+
     def check(self) -> None:
         """Refuse a detector that is not used, by UsageError."""
         if self.keep_silence and self.speech_detector != type(self).speech_detector:
             raise UsageError("--speech-detector does not apply with --keep-silence: nothing is skipped")
 
 
-LARGEST_WEIGHT = 1e4
 ENGINES = ("native", "ctranslate2")
 
 
@@ -136,11 +146,10 @@ class ModelOptions:
             raise UsageError(f"--ensemble and --lm need the native engine, not {self.engine}")
         if self.lm is None and self.lm_weight != type(self).lm_weight:
             raise UsageError("--lm-weight needs --lm")
-        if not 0 < self.lm_weight <= LARGEST_WEIGHT:
-            raise UsageError(
-                f"--lm-weight must be above 0 and at most {LARGEST_WEIGHT:g} (or only the language model counts), "
-                f"not {self.lm_weight}"
-            )
+        if self.lm is not None:
+            from shared.systems.combining import check_weight  # which needs torch
+
+            check_weight(self.lm_weight, "--lm-weight")
 
 
 def command_line() -> str:

@@ -38,6 +38,8 @@ def translate_inputs(
     system = load_models(model, models, workspace, ctc=search.ctc)
     search = fitting(search, system)
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
+    if "speech" not in system.inputs:
+        sound.refuse()
     speech, several = "speech" in system.inputs, max(n_best, samples) > 1
     detector = speech_detector(sound.speech_detector) if speech else None
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)

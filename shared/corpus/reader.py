@@ -65,7 +65,10 @@ def place(item: Row | Unusable, column: str = "") -> str:
 
 
 class Corpus(Protocol):
-    """A reader. A class that inherits :class:`shared.described.Described` has ``arguments`` already."""
+    """A reader. A class that inherits :class:`shared.described.Recorded` has ``arguments`` already.
+
+    No reader is :class:`shared.described.Described`: a model folder must not name what opens files of a corpus.
+    """
 
     name: str
     #: Subfolder of the output for this instance: "en-de", or "" for none.

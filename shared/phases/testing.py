@@ -18,7 +18,7 @@ from shared.machine.records import read_record
 from shared.machine.workspace import Phase, Stopwatch, Workspace
 from shared.phases.averaging import AVERAGED
 from shared.search.search import AnySearch
-from shared.systems.combining import load_combined
+from shared.systems.combining import check_weight, load_combined
 from shared.systems.system import System
 
 
@@ -39,6 +39,9 @@ class Evaluate(Phase):
         lm_weight: its weight.
         ctc: translate through the model's CTC head.
 
+    Raises:
+        UsageError: for an unknown metric, or a weight that is not positive.
+
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Evaluate(Phase):
         ctc: bool = False,
     ) -> None:
         check_metrics(metrics)
+        check_weight(lm_weight, "lm_weight")
         self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget, self.metrics = search, budget, list(metrics)
         self.beside: dict[str, Any] = {

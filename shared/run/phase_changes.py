@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from reprlib import repr as shown
 from typing import Any
 
 from shared.errors import DataError, UsageError
-from shared.machine.workspace import Phase, Workspace, fingerprint
+from shared.machine.workspace import Phase, PhaseRecord, Workspace, fingerprint
 from shared.recipe.recipe import Recipe
 
 #: A refusal names at most this many keys.
@@ -155,11 +157,24 @@ class PhaseNow:
     def _goes_further(self, kind: type[Phase], state: Mapping[str, Any], before: Mapping[str, str]) -> bool:
         """Tell whether the phase is as it was but for arguments that may be larger at a later start."""
         [(tag, arguments)] = self.recipe.plain(self.name).items()
-        old = {name: json.loads(before[name]) for name in kind.extendable if name in before and name in arguments}
+        known = [name for name in kind.extendable if name in before and name in arguments]
+        old = {name: self._number(name, before[name]) for name in known}
         if not all(arguments[name] >= value for name, value in old.items()):
             return False
         plain = {tag: arguments | old}
         return fingerprint(plain, dict(self.inputs), self.recipe.value("output_folder")) == state["fingerprint"]
+
+    def _number(self, name: str, text: str) -> int:
+        """Return a number that the phase's record keeps as text.
+
+        Raises:
+            DataError: if it is none.
+
+        """
+        if not re.fullmatch(r"\d{1,18}", text):
+            record = PhaseRecord(self.workspace.output, self.name).path
+            raise DataError(f"{record}: values.{name} is {shown(text)}, not a number; {self._again()}")
+        return int(text)
 
     def _recorded_values(self) -> dict[str, str]:
         """Return the values of a run whose record does not keep them, from the recipe that it wrote down."""

@@ -78,7 +78,8 @@ def run_recipe(
     outermost = join(workspace)
     try:
         with workspace.locked(), together(workspace), _algorithms(workspace):
-            workspace.log.info("%s", beginning(workspace))
+            if not workspace.inside:  # a recipe inside another runs on the machine that the other one has named
+                workspace.log.info("%s", beginning(workspace))
             on_main(lambda: _begin(recipe, workspace, restart), workspace)
             done: Done = {}
             keep_time = workspace.keep_time  # of the run that this one is a phase of

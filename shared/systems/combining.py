@@ -21,6 +21,17 @@ from shared.nn.linear import store_for_search
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
 
+#: A language model with a higher weight would decide alone.
+LARGEST_WEIGHT = 1e4
+
+
+def check_weight(weight: float, name: str) -> None:
+    """Refuse a weight of a language model that is not above 0 and at most ``LARGEST_WEIGHT``, by UsageError."""
+    if not 0 < weight <= LARGEST_WEIGHT:
+        raise UsageError(
+            f"{name} must be above 0 and at most {LARGEST_WEIGHT:g} (or only the language model counts), not {weight}"
+        )
+
 
 def load_combined(
     model: Path,

@@ -19,7 +19,7 @@ from reprlib import repr as shown
 
 from shared.corpus.lines import read_table
 from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 
@@ -29,7 +29,7 @@ FROM_ENGLISH = "de tr fa sv-SE mn zh-CN cy ca sl et id ar ta lv ja".split()
 _SPLITS = {"train": ("train", "train_covost"), "dev": ("dev",), "test": ("test",)}
 
 
-class CoVoST2(Described):
+class CoVoST2(Recorded):
     """Reads one direction of CoVoST 2."""
 
     name = "covost2"

@@ -28,7 +28,7 @@ import yaml
 
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reader import SourceRow
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError, shortened
 from shared.machine.nesting import DEPTH
 from shared.text import languages
@@ -82,7 +82,7 @@ class _Segments:
         return numbers
 
 
-class MustC(Described):
+class MustC(Recorded):
     """Reads one language pair of MuST-C."""
 
     name = "mustc"

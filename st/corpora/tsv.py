@@ -23,7 +23,7 @@ from reprlib import repr as shown
 from shared.corpus.lines import count_lines, read_lines, read_table
 from shared.corpus.manifest import COLUMNS, Row
 from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 
@@ -53,7 +53,7 @@ _OTHER_NAMES = {
 }
 
 
-class Tsv(Described):
+class Tsv(Recorded):
     """Reads a table of one's own."""
 
     name = "tsv"

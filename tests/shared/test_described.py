@@ -7,6 +7,7 @@ import json
 import pickle
 import pkgutil
 from collections import defaultdict
+from importlib.metadata import entry_points
 
 import pytest
 from torch import nn
@@ -115,6 +116,16 @@ def test_two_classes_of_one_name_are_refused(tmp_path, monkeypatch):
 def test_a_folder_cannot_name_foreign_classes(name):
     with pytest.raises(ValueError, match="is not a class"):
         build({"class": name, "arguments": {}})
+
+
+READERS = {entry.name: entry.load() for entry in entry_points(group="dragoman.corpora")}
+
+
+@pytest.mark.parametrize("name", sorted(READERS))
+def test_a_folder_cannot_name_a_reader_of_a_corpus(name):
+    """One would open whatever file a downloaded folder names."""
+    with pytest.raises(ValueError, match="is not a class that a model folder may name"):
+        build({"class": READERS[name].__name__, "arguments": {"root": "/"}})
 
 
 def test_an_asset_cannot_lie_outside_the_folder(tmp_path):

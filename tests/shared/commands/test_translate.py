@@ -174,11 +174,22 @@ def test_numbers_out_of_their_range_are_refused_with_it(dragoman, options, messa
         ["--maximum-length-extra", "1" + "0" * 22],
         ["--batch-size", "1" + "0" * 22],
         ["--no-repeat-ngram", "1" + "0" * 22],
-        ["--maximum-seconds", "1e308"],
     ],
 )
 def test_large_limits_are_no_limits(dragoman, options):
     assert dragoman("translate", GOLDEN, *options, text="one two\n") == (0, "zwei eins\n", "")
+
+
+def test_no_length_of_sound_is_a_limit(dragoman, speech_model, tmp_path):
+    write_sound(tmp_path / "a.wav")
+    code, _, messages = dragoman("translate", speech_model, tmp_path / "a.wav", "--maximum-seconds", "1e308")
+    assert code == 0 and "error" not in messages
+
+
+@pytest.mark.parametrize("option", [["--keep-silence"], ["--speech-detector", "levels"], ["--maximum-seconds", "9"]])
+def test_options_of_sound_are_refused_for_a_model_that_reads_text(dragoman, option):
+    code, output, messages = dragoman("translate", GOLDEN, *option, text="one two\n")
+    assert (code, output) == (2, "") and f"{option[0]} does not apply: this model reads text" in messages
 
 
 # -- a full disk ------------------------------------------------------------------------------------------------------

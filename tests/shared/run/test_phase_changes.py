@@ -118,6 +118,16 @@ def test_more_updates_go_on_and_what_reads_from_them_is_done_again(load, tmp_pat
     assert is_finished(load(updates=4))
 
 
+@pytest.mark.parametrize("text", ["[", "two", "-1", "", "9" * 30])
+def test_a_damaged_number_of_updates_in_a_record_is_named(load, tmp_path, text):
+    run_recipe(load(updates=2))
+    state = json.loads(record(tmp_path).read_text())
+    state["values"]["updates"] = text
+    record(tmp_path).write_text(json.dumps(state))
+    with pytest.raises(DataError, match=r"state/fit\.json: values\.updates is '.*', not a number; do it again with"):
+        run_recipe(load(updates=4))
+
+
 def test_an_interrupted_phase_goes_on_to_more_updates(load, tmp_path):
     fails = {"phases__fit__fails_after": 3}
     with pytest.raises(DataError, match="broken"):

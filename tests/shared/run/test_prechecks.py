@@ -34,8 +34,8 @@ def own(tmp_path):
 @pytest.mark.parametrize(
     "key, value",
     [
-        ("keep_last", 0),
-        ("keep_best", -1),
+        ("average", "last 0"),
+        ("average", "best -1"),
         ("batch_tokens", 0),
         ("maximum_tokens", 0),
         ("evaluation_budget.tokens", 0),
@@ -52,14 +52,14 @@ def own(tmp_path):
         ("optimizer.weight_decay", -1),
         ("mixture_alpha", -1),
         ("pieces", 200),
-        ("piece_alpha", 2),
+        ("phases.tokenizer.alpha", 2),
         ("piece_coverage", 0.5),
         ("piece_kind", "words"),
-        ("piece_normalisation", "nfd"),
+        ("phases.tokenizer.normalisation", "nfd"),
         ("validate_every", 0),
-        ("validate_first", -1),
-        ("validate_rows", -1),
-        ("patience", -1),
+        ("validation.first", -1),
+        ("validation.limit", -1),
+        ("validation.patience", -1),
         ("beam", 0),
         ("rules.minimum_length", -1),
         ("metrics", ["blue"]),
@@ -70,8 +70,15 @@ def own(tmp_path):
 def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, value):
     with pytest.raises(UsageError) as caught:
         run_recipe(own(**{key: value}))
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and "nothing uses" not in str(caught.value)
     assert not (tmp_path / "manifests").exists()
+
+
+def test_a_weight_of_a_language_model_is_refused_before_the_recipes_that_train(tmp_path):
+    recipe = Recipe.load("almanac/lm", {"results_folder": str(tmp_path), "lm_weight": -0.5, "device": "cpu"})
+    with pytest.raises(UsageError, match=r"lm_weight must be above 0 and at most 10000 .*, not -0\.5"):
+        run_recipe(recipe)
+    assert not [place for place in tmp_path.rglob("*") if place.is_file()]
 
 
 def test_right_values_are_no_problem(own):

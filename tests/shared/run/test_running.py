@@ -1,6 +1,7 @@
 """Running recipes: finished phases are skipped, changed ones refused, and what reads from a restarted one redone."""
 
 import json
+import logging
 import os
 import shutil
 import signal
@@ -288,6 +289,15 @@ def test_a_recipe_can_be_a_phase_of_another(recipe, tmp_path):
     assert (tmp_path / "outer" / "after" / "sum.txt").read_text() == "1021"
     assert done(tmp_path) == ["first", "second", "apart"]
     assert RunRecipe(recipe=str(tmp_path / "chain.yaml")).outputs() == [tmp_path / "out"]
+
+
+def test_the_log_names_the_machine_once_for_a_recipe_inside_another(recipe, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "dragoman")
+    recipe()
+    run_recipe(outer_recipe(tmp_path))
+    lines = (tmp_path / "outer" / "log.txt").read_text().splitlines()
+    assert [number for number, line in enumerate(lines) if ", precision fp32; dragoman" in line] == [0]
+    assert any("inner: first: starting" in line for line in lines)
 
 
 def outer_recipe(tmp_path):
