@@ -46,8 +46,12 @@ class Field(Protocol):
     padding: float
     overhead: int
 
-    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
-        """Return the row's tensor (length, ...); all randomness comes from ``rng``."""
+    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor | dict[str, Tensor]:
+        """Return the row's tensor (length, ...); all randomness comes from ``rng``.
+
+        A field that makes several tensors of one draw returns them by key, none longer than ``length`` says and the
+        same keys for every row: key "" becomes the batch field ``<name>``, another key ``<name>.<key>``.
+        """
         ...
 
     def length(self, row: Row) -> int:

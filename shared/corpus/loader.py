@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -219,13 +220,23 @@ def _assemble(
                     tensors.append(field(row, rng(number, name)))
                 except (DataError, OSError) as error:
                     raise DataError(f"{place(number)}: field {name!r}: {error}") from error
-        padded[name] = Padded.from_sequences(tensors, padding=field.padding)
+        padded |= _padded(name, tensors, field)
     languages = {}
     for side in ("source", "target"):
         codes = [row[f"{side}_language"] for row in rows if row.get(f"{side}_language")]
         if len(codes) == len(rows):
             languages[side] = codes
     return Batch(padded, languages, [str(row.get("id", "")) for row in rows], stream, group)
+
+
+def _padded(name: str, found: list[Any], field: Field) -> dict[str, Padded]:
+    """Pad what a field made of each row: one tensor, or several by key."""
+    if not isinstance(found[0], dict):
+        return {name: Padded.from_sequences(found, padding=field.padding)}
+    return {
+        f"{name}.{key}" if key else name: Padded.from_sequences([tensors[key] for tensors in found], field.padding)
+        for key in found[0]
+    }
 
 
 @contextmanager

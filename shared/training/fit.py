@@ -345,6 +345,7 @@ class Fit(Phase):
         assert validation is not None
         try:
             with running.stop.at_once(), _same_randomness_after(workspace):
+                torch.manual_seed(workspace.seed)  # masks that an objective draws are the same in each validation
                 with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
                     stream = validation.chosen(self.streams)
                     share = validation.share(running.objective, stream, workspace)

@@ -1,0 +1,90 @@
+"""Text some tokens of which are hidden, and what they were: the input and the labels of a masked language model.
+
+Devlin et al. 2019, arXiv 1810.04805, section 3.1. The parts that learn from it are in shared/objectives/masked.py.
+
+Legend: L tokens, M masked tokens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shared.corpus.fields import Rows, TextField
+from shared.corpus.manifest import Row
+from shared.errors import UsageError
+
+
+class MaskedText:
+    """A text with masked tokens; the batch gets ``<name>``, ``<name>.places`` and ``<name>.labels``.
+
+    Of a text's pieces, ``share`` are chosen, at least one; the symbols around them are not. A chosen piece becomes the
+    mask, or a piece drawn evenly, or stays as it is. In validation each text has the same masks every time.
+
+    Args:
+        field: the text as it is, whose tokenizer has a mask.
+        share: of the pieces that are chosen, rounded to the nearest number.
+        masked: share of the chosen ones that become the mask.
+        replaced: share of the chosen ones that become another piece; the rest stays.
+
+    Raises:
+        UsageError: if a share is not in [0, 1], or two add up to more than 1.
+
+    """
+
+    unit = "tokens"
+
+    def __init__(self, *, field: TextField, share: float = 0.15, masked: float = 0.8, replaced: float = 0.1) -> None:
+        for name, value in (("share", share), ("masked", masked), ("replaced", replaced)):
+            if not 0 <= value <= 1:
+                raise UsageError(f"{name} must be between 0 and 1, not {value}")
+        if masked + replaced > 1:
+            raise UsageError(f"masked and replaced are shares of one whole, not {masked} and {replaced}")
+        self.field = field
+        self.share = share
+        self.masked = masked
+        self.replaced = replaced
+        self.padding = field.padding
+        self.overhead = field.overhead
+        tokenizer = field.tokenizer
+        symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
+        self._mask = tokenizer.mask
+        self._pieces = np.array([id for id in range(tokenizer.size) if id not in symbols], dtype=np.int64)
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Return the tokens (L,), the places (M,) of the chosen ones in order, and what stood there (M,), int64.
+
+        Raises:
+            DataError: if the row has no text, or no language where a symbol needs it.
+
+        """
+        prefix, pieces, suffix = self.field.parts(row)
+        tokens = np.array([*prefix, *pieces, *suffix], dtype=np.int64)
+        count = max(1, round(self.share * len(pieces))) if pieces and self.share else 0
+        places = len(prefix) + np.sort(rng.choice(len(pieces), count, replace=False, shuffle=False))
+        labels = tokens[places]
+        kind = rng.random(count)
+        drawn = self._pieces[rng.integers(len(self._pieces), size=count)]
+        hidden = np.where(kind < self.masked + self.replaced, drawn, labels)
+        tokens[places] = np.where(kind < self.masked, self._mask, hidden)
+        return {key: torch.from_numpy(ids) for key, ids in (("", tokens), ("places", places), ("labels", labels))}
+
+    def length(self, row: Row) -> int:
+        """Return the number of tokens, L."""
+        return self.field.length(row)
+
+    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
+        """Return the numbers of tokens of all rows, -1 where there is no text.
+
+        Raises:
+            DataError: naming the manifest, if a text cannot be tokenised.
+
+        """
+        return self.field.lengths(rows, folder)
+
+    def evaluating(self) -> TextField:
+        """Return the text as it is."""
+        return self.field

@@ -1,0 +1,112 @@
+"""Masked text: what is chosen, what it becomes, and what a batch holds of it."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from shared.corpus.fields import TextField
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.masked_text import MaskedText
+from shared.corpus.stream import Budget, Stream
+from shared.errors import UsageError
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+
+TEXTS = ["the quick brown fox jumps over the lazy dog", "pack my box with five dozen liquor jugs", "a"]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pieces")
+    model = train_sentencepiece(TEXTS * 4, folder / "t.model", kind="char", size=300)
+    return TextField(column="source_text", tokenizer=SentencePieceTokenizer(model=str(model), tags=["en"]))
+
+
+def row(text, id="1"):
+    return {"id": id, "source_text": text, "source_language": "en"}
+
+
+def test_chosen_pieces_are_hidden_and_all_else_is_as_it_was(plain):
+    tokens = plain(row(TEXTS[0]), None)
+    drawn = MaskedText(field=plain, share=0.3, masked=1.0, replaced=0.0)(row(TEXTS[0]), np.random.default_rng(1))
+    places, labels = drawn["places"], drawn["labels"]
+    assert len(places) == round(0.3 * (len(tokens) - 2)) and places.tolist() == sorted(set(places.tolist()))
+    assert places.min() > 0 and places.max() < len(tokens) - 1  # <en> and </s> stay
+    assert drawn[""][places].tolist() == [plain.tokenizer.mask] * len(places)
+    restored = drawn[""].clone()
+    restored[places] = labels
+    assert restored.tolist() == tokens.tolist()
+
+
+def test_shares_are_those_that_were_asked_for(plain):
+    field = MaskedText(field=plain, share=0.15)
+    rng = np.random.default_rng(1)
+    kinds, places = Counter(), Counter()
+    symbols = {plain.tokenizer.id(symbol) for symbol in plain.tokenizer.symbols}
+    draws = 3000
+    for _ in range(draws):
+        drawn = field(row(TEXTS[0]), rng)
+        for place, label in zip(drawn["places"].tolist(), drawn["labels"].tolist(), strict=True):
+            found = int(drawn[""][place])
+            places[place] += 1
+            kinds["mask" if found == plain.tokenizer.mask else "same" if found == label else "other"] += 1
+            assert found == plain.tokenizer.mask or found not in symbols
+    total = sum(kinds.values())
+    pieces = len(plain(row(TEXTS[0]), None)) - 2
+    assert total == draws * round(0.15 * pieces)
+    same = 0.1 + 0.1 / (plain.tokenizer.size - len(symbols))  # a drawn piece may be the one that stood there
+    for kind, share in (("mask", 0.8), ("same", same), ("other", 0.2 - same)):
+        assert abs(kinds[kind] / total - share) < 4 * (share * (1 - share) / total) ** 0.5, kind
+    expected = total / pieces
+    assert sum((places[n] - expected) ** 2 / expected for n in range(1, pieces + 1)) < 90  # chi-square, 42 degrees
+
+
+def test_a_short_text_has_one_masked_piece_and_an_empty_one_none(plain):
+    field = MaskedText(field=plain, share=0.15)
+    [place] = field(row("a"), np.random.default_rng(1))["places"].tolist()
+    assert place in (1, 2)
+    assert len(field(row(""), np.random.default_rng(1))["places"]) == 0
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_holds_tokens_places_and_labels(plain, workers, tmp_path):
+    rows = [row(text, str(number)) for number, text in enumerate(TEXTS)]
+    Manifest.write(tmp_path / "train.arrow", rows)
+    field = MaskedText(field=plain)
+    stream = Stream(
+        name="text", manifests=[str(tmp_path / "train.arrow")], fields={"source": field}, budget=Budget(rows=3)
+    )
+    [batch] = Loader(streams=[stream], seed=1, workers=workers).epoch(0)
+    assert sorted(batch.fields) == ["source", "source.labels", "source.places"]
+    clean = {id: plain(rows[int(id)], None) for id in batch.ids}
+    for id, tokens, places, labels in zip(
+        batch.ids,
+        batch["source"].rows(),
+        batch["source.places"].rows(),
+        batch["source.labels"].rows(),
+        strict=True,
+    ):
+        assert clean[id][places].tolist() == labels.tolist()
+        assert len(tokens) == len(clean[id])
+
+
+def test_validation_hides_the_same_tokens_each_time(plain):
+    rows = [row(text, str(number)) for number, text in enumerate(TEXTS)]
+    found = [next(Loader.evaluation(rows, {"source": MaskedText(field=plain)}, Budget(rows=3)))[0] for _ in range(2)]
+    for name in found[0].fields:
+        assert torch.equal(found[0][name].values, found[1][name].values)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"share": 1.5}, "share must be between 0 and 1, not 1.5"),
+        ({"masked": 0.8, "replaced": 0.3}, "masked and replaced are shares of one whole, not 0.8 and 0.3"),
+    ],
+)
+def test_shares_out_of_range_are_refused(plain, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        MaskedText(field=plain, **arguments)
