@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from shared.corpus.noise import Word, words_of
+from shared.corpus.noise import Word, place_spans, span_lengths, words_of
 from shared.errors import UsageError
 from shared.text.tokenizer import Tokenizer
 
@@ -70,27 +70,9 @@ class TextInfilling:
         wanted = math.ceil(self.share * len(words) - 1e-9)  # 0.07 * 100 is a little more than 7
         if not wanted:
             return words
-        spans = self._spans(wanted, rng)
-        # In a row of kept words and masks, a span is one place: spans at different places cannot overlap.
-        places = rng.choice(len(words) - wanted + len(spans), len(spans), replace=False, shuffle=False)
+        spans = span_lengths(wanted, mean=self.mean_length, rng=rng)
         result, position = [], 0
-        for place, span in zip(np.sort(places).tolist(), spans, strict=True):
-            kept = place - len(result)
-            result += [*words[position : position + kept], self._mask]
-            position += kept + span
+        for begin, span in zip(place_spans(spans, len(words), rng), spans, strict=True):
+            result += [*words[position:begin], self._mask]
+            position = begin + span
         return result + words[position:]
-
-    def _spans(self, wanted: int, rng: np.random.Generator) -> list[int]:
-        """Draw the lengths of spans, which add up to the words that are wanted, in a random order."""
-        lengths = rng.poisson(self.mean_length, wanted)
-        while lengths.sum() < wanted:
-            lengths = np.concatenate([lengths, rng.poisson(self.mean_length, wanted)])
-        covered = np.cumsum(lengths)
-        last = int(np.searchsorted(covered, wanted))
-        spans = lengths[: last + 1].tolist()
-        spans[-1] -= int(covered[last]) - wanted
-        # In very short texts, masks of no words could make it longer than it was: those are left out.
-        surplus = len(spans) - wanted
-        for _ in range(surplus):
-            spans.remove(0)
-        return rng.permutation(spans).tolist()  # or the one that was cut would always be the last

@@ -150,8 +150,12 @@ class TextField(Described):
         prefix, pieces, suffix = self.parts(row)
         return torch.tensor(prefix + pieces + suffix, dtype=torch.int64)
 
-    def parts(self, row: Row) -> tuple[list[int], list[int], list[int]]:
+    def parts(self, row: Row, text: str | None = None) -> tuple[list[int], list[int], list[int]]:
         """Return the ids of the symbols before the text, of its pieces, and of the symbols behind it.
+
+        Args:
+            row: of a manifest.
+            text: what :meth:`text` returned, if it is known.
 
         Raises:
             DataError: if the row has no text, or no language where a symbol needs it.
@@ -159,7 +163,7 @@ class TextField(Described):
         """
         names = {"language": row.get(self.language_column)}
         names |= {name: row.get(name) for name in ("source_language", "target_language")}
-        pieces = self.tokenizer.encode(self.text(row))
+        pieces = self.tokenizer.encode(self.text(row) if text is None else text)
         return self._symbols(self._prefix, names), pieces, self._symbols(self._suffix, names)
 
     def text(self, row: Row) -> str:

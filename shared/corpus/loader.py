@@ -211,7 +211,7 @@ def _assemble(
     group: str | None = None,
 ) -> Batch:
     """Make a batch; ``rng`` is asked with the position in the batch and the field's name."""
-    padded = {}
+    padded: dict[str, Padded] = {}
     for name, field in fields.items():
         tensors = []
         with _one_thread():

@@ -1,5 +1,7 @@
 """Noise on text: a model reads changed words, and learns to write them as they were, or to live with such texts.
 
+A ``Rewriting`` changes the text itself, before it is tokenised, and may make it longer; a ``Noise`` changes the ids.
+
 A word is the ids of its pieces. Words are divided where the tokenizer's decoder writes a space between pieces, whatever
 marks it has for that (``▁low er``, ``low@@ er``, ``low ##er``, ``Ġlow er``); in languages without spaces, each piece is
 a word.
@@ -7,6 +9,8 @@ a word.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +21,7 @@ from torch import Tensor
 
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.text import languages
 from shared.text.tokenizer import Tokenizer
 
@@ -35,29 +39,73 @@ class Noise(Protocol):
         ...
 
 
+#: The characters from start to end of a text become others: (start, end, what they become).
+Edit = tuple[int, int, str]
+
+
+class Rewriting(Protocol):
+    """A change to a text before it is tokenised, such as words that are replaced by those of another language.
+
+    Attributes:
+        growth: at most how many times as many pieces a text may have afterwards, at least 1. Edits are given up until
+            it holds.
+
+    """
+
+    growth: float
+
+    def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
+        """Return edits that do not overlap, those that are given up first at the end.
+
+        Args:
+            text: of the row, after its normalizers.
+            rng: all randomness comes from it.
+            language: the text's code.
+            row: of the manifest.
+
+        """
+        ...
+
+
 class NoisyText:
-    """A text whose words are changed each time that it is read; the symbols around them stay.
+    """A text that is changed each time that it is read; the symbols around it stay.
 
     Args:
         field: the text as it is.
         noise: changes to its words, in this order.
+        rewriting: a change to the text itself, before that; None leaves it as it is.
+
+    Raises:
+        UsageError: if the rewriting's growth is below 1.
 
     """
 
     unit = "tokens"
 
-    def __init__(self, *, field: TextField, noise: list[Noise]) -> None:
-        self.field, self.noise = field, list(noise)
+    def __init__(
+        self, *, field: TextField, noise: list[Noise] | None = None, rewriting: Rewriting | None = None
+    ) -> None:
+        self.field = field
+        self.noise = list(noise or [])
+        self.rewriting = rewriting
         self.padding, self.overhead = field.padding, field.overhead
+        if rewriting is not None and not rewriting.growth >= 1:
+            raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
         """Return (L,) int64.
 
         Raises:
-            DataError: if the row has no text, or no language where a symbol needs it, or it has become longer.
+            DataError: if the row has no text, or no language where a symbol needs it, or noise has made it longer.
 
         """
-        prefix, pieces, suffix = self.field.parts(row)
+        text = self.field.text(row)
+        prefix, pieces, suffix = self.field.parts(row, text)
+        if self.rewriting is not None:
+            edits = self.rewriting(text, rng, language=row.get(self.field.language_column), row=row)
+            pieces = self._rewritten(text, edits, pieces, math.ceil(self.rewriting.growth * len(pieces)))
+        if not self.noise:
+            return torch.tensor([*prefix, *pieces, *suffix], dtype=torch.int64)
         words = words_of(self.field.tokenizer).split(pieces, row.get(self.field.language_column))
         for noise in self.noise:
             words = [word for word in noise(words, rng) if word]
@@ -66,9 +114,17 @@ class NoisyText:
             raise DataError(f"noise made {len(noisy)} ids of {len(pieces)}, and the batch has no room for more")
         return torch.tensor([*prefix, *noisy, *suffix], dtype=torch.int64)
 
+    def _rewritten(self, text: str, edits: list[Edit], pieces: list[int], room: int) -> list[int]:
+        """Return the pieces of a text after as many edits as there is room for; without any, those that it has."""
+        for count in range(len(edits), 0, -1):
+            found = self.field.tokenizer.encode(edited(text, edits[:count]))
+            if len(found) <= room:
+                return found
+        return pieces
+
     def length(self, row: Row) -> int:
-        """Return the number of ids, L, that the text has without noise: with it, there are no more."""
-        return self.field.length(row)
+        """Return the greatest number of ids, L, that the text can have."""
+        return int(self._grown(np.array(self.field.length(row))))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
         """Return those numbers for all rows, -1 where there is no text.
@@ -77,11 +133,55 @@ class NoisyText:
             DataError: naming the manifest, if a text cannot be tokenised.
 
         """
-        return self.field.lengths(rows, folder)
+        return self._grown(self.field.lengths(rows, folder))
+
+    def _grown(self, lengths: np.ndarray) -> np.ndarray:
+        if self.rewriting is None:
+            return lengths
+        grown = np.ceil(self.rewriting.growth * (lengths - self.overhead)).astype(np.int64) + self.overhead
+        return np.where(lengths < 0, lengths, grown)
 
     def evaluating(self) -> TextField:
         """Return the text as it is."""
         return self.field
+
+
+def edited(text: str, edits: Sequence[Edit]) -> str:
+    """Return a text after edits that do not overlap, in any order."""
+    parts, position = [], 0
+    for start, end, new in sorted(edits):
+        parts += [text[position:start], new]
+        position = end
+    return "".join([*parts, text[position:]])
+
+
+def span_lengths(wanted: int, *, mean: float, rng: np.random.Generator) -> list[int]:
+    """Draw the lengths of spans, which add up to ``wanted``, from a Poisson distribution, in a random order.
+
+    The last that is drawn is cut to fit. Spans of no words are left out as far as there would be more spans than words.
+    """
+    lengths = rng.poisson(mean, wanted)
+    while lengths.sum() < wanted:
+        lengths = np.concatenate([lengths, rng.poisson(mean, wanted)])
+    covered = np.cumsum(lengths)
+    last = int(np.searchsorted(covered, wanted))
+    spans = lengths[: last + 1].tolist()
+    spans[-1] -= int(covered[last]) - wanted
+    surplus = len(spans) - wanted
+    for _ in range(surplus):
+        spans.remove(0)
+    return rng.permutation(spans).tolist()  # or the one that was cut would always be the last
+
+
+def place_spans(spans: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
+    """Draw where spans begin among ``count`` words, in order; none overlap, and all ways are equally likely."""
+    # In a row of kept words and spans, a span is one place: spans at different places cannot overlap.
+    places = rng.choice(count - sum(spans) + len(spans), len(spans), replace=False, shuffle=False)
+    begins, before = [], 0
+    for number, (place, span) in enumerate(zip(np.sort(places).tolist(), spans, strict=True)):
+        begins.append(place - number + before)
+        before += span
+    return begins
 
 
 #: What is known of a piece, as bits: it has been looked up; a space comes before it, behind a whole word; a space comes

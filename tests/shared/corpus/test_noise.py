@@ -12,7 +12,7 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.noise import NoisyText, WordFinder, words_of
 from shared.corpus.stream import Budget, Stream
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.text.json_file import JsonTokenizer
 from shared.text.piece_model import train_sentencepiece
 from shared.text.segmenters import ByteLevelPairs, BytePairs
@@ -266,3 +266,43 @@ def test_the_same_noise_with_any_number_of_workers_and_other_noise_in_other_epoc
     assert one.keys() == other.keys() and all(torch.equal(one[i], again[i]) for i in one)
     assert any(not torch.equal(one[i], other[i]) for i in one)
     assert len({tuple(values.tolist()) for values in one.values()}) > 1  # rows of equal text have noise of their own
+
+
+class Words:
+    """Replaces words by others from a table."""
+
+    def __init__(self, table, growth=1.0):
+        self.table, self.growth = table, growth
+
+    def __call__(self, text, rng, *, language, row):
+        assert (language, row["source_text"]) == ("en", text)
+        return [(text.index(old), text.index(old) + len(old), new) for old, new in self.table.items()]
+
+
+def rewritten(tokenizer, table, growth):
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    noisy = NoisyText(field=field, rewriting=Words(table, growth))
+    one = {"id": "1", "source_text": "low lower lowest.", "source_language": "en"}
+    ids = noisy(one, np.random.default_rng(1)).tolist()
+    assert len(ids) <= noisy.length(one) == noisy.lengths([one])[0]
+    assert (ids[0], ids[-1]) == (tokenizer.id("<en>"), tokenizer.eos)
+    return tokenizer.decode(ids), noisy.length(one) - field.length(one)
+
+
+def test_edits_change_the_text_before_it_is_tokenised(tmp_path):
+    tokenizer = characters(tmp_path)
+    assert rewritten(tokenizer, {"lowest": "newer", "low": "wide"}, 1.0)[0] == "wide lower newer."
+    assert rewritten(tokenizer, {}, 1.0)[0] == "low lower lowest."
+
+
+def test_edits_are_given_up_from_the_last_while_there_is_no_room(tmp_path):
+    tokenizer = characters(tmp_path)
+    longer = {"lower": "wider!", "lowest": "lowests", "low": "slow"}
+    assert rewritten(tokenizer, longer, 1.2) == ("slow wider! lowests.", 4)
+    assert rewritten(tokenizer, longer, 1.1) == ("low wider! lowests.", 2)
+    assert rewritten(tokenizer, {"low": "slow"}, 1.0) == ("low lower lowest.", 0)
+
+
+def test_a_rewriting_cannot_shorten_the_budget(tmp_path):
+    with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.9"):
+        rewritten(characters(tmp_path), {}, 0.9)

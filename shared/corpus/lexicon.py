@@ -1,0 +1,168 @@
+"""Bilingual lexicons: which words of other languages a word may be translated by.
+
+The files have the layout of MUSE's dictionaries (Conneau et al. 2018, arXiv 1710.04087): a line holds a word and one
+translation, with a space or a tab between them; a word with several translations has several lines; words come in lower
+case, the most frequent first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from shared.corpus.lines import read_lines
+from shared.errors import DataError, UsageError
+from shared.text import languages
+
+#: A word of a language: its code, and the word.
+Word = tuple[str, str]
+
+
+class Lexicon:
+    """Translations of words, from one or several files.
+
+    Args:
+        files: by direction: ``{"en-de": "en-de.txt"}``.
+        top: how many words of each file are read: the most frequent, with all of their translations; None: all.
+        both_ways: read each file in the other direction, too.
+
+    Raises:
+        DataError: if a file is missing, empty or not UTF-8, or a line has no translation, with file and line.
+        UsageError: without files, for a direction that is not of two different languages, or a top below 1.
+
+    """
+
+    def __init__(self, *, files: Mapping[str, str], top: int | None = None, both_ways: bool = False) -> None:
+        if not files:
+            raise UsageError("a lexicon needs at least one file")
+        if top is not None and top < 1:
+            raise UsageError(f"top must be at least 1, not {top}")
+        self._translations: dict[str, dict[str, list[Word]]] = {}
+        self._pairs: set[tuple[str, str]] = set()
+        for direction, path in files.items():
+            source, target = _languages(direction)
+            for word, translation in read_pairs(Path(path), top):
+                self._add((source, word), (target, translation))
+                if both_ways:
+                    self._add((target, translation), (source, word))
+        self._longest = {code: max(map(len, words)) for code, words in self._translations.items()}
+
+    def _add(self, word: Word, translation: Word) -> None:
+        language, text = word
+        found = self._translations.setdefault(language, {}).setdefault(text, [])
+        if translation not in found:
+            found.append(translation)
+        self._pairs.add((language, translation[0]))
+
+    @property
+    def pairs(self) -> set[tuple[str, str]]:
+        """The directions with at least one word, (source, target)."""
+        return set(self._pairs)
+
+    def known(self, language: str) -> Mapping[str, list[Word]]:
+        """Return the words of a language that have translations, the most frequent of each file first."""
+        return self._translations.get(language, {})
+
+    def longest(self, language: str) -> int:
+        """Return the characters of its longest word; 0 without words."""
+        return self._longest.get(language, 0)
+
+    def candidates(self, word: str, source: str, targets: Sequence[str] | None = None) -> list[Word]:
+        """Return the translations of a word, with their languages, in the word's case; none if it is unknown.
+
+        Args:
+            word: as it stands in a text: "Hunde" is looked up as it is, then as "hunde".
+            source: its language.
+            targets: languages of the translations; None: all.
+
+        """
+        known = self.known(source)
+        found = known.get(word) or known.get(word.lower(), [])
+        return [(code, like(word, text)) for code, text in found if targets is None or code in targets]
+
+    def merged(self, depth: int) -> Lexicon:
+        """Return the lexicon of all words that are reached in up to ``depth`` translations, whatever the languages.
+
+        With lexicons from and to English, depth 2 also leads from German to French. A word is no translation of itself,
+        nor are others of its language. The nearest come first.
+
+        Raises:
+            UsageError: for a depth below 1.
+
+        """
+        if depth < 1:
+            raise UsageError(f"depth must be at least 1, not {depth}")
+        result = Lexicon.__new__(Lexicon)
+        result._translations, result._pairs = {}, set()
+        for language, words in self._translations.items():
+            for word in words:
+                for reached in self._reached((language, word), depth):
+                    if reached[0] != language:
+                        result._add((language, word), reached)
+        result._longest = dict(self._longest)
+        return result
+
+    def _reached(self, word: Word, depth: int) -> list[Word]:
+        found = {word: None}
+        last = [word]
+        for _ in range(depth):
+            last = [near for code, text in last for near in self.known(code).get(text, ()) if near not in found]
+            found |= dict.fromkeys(last)
+        return list(found)[1:]
+
+
+def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:
+    """Yield word and translation of each line of a file; lines that repeat an earlier one come again.
+
+    Args:
+        path: the file.
+        top: stop before the first line of another word when so many different ones were read; None: read all.
+
+    Raises:
+        DataError: if the file is missing, empty or not UTF-8, or a line has no translation.
+
+    """
+    seen: set[str] = set()
+    for number, line in enumerate(read_lines(path), 1):
+        parts = line.split(maxsplit=1)
+        if not parts:
+            continue
+        if len(parts) < 2:
+            raise DataError(f"{path}, line {number}: a word and its translation were expected, not {line[:60]!r}")
+        word, translation = parts
+        if word not in seen and top is not None and len(seen) == top:
+            continue  # a later line may hold one more translation of a word that was read
+        seen.add(word)
+        yield word, translation.strip()
+    if not seen:
+        raise DataError(f"{path}: no word in it")
+
+
+def lexicon_files(*, folder: str, pairs: Sequence[Sequence[str]], suffix: str = "") -> dict[str, str]:
+    """Return the files of a folder of dictionaries by direction: ``{"en-de": "<folder>/en-de<suffix>.txt"}``.
+
+    Args:
+        folder: where they lie.
+        pairs: (source, target) codes.
+        suffix: ".0-5000" and ".5000-6500" are MUSE's train and test parts; "" is the full dictionary.
+
+    """
+    names = [f"{source}-{target}" for source, target in pairs]
+    return {name: str(Path(folder) / f"{name}{suffix}.txt") for name in names}
+
+
+def like(word: str, other: str) -> str:
+    """Return ``other`` in the case of ``word``: capitalised, all capitals, or as it is."""
+    if len(word) > 1 and word.isupper():
+        return other.upper()
+    return other[:1].upper() + other[1:] if word[:1].isupper() else other
+
+
+def _languages(direction: str) -> tuple[str, str]:
+    """Return the two codes of "en-de"; a code may hold a hyphen itself ("en-zh-CN")."""
+    parts = direction.split("-")
+    splits = [("-".join(parts[:n]), "-".join(parts[n:])) for n in range(1, len(parts))]
+    for source, target in splits:
+        if source != target and source in languages.LANGUAGES and target in languages.LANGUAGES:
+            return source, target
+    raise UsageError(f"a lexicon's direction is of two different languages, such as 'en-de', not {direction!r}")

@@ -1,0 +1,86 @@
+"""What a word of a text is, for lexicons: where each begins and ends.
+
+In scripts with spaces, a word is a run of letters, with apostrophes and hyphens between two of them; digits, stops and
+quotes belong to none. If the words of a lexicon are known, a run that is not one of them is divided at its apostrophes
+and hyphens: French "l'homme" is found as "homme". In scripts without spaces, a word is the longest known one that
+begins at a character, else that character.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Container
+from functools import lru_cache
+
+from shared.text import languages
+
+Span = tuple[int, int]
+
+
+def words(text: str, language: str, known: Container[str] | None = None, longest: int = 1) -> list[Span]:
+    """Return where the words of a text begin and end, in order; none overlap.
+
+    Args:
+        text: of one row.
+        language: its code.
+        known: words of a lexicon, which are compared in the text's case and in lower case.
+        longest: characters of the longest known word; read in scripts without spaces.
+
+    Raises:
+        DataError: for an unknown language code.
+
+    """
+    pattern, joiners = _patterns()
+    runs = [match.span() for match in pattern.finditer(text)]
+    if languages.spaced(language):
+        if known is None:
+            return runs
+        return [span for run in runs for span in _parts(text, run, known, joiners)]
+    return [span for run in runs for span in _longest_known(text, run, known or (), longest)]
+
+
+def _parts(text: str, run: Span, known: Container[str], joiners: re.Pattern[str]) -> list[Span]:
+    """Divide a run at its apostrophes and hyphens, unless it is known as a whole or has none."""
+    start, end = run
+    marks = [match.span() for match in joiners.finditer(text, start, end)]
+    if not marks or is_known(text[start:end], known):
+        return [run]
+    begins = [start, *(mark[1] for mark in marks)]
+    ends = [*(mark[0] for mark in marks), end]
+    return list(zip(begins, ends, strict=True))
+
+
+def _longest_known(text: str, run: Span, known: Container[str], longest: int) -> list[Span]:
+    """Go through a run; letters of scripts that have spaces, such as a Latin name, stay together."""
+    found: list[Span] = []
+    start, stop = run
+    while start < stop:
+        foreign = _SPACED.match(text, start, stop)
+        if foreign:
+            end = foreign.end()
+        else:
+            lengths = range(min(longest, stop - start), 1, -1)
+            end = start + next((n for n in lengths if is_known(text[start : start + n], known)), 1)
+        found.append((start, end))
+        start = end
+    return found
+
+
+def is_known(word: str, known: Container[str]) -> bool:
+    """Tell whether a lexicon has a word, in this case or in lower case."""
+    return word in known or word.lower() in known
+
+
+#: Latin, Greek and Cyrillic letters.
+_SPACED = re.compile("[A-Za-z\u00c0-\u024f\u0370-\u052f]+")
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what finds runs of letters, and the apostrophes and hyphens inside of them."""
+    # Python's \w leaves out vowel signs and other marks, without which Hindi and Thai words would fall apart.
+    marks = "".join(re.escape(chr(n)) for n in range(0x300, 0x20000) if unicodedata.category(chr(n))[0] == "M")
+    letter = rf"(?:[^\W\d_]|[{marks}])"
+    joiner = "['’‑-]"
+    return re.compile(rf"{letter}+(?:{joiner}{letter}+)*"), re.compile(joiner)

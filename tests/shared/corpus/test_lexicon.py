@@ -1,0 +1,76 @@
+"""Lexicons in MUSE's layout, and every trap of the layout that we know."""
+
+import pytest
+
+from shared.corpus.lexicon import Lexicon, lexicon_files, like
+from shared.errors import DataError, UsageError
+
+# Spaces and tabs divide words; a word's translations need not stand together; a translation may have several words.
+EN_DE = "the der\nthe die\ndog hund\ncat\tkatze\nthe das\nnew york  new york\n\ndog hündin\nicecream eis am stiel\n"
+
+
+@pytest.fixture
+def files(tmp_path):
+    (tmp_path / "en-de.txt").write_text(EN_DE, encoding="utf-8")
+    (tmp_path / "en-fr.txt").write_bytes("\ufeffdog chien\r\ncat chat\r\n".encode())
+    return lexicon_files(folder=str(tmp_path), pairs=[["en", "de"], ["en", "fr"]])
+
+
+def test_translations_are_read_by_word(files):
+    lexicon = Lexicon(files=files)
+    assert lexicon.candidates("the", "en") == [("de", "der"), ("de", "die"), ("de", "das")]
+    assert lexicon.candidates("dog", "en") == [("de", "hund"), ("de", "hündin"), ("fr", "chien")]
+    assert lexicon.candidates("dog", "en", ["fr"]) == [("fr", "chien")]
+    assert lexicon.candidates("icecream", "en") == [("de", "eis am stiel")]
+    assert lexicon.candidates("hund", "de") == lexicon.candidates("mouse", "en") == []
+    assert lexicon.pairs == {("en", "de"), ("en", "fr")}
+
+
+def test_the_case_of_the_word_is_kept(files):
+    lexicon = Lexicon(files=files)
+    assert lexicon.candidates("Dog", "en", ["de"])[0] == ("de", "Hund")
+    assert lexicon.candidates("DOG", "en", ["fr"]) == [("fr", "CHIEN")]
+    assert like("I", "ich") == "Ich"
+
+
+def test_top_counts_words_not_lines(files):
+    lexicon = Lexicon(files={"en-de": files["en-de"]}, top=2)
+    assert sorted(lexicon.known("en")) == ["dog", "the"]
+    assert lexicon.candidates("dog", "en") == [("de", "hund"), ("de", "hündin")]
+
+
+def test_both_ways_and_depth_lead_from_one_language_to_another(files):
+    lexicon = Lexicon(files=files, both_ways=True)
+    assert lexicon.candidates("hund", "de") == [("en", "dog")]
+    assert lexicon.merged(1).candidates("hund", "de") == [("en", "dog")]
+    merged = lexicon.merged(2)
+    assert merged.candidates("hund", "de") == [("en", "dog"), ("fr", "chien")]
+    assert merged.candidates("dog", "en") == lexicon.candidates("dog", "en")
+    assert ("de", "fr") in merged.pairs and ("de", "fr") not in lexicon.pairs
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"dog hund\ncat\n", r"en-de\.txt, line 2: a word and its translation were expected, not 'cat'"),
+        (b"\n\n", r"en-de\.txt: no word in it"),
+        (b"dog h\xfcnd\n", r"en-de\.txt, line 1: not UTF-8"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(content, message, tmp_path):
+    (tmp_path / "en-de.txt").write_bytes(content)
+    with pytest.raises(DataError, match=message):
+        Lexicon(files={"en-de": str(tmp_path / "en-de.txt")})
+
+
+def test_wrong_arguments_are_refused(tmp_path, files):
+    with pytest.raises(DataError, match=r"en-it\.txt: there is no such file"):
+        Lexicon(files={"en-it": str(tmp_path / "en-it.txt")})
+    for direction in ("en", "en-en", "en-xx"):
+        with pytest.raises(UsageError, match="two different languages, such as 'en-de'"):
+            Lexicon(files={direction: files["en-de"]})
+    with pytest.raises(UsageError, match="top must be at least 1, not 0"):
+        Lexicon(files=files, top=0)
+    with pytest.raises(UsageError, match="depth must be at least 1, not 0"):
+        Lexicon(files=files).merged(0)
+    assert Lexicon(files={"en-zh-CN": files["en-fr"]}).candidates("dog", "en") == [("zh-CN", "chien")]
