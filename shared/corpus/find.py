@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 
 
 def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
@@ -28,27 +28,75 @@ def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
     return found
 
 
-def directions(sources: list[str], targets: list[str]) -> list[tuple[str, str]]:
-    """Return the directions from each source language to each other target language."""
-    return [(source, target) for source in sources for target in targets if source != target]
+def directions(
+    sources: list[str],
+    targets: list[str],
+    pivot: str | None = None,
+    pairs: Sequence[Sequence[str]] | None = None,
+) -> list[tuple[str, str]]:
+    """Return the directions of a multilingual system, each once.
+
+    Args:
+        sources: language codes.
+        targets: language codes.
+        pivot: keep only the directions from and to this language, as in a corpus around English; None keeps all.
+        pairs: the directions themselves, (source, target), in place of each source with each other target.
+
+    Raises:
+        UsageError: for a pair that is not of a source and another target, a pivot that is neither, or no direction.
+
+    """
+    found = [(source, target) for source in sources for target in targets if source != target]
+    if pivot is not None and pivot not in (*sources, *targets):
+        raise UsageError(f"pivot must be one of the languages {', '.join([*sources, *targets])}, not {pivot!r}")
+    if pairs is not None:
+        for pair in pairs:
+            if isinstance(pair, str) or tuple(pair) not in found:
+                raise UsageError(
+                    f"a pair must be of a source language ({', '.join(sources)}) and another target language "
+                    f"({', '.join(targets)}), not {pair!r}"
+                )
+        found = list(dict.fromkeys((source, target) for source, target in pairs))
+    found = [pair for pair in found if pivot is None or pivot in pair]
+    if not found and (pivot is not None or pairs is not None):
+        raise UsageError("there is no direction between the source and target languages that were given")
+    return found
 
 
-def readers(*, reader: Callable[..., Any], sources: list[str], targets: list[str]) -> list[Any]:
+def readers(
+    *,
+    reader: Callable[..., Any],
+    sources: list[str],
+    targets: list[str],
+    pivot: str | None = None,
+    pairs: list[list[str]] | None = None,
+) -> list[Any]:
     """Make a corpus reader for each direction.
 
     Args:
         reader: takes ``source_language`` and ``target_language``.
         sources: language codes.
         targets: language codes.
+        pivot: see :func:`directions`.
+        pairs: see :func:`directions`.
 
     """
-    return [reader(source_language=source, target_language=target) for source, target in directions(sources, targets)]
+    found = directions(sources, targets, pivot, pairs)
+    return [reader(source_language=source, target_language=target) for source, target in found]
 
 
-def pair_manifests(*, folder: str, sources: list[str], targets: list[str], splits: list[str]) -> list[str]:
+def pair_manifests(
+    *,
+    folder: str,
+    sources: list[str],
+    targets: list[str],
+    splits: list[str],
+    pivot: str | None = None,
+    pairs: list[list[str]] | None = None,
+) -> list[str]:
     """Return the paths of the manifests of each direction and split, ``<folder>/<source>-<target>/<split>.arrow``."""
-    pairs = directions(sources, targets)
-    return [str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in pairs for split in splits]
+    found = directions(sources, targets, pivot, pairs)
+    return [str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in found for split in splits]
 
 
 def text_readers(*, reader: Callable[..., Any], languages: list[str]) -> list[Any]:

@@ -41,7 +41,8 @@ def kept_counts(
     """
     if len(manifest) < SMALLEST_KEPT or Manifest.open(manifest.path).fingerprint != manifest.fingerprint:
         return count().astype(np.int64)
-    name = f".lengths-{key}-{re.sub(r'[^A-Za-z0-9_]', '_', column)}-{manifest.fingerprint[:16]}.arrow"
+    stored = re.sub(r"[^A-Za-z0-9_]", "_", manifest.stored_name(column))
+    name = f".lengths-{key}-{stored}-{manifest.fingerprint[:16]}.arrow"
     own = manifest.path.parent
     for place in (own, folder):
         if place is not None and (place / name).is_file():

@@ -45,6 +45,7 @@ COLUMNS: dict[str, pa.DataType] = {
 BATCH_ROWS = 16384
 
 _VERSION = "1"
+_OTHER_SIDE = {"source": "target", "target": "source"}
 _SIMPLE = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 
 
@@ -54,12 +55,20 @@ class Manifest:
     It can be pickled (to loader workers): the copy opens the file again.
     """
 
-    def __init__(self, path: Path, reader: Any, trailer: dict[str, Any], indices: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        reader: Any,
+        trailer: dict[str, Any],
+        indices: np.ndarray | None = None,
+        is_turned: bool = False,
+    ) -> None:
         """Not to be called from outside; see :meth:`open`."""
         self._path = path
         self._reader = reader
         self._trailer = trailer
         self._indices = indices
+        self._is_turned = is_turned
         self._batches: dict[int, Any] = {}
 
     @classmethod
@@ -161,12 +170,12 @@ class Manifest:
     @property
     def columns(self) -> list[str]:
         """The names of all columns."""
-        return list(self._reader.schema.names)
+        return [self._name(name) for name in self._reader.schema.names]
 
     @property
     def free_columns(self) -> dict[str, pa.DataType]:
         """The columns beyond :data:`COLUMNS`, and their types."""
-        return {field.name: field.type for field in self._reader.schema if field.name not in COLUMNS}
+        return {self._name(field.name): field.type for field in self._reader.schema if field.name not in COLUMNS}
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -182,7 +191,8 @@ class Manifest:
             index if self._indices is None else int(self._indices[index]), self._trailer["batch_rows"]
         )
         batch = self._batch(number)
-        return {name: column[offset].as_py() for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        return {self._name(name): column[offset].as_py() for name, column in columns}
 
     def __iter__(self) -> Iterator[Row]:
         """Go through the rows in order, a record batch at a time."""
@@ -190,7 +200,8 @@ class Manifest:
             yield from (self[index] for index in range(len(self)))
             return
         for number in range(self._reader.num_record_batches - 1):
-            yield from self._reader.get_batch(number).to_pylist()
+            for row in self._reader.get_batch(number).to_pylist():
+                yield {self._name(name): value for name, value in row.items()} if self._is_turned else row
 
     def column(self, name: str) -> Any:
         """Return a whole column: numbers as a numpy array (None is NaN), anything else as an Arrow array.
@@ -201,7 +212,7 @@ class Manifest:
         """
         if name not in self.columns:
             raise DataError(f"{self._path}: column {name!r} is missing (it has {', '.join(self.columns)})")
-        position = self._reader.schema.get_field_index(name)
+        position = self._reader.schema.get_field_index(self.stored_name(name))
         kind = self._reader.schema.field(position).type
         chunks = [self._batch(number).column(position) for number in range(self._reader.num_record_batches)]
         values = pa.chunked_array(chunks, type=kind)
@@ -217,7 +228,21 @@ class Manifest:
             raise IndexError(f"{self._path}: rows {chosen.min()} to {chosen.max()} asked of {len(self)}")
         if self._indices is not None:
             chosen = self._indices[chosen]
-        return Manifest(self._path, self._reader, self._trailer, chosen)
+        return Manifest(self._path, self._reader, self._trailer, chosen, self._is_turned)
+
+    def turned(self) -> Manifest:
+        """Return the manifest with the columns ``source_...`` and ``target_...`` exchanged; nothing is copied."""
+        return Manifest(self._path, self._reader, self._trailer, self._indices, not self._is_turned)
+
+    def stored_name(self, name: str) -> str:
+        """Return what a column is called in the file: another name if the manifest is turned."""
+        return self._name(name)  # what exchanges two names also undoes it
+
+    def _name(self, name: str) -> str:
+        side, mark, kind = name.partition("_")
+        if not self._is_turned or not mark or side not in _OTHER_SIDE:
+            return name
+        return f"{_OTHER_SIDE[side]}_{kind}"
 
     def _batch(self, number: int) -> Any:
         """Return a record batch; those once used are kept, which costs no memory but their headers."""
@@ -227,19 +252,18 @@ class Manifest:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle as a path and a selection."""
-        return _reopen, (self._path, self._trailer["fingerprint"], self._indices)
+        return _reopen, (self._path, self._trailer["fingerprint"], self._indices, self._is_turned)
 
     def __repr__(self) -> str:
         """Show path and number of rows."""
         return f"Manifest({str(self._path)!r}, {len(self)} rows)"
 
 
-def _reopen(path: Path, fingerprint: str, indices: np.ndarray | None) -> Manifest:
+def _reopen(path: Path, fingerprint: str, indices: np.ndarray | None, is_turned: bool) -> Manifest:
     manifest = Manifest.open(path)
     if manifest.fingerprint != fingerprint:
         raise DataError(f"{path}: the file was replaced while it was in use")
-    manifest._indices = indices
-    return manifest
+    return Manifest(path, manifest._reader, manifest._trailer, indices, is_turned)
 
 
 def _schema(path: Path, rows: list[Mapping[str, Any]], columns: Mapping[str, type | pa.DataType] | None) -> pa.Schema:

@@ -183,6 +183,7 @@ class Stream:
     Args:
         name: for messages, and to tell batches apart.
         manifests: paths of the manifests, or patterns (``*-en/train.arrow``).
+        turned: those that are read with source and target exchanged, in addition: each counts as a manifest of its own.
         fields: by name in the batch: ``{"speech": SpeechField(), "target": TextField(...)}``. Rows of a batch are
             alike in the lengths of the first two.
         budget: the size of a batch.
@@ -203,6 +204,7 @@ class Stream:
         *,
         name: str,
         manifests: list[str],
+        turned: list[str] | None = None,
         fields: dict[str, Field],
         budget: Budget,
         weight: float = 1.0,
@@ -211,8 +213,10 @@ class Stream:
         filter: Filter | None = None,
         folder: str | None = None,
     ) -> None:
-        if isinstance(manifests, str | Path) or not manifests:
+        if isinstance(manifests, str | Path) or not (manifests or turned):
             raise UsageError(f"stream {name!r}: manifests must be a list of paths, not {manifests!r}")
+        if isinstance(turned, str | Path):
+            raise UsageError(f"stream {name!r}: turned must be a list of paths, not {turned!r}")
         if not fields:
             raise UsageError(f"stream {name!r} has no fields")
         if not weight > 0:
@@ -221,6 +225,7 @@ class Stream:
             raise UsageError(f"stream {name!r}: alpha must be between 0 and 1, not {alpha}")
         self.name = name
         self.paths = [Path(path) for path in manifests]
+        self.turned = [Path(path) for path in turned or []]
         self.fields = dict(fields)
         self.budget = budget
         self.weight = weight
@@ -232,7 +237,8 @@ class Stream:
     @cached_property
     def manifests(self) -> list[Manifest]:
         """The open manifests."""
-        return [Manifest.open(path) for path in find_manifests(self.paths)]
+        straight = [Manifest.open(path) for path in find_manifests(self.paths)]
+        return straight + [Manifest.open(path).turned() for path in find_manifests(self.turned)]
 
     @cached_property
     def table(self) -> Table:

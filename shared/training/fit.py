@@ -130,7 +130,7 @@ class Fit(Phase):
         self.validation, self.checkpoints = validation, checkpoints or Checkpoints()
         self.initialise = initialise or []
         held_out = validation.manifests if validation else []
-        self.manifests = [*(str(path) for stream in streams for path in stream.paths), *held_out]
+        self.manifests = [*(str(path) for stream in streams for path in (*stream.paths, *stream.turned)), *held_out]
         self.accumulation, self.max_grad_norm = grad_accumulation_factor, max_grad_norm
 
     @staticmethod

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.corpus.find import find_manifests
-from shared.errors import DataError
+from shared.corpus.find import directions, find_manifests, pair_manifests, readers
+from shared.errors import DataError, UsageError
 
 
 def test_a_name_may_hold_what_is_special_in_patterns(tmp_path):
@@ -22,3 +22,30 @@ def test_a_name_may_hold_what_is_special_in_patterns(tmp_path):
 def test_a_pattern_that_matches_nothing_is_named(tmp_path, name):
     with pytest.raises(DataError, match="there is no such manifest"):
         find_manifests([tmp_path / name])
+
+
+def test_directions_are_all_those_of_a_pivot_or_a_list_of_pairs():
+    codes = ["de", "en", "fr"]
+    assert len(directions(codes, codes)) == 6
+    around = [("de", "en"), ("en", "de"), ("en", "fr"), ("fr", "en")]
+    assert directions(codes, codes, pivot="en") == around
+    assert directions(codes, codes, pairs=[["fr", "de"], ["en", "de"], ["fr", "de"]]) == [("fr", "de"), ("en", "de")]
+    assert directions(["en"], ["en"]) == []  # a monolingual corpus
+    folder = {"folder": "m", "sources": codes, "targets": codes, "splits": ["dev"]}
+    assert pair_manifests(**folder, pivot="en") == [f"m/{source}-{target}/dev.arrow" for source, target in around]
+    made = readers(reader=lambda **given: given, sources=codes, targets=codes, pairs=[["fr", "de"]])
+    assert made == [{"source_language": "fr", "target_language": "de"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pivot": "it"}, "pivot must be one of the languages de, en, de, fr, not 'it'"),
+        ({"pairs": [["fr", "de"]]}, r"a pair must be of a source language \(de, en\) and another target language"),
+        ({"pairs": ["de-fr"]}, "not 'de-fr'"),
+        ({"pairs": [["en", "fr"]], "pivot": "de"}, "there is no direction between"),
+    ],
+)
+def test_directions_that_there_are_not_are_refused(given, message):
+    with pytest.raises(UsageError, match=message):
+        directions(["de", "en"], ["de", "fr"], **given)

@@ -209,3 +209,19 @@ def test_a_trailer_that_lies(tmp_path, change):
         writer.write_batch(batches[-1][0], custom_metadata={"manifest": json.dumps(trailer)})
     with pytest.raises(DataError, match=r"m\.arrow: damaged: 2 record batches, but \{"):
         Manifest.open(path)
+
+
+def test_a_turned_manifest_has_its_sides_exchanged(tmp_path):
+    row = {"id": "1", "source_text": "dog", "source_language": "en", "target_text": "Hund", "target_language": "de"}
+    row |= {"target_text_1": "Köter", "source": "x", "domain": "pets"}
+    plain = Manifest.write(tmp_path / "train.arrow", [row, row | {"id": "2", "target_text": "Katze"}])
+    turned = plain.turned()
+    wanted = {"source_text": "Hund", "target_text": "dog", "source_language": "de", "target_language": "en"}
+    wanted |= {"id": "1", "source_text_1": "Köter", "source": "x", "domain": "pets"}
+    assert {name: turned[0][name] for name in wanted} == wanted
+    assert list(turned)[0] == turned[0] and turned.turned()[0] == plain[0]
+    assert turned.column("source_text").to_pylist() == ["Hund", "Katze"]
+    assert turned.select([1])[0]["source_text"] == pickle.loads(pickle.dumps(turned))[1]["source_text"] == "Katze"
+    assert "source_text_1" in turned.free_columns and "target_text_1" not in turned.columns
+    with pytest.raises(DataError, match="'target_text_1' is missing"):
+        turned.column("target_text_1")

@@ -10,9 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Filter, Stream
 from shared.errors import DataError, UsageError
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 
 class Words:
@@ -190,3 +193,25 @@ def test_arguments_are_checked() -> None:
     for wrong in ({"manifests": "a"}, {"manifests": []}, {"fields": {}}, {"weight": 0}, {"alpha": 2}):
         with pytest.raises(UsageError):
             Stream(**good | wrong)
+
+
+def test_turned_manifests_are_read_in_the_other_direction_too(tmp_path):
+    """Counts of tokens are kept by the column in the file: the sides must not be mixed up."""
+    rows = [
+        {"id": str(n), "source_text": "a b c", "source_language": "en", "target_text": "a", "target_language": "de"}
+        for n in range(5000)
+    ]
+    path = Manifest.write(tmp_path / "train.arrow", rows).path
+    model = train_sentencepiece(["a b c"] * 9, tmp_path / "t.model", kind="char", size=300)
+    tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+    fields = {name: TextField(column=f"{name}_text", tokenizer=tokenizer) for name in ("source", "target")}
+    stream = Stream(name="text", manifests=[str(path)], turned=[str(path)], fields=fields, budget=Budget(rows=64))
+    lengths = stream.table.lengths
+    assert lengths.shape == (2, 10000)
+    straight, turned = lengths[:, 0].tolist(), lengths[:, 5000].tolist()
+    assert straight == turned[::-1] and straight[0] > straight[1]
+    assert (lengths[:, :5000] == lengths[:, :1]).all() and (lengths[:, 5000:] == lengths[:, 5000:5001]).all()
+    again = Stream(name="text", manifests=[], turned=[str(path)], fields=fields, budget=Budget(rows=64))
+    assert again.table.lengths[:, 0].tolist() == turned
+    manifest, index = stream.locate(5000)
+    assert manifest[index]["source_language"] == "de"
