@@ -7,7 +7,7 @@ case, the most frequent first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from shared.corpus.lines import read_lines
@@ -17,6 +17,9 @@ from shared.text import languages
 #: A word of a language: its code, and the word.
 Word = tuple[str, str]
 
+#: Words whose indirect translations are kept once they were looked up.
+MOST_KEPT = 1 << 16
+
 
 class Lexicon:
     """Translations of words, from one or several files.
@@ -25,20 +28,28 @@ class Lexicon:
         files: by direction: ``{"en-de": "en-de.txt"}``.
         top: how many words of each file are read: the most frequent, with all of their translations; None: all.
         both_ways: read each file in the other direction, too.
+        depth: translations of translations count as well, up to so many steps, whatever the languages: of lexicons from
+            and to English, depth 2 also leads from German to French. Words of the first one's language are left out.
 
     Raises:
         DataError: if a file is missing, empty or not UTF-8, or a line has no translation, with file and line.
-        UsageError: without files, for a direction that is not of two different languages, or a top below 1.
+        UsageError: without files, for a direction that is not of two different languages, a top or depth below 1.
 
     """
 
-    def __init__(self, *, files: Mapping[str, str], top: int | None = None, both_ways: bool = False) -> None:
+    def __init__(
+        self, *, files: Mapping[str, str], top: int | None = None, both_ways: bool = False, depth: int = 1
+    ) -> None:
         if not files:
             raise UsageError("a lexicon needs at least one file")
         if top is not None and top < 1:
             raise UsageError(f"top must be at least 1, not {top}")
+        if depth < 1:
+            raise UsageError(f"depth must be at least 1, not {depth}")
+        self.depth = depth
         self._translations: dict[str, dict[str, list[Word]]] = {}
-        self._pairs: set[tuple[str, str]] = set()
+        self._direct: set[tuple[str, str]] = set()
+        self._kept: dict[Word, list[Word]] = {}
         for direction, path in files.items():
             source, target = _languages(direction)
             for word, translation in read_pairs(Path(path), top):
@@ -52,22 +63,25 @@ class Lexicon:
         found = self._translations.setdefault(language, {}).setdefault(text, [])
         if translation not in found:
             found.append(translation)
-        self._pairs.add((language, translation[0]))
+        self._direct.add((language, translation[0]))
 
     @property
     def pairs(self) -> set[tuple[str, str]]:
-        """The directions with at least one word, (source, target)."""
-        return set(self._pairs)
+        """The directions in which some word may be translated, (source, target)."""
+        found = set(self._direct)
+        for _ in range(self.depth - 1):
+            found |= {(a, d) for a, b in found for c, d in self._direct if b == c and a != d}
+        return found
 
     def known(self, language: str) -> Mapping[str, list[Word]]:
-        """Return the words of a language that have translations, the most frequent of each file first."""
+        """Return the words of a language that have translations, with the direct ones, in the order of the files."""
         return self._translations.get(language, {})
 
     def longest(self, language: str) -> int:
         """Return the characters of its longest word; 0 without words."""
         return self._longest.get(language, 0)
 
-    def candidates(self, word: str, source: str, targets: Sequence[str] | None = None) -> list[Word]:
+    def candidates(self, word: str, source: str, targets: Collection[str] | None = None) -> list[Word]:
         """Return the translations of a word, with their languages, in the word's case; none if it is unknown.
 
         Args:
@@ -77,38 +91,22 @@ class Lexicon:
 
         """
         known = self.known(source)
-        found = known.get(word) or known.get(word.lower(), [])
-        return [(code, like(word, text)) for code, text in found if targets is None or code in targets]
+        text = word if word in known else word.lower()
+        found = known.get(text, []) if self.depth == 1 else self._reached((source, text))
+        return [(code, like(word, near)) for code, near in found if targets is None or code in targets]
 
-    def merged(self, depth: int) -> Lexicon:
-        """Return the lexicon of all words that are reached in up to ``depth`` translations, whatever the languages.
-
-        With lexicons from and to English, depth 2 also leads from German to French. A word is no translation of itself,
-        nor are others of its language. The nearest come first.
-
-        Raises:
-            UsageError: for a depth below 1.
-
-        """
-        if depth < 1:
-            raise UsageError(f"depth must be at least 1, not {depth}")
-        result = Lexicon.__new__(Lexicon)
-        result._translations, result._pairs = {}, set()
-        for language, words in self._translations.items():
-            for word in words:
-                for reached in self._reached((language, word), depth):
-                    if reached[0] != language:
-                        result._add((language, word), reached)
-        result._longest = dict(self._longest)
-        return result
-
-    def _reached(self, word: Word, depth: int) -> list[Word]:
-        found = {word: None}
-        last = [word]
-        for _ in range(depth):
-            last = [near for code, text in last for near in self.known(code).get(text, ()) if near not in found]
-            found |= dict.fromkeys(last)
-        return list(found)[1:]
+    def _reached(self, word: Word) -> list[Word]:
+        """Return the words of other languages that are reached in up to ``depth`` steps, the nearest first."""
+        if word not in self._kept:
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            found = {word: None}
+            last = [word]
+            for _ in range(self.depth):
+                last = [near for code, text in last for near in self.known(code).get(text, ()) if near not in found]
+                found |= dict.fromkeys(last)
+            self._kept[word] = [near for near in found if near[0] != word[0]]
+        return self._kept[word]
 
 
 def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:

@@ -42,11 +42,12 @@ def test_top_counts_words_not_lines(files):
 def test_both_ways_and_depth_lead_from_one_language_to_another(files):
     lexicon = Lexicon(files=files, both_ways=True)
     assert lexicon.candidates("hund", "de") == [("en", "dog")]
-    assert lexicon.merged(1).candidates("hund", "de") == [("en", "dog")]
-    merged = lexicon.merged(2)
-    assert merged.candidates("hund", "de") == [("en", "dog"), ("fr", "chien")]
-    assert merged.candidates("dog", "en") == lexicon.candidates("dog", "en")
-    assert ("de", "fr") in merged.pairs and ("de", "fr") not in lexicon.pairs
+    wide = Lexicon(files=files, both_ways=True, depth=2)
+    assert wide.candidates("Hund", "de") == [("en", "Dog"), ("fr", "Chien")]
+    assert wide.candidates("Hund", "de", ["fr"]) == [("fr", "Chien")]
+    assert wide.candidates("dog", "en") == lexicon.candidates("dog", "en")
+    assert wide.candidates("maus", "de") == []
+    assert ("de", "fr") in wide.pairs and ("de", "fr") not in lexicon.pairs and ("en", "en") not in wide.pairs
 
 
 @pytest.mark.parametrize(
@@ -72,5 +73,5 @@ def test_wrong_arguments_are_refused(tmp_path, files):
     with pytest.raises(UsageError, match="top must be at least 1, not 0"):
         Lexicon(files=files, top=0)
     with pytest.raises(UsageError, match="depth must be at least 1, not 0"):
-        Lexicon(files=files).merged(0)
+        Lexicon(files=files, depth=0)
     assert Lexicon(files={"en-zh-CN": files["en-fr"]}).candidates("dog", "en") == [("zh-CN", "chien")]

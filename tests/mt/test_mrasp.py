@@ -1,0 +1,118 @@
+"""Aligned substitution: shares and candidates against a loop over the lexicon's file, and what must not change."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mt.mrasp import AlignedSubstitution
+from shared.corpus.fields import TextField
+from shared.corpus.lexicon import Lexicon
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.noise import NoisyText, edited
+from shared.corpus.stream import Budget, Stream
+from shared.errors import DataError, UsageError
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+
+FILES = {
+    "en-de": "the der\nthe die\ndog hund\nred rot\nhouse haus\n",
+    "en-fr": "the le\ndog chien\nred rouge\n",
+}
+TEXT = "The red dog saw the house. RED dog!"
+
+
+@pytest.fixture
+def lexicon(tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / f"{name}.txt").write_text(content, encoding="utf-8")
+    return Lexicon(files={name: str(tmp_path / f"{name}.txt") for name in FILES})
+
+
+def substituted(change, seed=1, text=TEXT, language="en"):
+    return edited(text, change(text, np.random.default_rng(seed), language=language, row={"id": "1"}))
+
+
+def test_every_known_word_is_replaced_in_its_case_and_all_else_stays(lexicon):
+    change = AlignedSubstitution(lexicon=lexicon, targets=["fr"], share=1.0)
+    assert substituted(change) == "Le rouge chien saw le house. ROUGE chien!"
+    assert substituted(AlignedSubstitution(lexicon=lexicon, share=0.0)) == TEXT
+    assert substituted(change, text="Der rote Hund.", language="de") == "Der rote Hund."
+
+
+def test_shares_and_candidates_are_those_of_a_loop_over_the_files(lexicon):
+    change = AlignedSubstitution(lexicon=lexicon, share=0.3)
+    table = {}
+    for name, content in FILES.items():
+        for line in content.splitlines():
+            word, translation = line.split()
+            table.setdefault(word, []).append((name[3:], translation))
+    draws, counts = 4000, Counter()
+    for seed in range(draws):
+        found = re.findall(r"\w+", substituted(change, seed).lower())
+        counts.update(zip(re.findall(r"\w+", TEXT.lower()), found, strict=True))
+    for word, times in Counter(re.findall(r"\w+", TEXT.lower())).items():
+        candidates = table.get(word, [])
+        expected = {translation: 0.3 / len(candidates) for _, translation in candidates}
+        expected[word] = 0.7 if candidates else 1.0
+        for other, share in expected.items():
+            deviation = (share * (1 - share) / (draws * times)) ** 0.5
+            assert abs(counts[word, other] / (draws * times) - share) <= 4 * deviation, (word, other)
+
+
+def test_edits_come_in_a_random_order_so_that_a_cut_favours_none(lexicon):
+    change = AlignedSubstitution(lexicon=lexicon, share=1.0)
+    first = Counter(change(TEXT, np.random.default_rng(seed), language="en", row={})[0][0] for seed in range(1400))
+    assert len(first) == 7 and all(abs(count - 200) < 60 for count in first.values())
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece(
+        [TEXT + " chien rouge Haus"] * 3, tmp_path_factory.mktemp("t") / "t", kind="char", size=300
+    )
+    return SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+
+
+def test_a_row_is_the_same_whatever_the_number_of_workers(lexicon, tokenizer, tmp_path):
+    rows = [{"id": str(n), "source_text": TEXT, "source_language": "en"} for n in range(20)]
+    path = Manifest.write(tmp_path / "train.arrow", rows).path
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    noisy = NoisyText(field=field, rewriting=AlignedSubstitution(lexicon=lexicon, growth=1.2))
+    stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
+
+    def texts(workers, epoch):
+        batches = Loader(streams=[stream], seed=1, workers=workers).epoch(epoch)
+        return {
+            id: tokenizer.decode(ids.tolist())
+            for batch in batches
+            for id, ids in zip(batch.ids, batch["source"].rows(), strict=True)
+        }
+
+    assert texts(0, 0) == texts(2, 0) != texts(0, 1)
+    assert len(set(texts(0, 0).values())) > 5
+    limit = noisy.length(rows[0])
+    assert all(len(tokenizer.encode(text)) + 2 <= limit for text in texts(0, 0).values())
+
+
+def test_what_does_not_fit_is_refused(lexicon):
+    with pytest.raises(UsageError, match="the lexicon translates into de, fr, not into it, tr"):
+        AlignedSubstitution(lexicon=lexicon, targets=["it", "de", "tr"])
+    with pytest.raises(UsageError, match=r"share must be between 0 and 1, not 1\.5"):
+        AlignedSubstitution(lexicon=lexicon, share=1.5)
+    with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.5"):
+        AlignedSubstitution(lexicon=lexicon, growth=0.5)
+    with pytest.raises(DataError, match="row '1' does not say its language"):
+        substituted(AlignedSubstitution(lexicon=lexicon), language=None)
+
+
+def test_a_language_without_a_tag_is_named(lexicon, tokenizer, tmp_path):
+    rows = [{"id": "7", "source_text": "chien", "source_language": "fr"}]
+    path = Manifest.write(tmp_path / "train.arrow", rows).path
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    noisy = NoisyText(field=field, rewriting=AlignedSubstitution(lexicon=lexicon))
+    stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
+    with pytest.raises(DataError, match=r"train\.arrow: row '7': field 'source': the tokenizer has no symbol '<fr>'"):
+        list(Loader(streams=[stream], seed=1).epoch(0))
