@@ -11,6 +11,7 @@ from typing import Any
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
 from shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
+from shared.machine.device import Machine
 from shared.machine.workspace import Workspace
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
@@ -55,7 +56,7 @@ def load(
         UsageError: if the device is not available, or the models do not fit together.
 
     """
-    machine = Workspace(output=Path(), device=device, precision=precision)
+    machine = Machine(device=device, precision=precision)
     return load_combined(
         Path(folder),
         machine.device,

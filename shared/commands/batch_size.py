@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.commands.trial import Trial, try_out
 from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
+from shared.machine.device import Machine
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 
@@ -61,7 +61,7 @@ def print_batch_sizes(source: str, overrides: Sequence[str], *, memory: str | No
     recipe.check()
     name = training_phase(recipe, phase)
     limit = None if memory is None else in_bytes(memory)
-    device = Workspace(output=recipe.value("output_folder"), device=recipe.options["device"]).device
+    device = Machine(device=recipe.options["device"]).device
     if not device.startswith(("cpu", "cuda")):
         raise UsageError(f"device {device!r}: memory can be measured on cpu and cuda only")
     if device == "cpu" and limit is None:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 from shared.commands.options import ModelOptions, command_line
 from shared.errors import UsageError
+from shared.machine.device import Machine
 from shared.machine.workspace import Workspace
 from shared.systems.combining import load_combined
 from shared.systems.system import System
 
 
-def load_models(model: Path, options: ModelOptions, workspace: Workspace, *, ctc: bool = False) -> System:
+def load_models(model: Path, options: ModelOptions, machine: Machine, *, ctc: bool = False) -> System:
     """Load a model folder and those that the options put beside it, for the engine that they name and searches there.
 
     Raises:
@@ -23,11 +24,11 @@ def load_models(model: Path, options: ModelOptions, workspace: Workspace, *, ctc
 
         if ctc:
             raise UsageError("--ctc needs the native engine")
-        return CTranslate2System.open(model, workspace.device)
+        return CTranslate2System.open(model, machine.device)
     return load_combined(
         model,
-        workspace.device,
-        autocast_dtype=workspace.autocast_dtype,
+        machine.device,
+        autocast_dtype=machine.autocast_dtype,
         ensemble=options.ensemble or [],
         language_model=options.lm,
         lm_weight=options.lm_weight,

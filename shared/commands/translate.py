@@ -14,7 +14,7 @@ from shared.commands.searching import fitting, search_for
 from shared.corpus.speech_activity import check_detector, speech_detector
 from shared.errors import DataError, one_line
 from shared.evaluation.outputs import ONE_LINE
-from shared.machine.workspace import Workspace
+from shared.machine.device import Machine
 from shared.text.surrogates import printable
 
 CHUNK = 2048  # lines held in memory at a time
@@ -34,8 +34,8 @@ def translate_inputs(
     """Translate files or standard input and print the result."""
     search_for(search, n_best=n_best, samples=samples)
     check_detector(sound.speech_detector)
-    workspace = Workspace(output=Path(), device=models.device, precision=models.precision)
-    system = load_models(model, models, workspace, ctc=search.ctc)
+    machine = Machine(device=models.device, precision=models.precision)
+    system = load_models(model, models, machine, ctc=search.ctc)
     search = fitting(search, system)
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
     if "speech" not in system.inputs:
@@ -47,7 +47,7 @@ def translate_inputs(
     unreadable: list[DataError] = []
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
-        with workspace.autocast():
+        with machine.autocast():
             found = system.hypotheses(
                 [item for _, item in chunk],
                 source_language=languages[0],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -20,7 +21,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from shared.errors import DataError
-from shared.machine.workspace import Workspace
+from shared.machine.device import Machine
+from shared.machine.workspace import Phase, Workspace
 
 #: How long processes wait for the one that prepares, validates or evaluates.
 LONGEST_WAIT = timedelta(days=7)
@@ -37,14 +39,14 @@ class EndedElsewhere(DataError):
     """Another process of the run has stopped, and says why."""
 
 
-def join(workspace: Workspace) -> bool:
+def join(machine: Machine) -> bool:
     """Join the processes that torchrun started; return whether this call did it, and not one before."""
     global _control, _roll
-    if workspace.device.startswith("cuda"):
-        torch.cuda.set_device(workspace.device)
-    if workspace.world > 1 and not dist.is_initialized():
+    if machine.device.startswith("cuda"):
+        torch.cuda.set_device(machine.device)
+    if machine.world > 1 and not dist.is_initialized():
         store, rank, world = next(dist.rendezvous("env://"))
-        backend = "nccl" if workspace.device.startswith("cuda") else "gloo"
+        backend = "nccl" if machine.device.startswith("cuda") else "gloo"
         dist.init_process_group(backend, store=dist.PrefixStore("group", store), rank=rank, world_size=world)
         _roll = dist.PrefixStore("roll", store)
         _control = dist.new_group(backend="gloo", timeout=LONGEST_WAIT)
@@ -139,26 +141,26 @@ def _ended(workspace: Workspace, gone: list[int]) -> EndedElsewhere:
     )
 
 
-def gather(value: T, workspace: Workspace) -> list[T]:
+def gather(value: T, machine: Machine) -> list[T]:
     """Return the values of all ranks, on all of them."""
-    if workspace.world == 1:
+    if machine.world == 1:
         return [value]
-    values: list[Any] = [None] * workspace.world
+    values: list[Any] = [None] * machine.world
     dist.all_gather_object(values, value, group=_control)
     return values
 
 
-def on_main(function: Callable[[], T], workspace: Workspace) -> T:
+def on_main(function: Callable[[], T], machine: Machine) -> T:
     """Call a function on rank 0 while the others wait; all return its result.
 
     Raises:
         EndedElsewhere: on the other ranks, if it raises an error on rank 0.
 
     """
-    if workspace.world == 1:
+    if machine.world == 1:
         return function()
     answer: list[Any] = [None]
-    if workspace.main:
+    if machine.main:
         try:
             answer = [(function(),)]
         finally:  # after an error, too: nobody waits for what will not come
@@ -171,28 +173,45 @@ def on_main(function: Callable[[], T], workspace: Workspace) -> T:
     return result
 
 
-def add_up(counts: dict[str, Tensor], workspace: Workspace, device: torch.device | str) -> dict[str, Tensor]:
+def add_up(counts: dict[str, Tensor], machine: Machine, device: torch.device | str) -> dict[str, Tensor]:
     """Add up counts by name over all ranks, which may hold different names."""
-    if workspace.world == 1:
+    if machine.world == 1:
         return counts
-    every = sorted({name for names in gather(list(counts), workspace) for name in names})
+    every = sorted({name for names in gather(list(counts), machine) for name in names})
     zero = torch.zeros((), dtype=torch.float64, device=device)
     stacked = torch.stack([counts[name].to(zero) if name in counts else zero for name in every])
     dist.all_reduce(stacked)
     return dict(zip(every, stacked.float().unbind(), strict=True))
 
 
-def wrap(objective: nn.Module, workspace: Workspace) -> nn.Module:
+def wrap(objective: nn.Module, machine: Machine) -> nn.Module:
     """Wrap an objective in DDP; a step may leave parameters unused, for example those of another stream's inputs."""
-    if workspace.world == 1:
+    if machine.world == 1:
         return objective
-    devices = [torch.device(workspace.device)] if workspace.device.startswith("cuda") else None
+    devices = [torch.device(machine.device)] if machine.device.startswith("cuda") else None
     return nn.parallel.DistributedDataParallel(
         objective, device_ids=devices, find_unused_parameters=True, broadcast_buffers=False
     )
 
 
-def barrier(workspace: Workspace) -> None:
+def barrier(machine: Machine) -> None:
     """Wait until all processes are here."""
-    if workspace.world > 1:
+    if machine.world > 1:
         dist.barrier(group=_control)
+
+
+class MainPhase(Phase):
+    """A phase whose work is done by one process, rank 0, while the others wait."""
+
+    @abstractmethod
+    def work(self, workspace: Workspace) -> None:
+        """Do the work, on rank 0; called again after an interruption, it goes on from what is already there."""
+
+    def run(self, workspace: Workspace) -> None:
+        """Do the work on rank 0.
+
+        Raises:
+            EndedElsewhere: on the other ranks, if it raises an error on rank 0.
+
+        """
+        on_main(lambda: self.work(workspace), workspace)

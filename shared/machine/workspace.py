@@ -1,4 +1,4 @@
-"""Where a run happens: its folder, device, precision, log and random seed; and what a phase of a run is."""
+"""Where a run happens: its folder, log and random seed; and what a phase of a run is."""
 
 from __future__ import annotations
 
@@ -11,22 +11,19 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, ClassVar, NotRequired
+from typing import IO, Any, ClassVar, NotRequired
 
 from shared.errors import DataError, UsageError
+from shared.machine.device import Machine
 from shared.machine.files import replaced_file
 from shared.machine.records import check_record, read_record
 
-if TYPE_CHECKING:
-    import torch
-
 #: The name of the log.
 LOG = "dragoman"
-PRECISIONS = ("auto", "fp32", "bf16")
 
 #: The locks that this process holds. A forked worker lets go of them: one that outlives its parent for a moment, when
 #: that is killed, must not keep the next start out.
@@ -76,23 +73,17 @@ class Phase(ABC):
 
 
 @dataclass
-class Workspace:
-    """What phases know of the run that they are part of.
+class Workspace(Machine):
+    """What phases know of the run that they are part of, and the machine that it computes on.
 
     Attributes:
         output: the folder of the whole run.
         seed: every random choice is derived from it.
-        device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
-        precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
-        compile: compile the layers (torch.compile).
-        deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         debug: do two updates and two batches of everything, to see that a recipe runs; in a folder of its own, which
             ends in -debug.
         noprogressbar: log lines instead of a progress bar.
-        workers: processes that read data beside the training process.
         phase: the name of the phase now running.
         inside: the phases of other recipes that this run is part of, "asr" or "asr.mt"; "" if there is none.
-        rank: this process's number among ``world`` processes (set by torchrun).
         command: how the run was started, for the record.
         recipe: the name of the recipe that is run; "" if none is.
         keys: the keys of it that were given other values.
@@ -103,34 +94,14 @@ class Workspace:
 
     output: Path
     seed: int = 1
-    device: str = "auto"
-    precision: str = "auto"
-    compile: bool = False
-    deterministic: bool = False
     debug: bool = False
     noprogressbar: bool = False
-    workers: int = 1
     phase: str = ""
     inside: str = ""
-    rank: int = field(default_factory=lambda: int(os.environ.get("RANK", "0")))
-    world: int = field(default_factory=lambda: int(os.environ.get("WORLD_SIZE", "1")))
     command: str = ""
     recipe: str = ""
     keys: dict[str, Any] = field(default_factory=dict)
     keep_time: Callable[[], None] = lambda: None
-
-    def __post_init__(self) -> None:
-        if self.precision not in PRECISIONS:
-            raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
-        from shared.machine.memory import check_workers  # which needs torch
-
-        check_workers(self.workers)
-        self.device = _device(self.device, several=self.world > 1)
-        if self.precision == "auto":
-            import torch
-
-            on_gpu = self.device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
-            self.precision = "bf16" if on_gpu else "fp32"
 
     @property
     def folder(self) -> Path:
@@ -141,11 +112,6 @@ class Workspace:
     def where(self) -> str:
         """How messages name the place where the run is."""
         return f"in phase {self.phase!r}" if self.phase else "before its first phase"
-
-    @property
-    def main(self) -> bool:
-        """Whether this process is the one that writes."""
-        return self.rank == 0
 
     @property
     def log(self) -> logging.Logger:
@@ -161,21 +127,6 @@ class Workspace:
     def show_progress(self) -> bool:
         """Whether to draw progress bars."""
         return self.main and not self.noprogressbar and sys.stderr.isatty()
-
-    @property
-    def autocast_dtype(self) -> torch.dtype | None:
-        """What :meth:`autocast` multiplies in; None where it does nothing."""
-        import torch
-
-        return None if self.precision == "fp32" else torch.bfloat16
-
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Return the context in which forward passes run."""
-        if self.precision == "fp32":
-            return nullcontext()
-        import torch
-
-        return torch.autocast(self.device.split(":")[0], dtype=self.autocast_dtype)
 
     def seed_for(self, *names: object) -> int:
         """Derive a 63-bit seed from the run's seed and any names."""
@@ -237,34 +188,6 @@ class _LogLine(logging.Formatter):
 class _LogFile(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in logging)
         """Let a full disk be: what cannot be logged still stands on the terminal."""
-
-
-def _device(name: str, *, several: bool) -> str:
-    """Return the full name of a device, with the number of a GPU.
-
-    Raises:
-        UsageError: if there is no such device.
-
-    """
-    if name == "cpu":
-        return name
-    kind, colon, number = name.partition(":")
-    if kind not in ("auto", "cpu", "cuda", "mps") or (colon and not (kind == "cuda" and number.isdecimal())):
-        raise UsageError(f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
-    import torch
-
-    if kind == "auto":
-        kind = "cuda" if torch.cuda.is_available() else "cpu"
-    if kind == "cuda":
-        if colon and several:
-            raise UsageError(f"device {name!r}: several processes cannot share a GPU; say cuda")
-        index = int(number) if colon else int(os.environ.get("LOCAL_RANK", "0"))
-        if index >= torch.cuda.device_count():
-            raise UsageError(f"device {name!r}: there is no GPU {index}; {torch.cuda.device_count()} can be used")
-        return f"cuda:{index}"
-    if kind == "mps" and not torch.backends.mps.is_available():
-        raise UsageError("device 'mps' is not available on this machine")
-    return kind
 
 
 #: What the record of a phase says that has been started.

@@ -11,14 +11,14 @@ import torch
 
 from shared.errors import DataError
 from shared.machine.files import replaced_file
-from shared.machine.processes import join, on_main
-from shared.machine.workspace import Phase, Workspace
+from shared.machine.processes import MainPhase
+from shared.machine.workspace import Workspace
 from shared.nn.state import load_exactly
 from shared.systems.system import System
 from shared.training.checkpoints import Checkpoint, Choice, list_checkpoints
 
 
-class Average(Phase):
+class Average(MainPhase):
     """Average the parameters of checkpoints into a model folder (``model/``).
 
     Args:
@@ -34,12 +34,8 @@ class Average(Phase):
         self.fit = Path(fit)
         self.choice = Choice.read(checkpoints)
 
-    def run(self, workspace: Workspace) -> None:
+    def work(self, workspace: Workspace) -> None:
         """Average, and note in ``model/averaged.json`` what went in."""
-        join(workspace)
-        on_main(lambda: self._average(workspace), workspace)
-
-    def _average(self, workspace: Workspace) -> None:
         found = list_checkpoints(self.fit / "checkpoints")
         chosen = self.choice.of(found)
         if not chosen:

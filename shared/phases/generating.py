@@ -26,7 +26,7 @@ from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.evaluation.scoring import translations
 from shared.machine.files import discard_folder, replaced_file
-from shared.machine.processes import barrier, join, on_main
+from shared.machine.processes import barrier, on_main
 from shared.machine.progress import progress
 from shared.machine.records import read_record
 from shared.machine.workspace import Phase, Workspace
@@ -109,7 +109,6 @@ class Generate(Phase):
             UsageError: if model or manifests have changed since the phase was started.
 
         """
-        join(workspace)
         paths = find_manifests(self.manifests)
         manifests = {f"{path.parent.name}/{path.name}": self._open(path, workspace) for path in paths}
         if len(manifests) < len(paths):

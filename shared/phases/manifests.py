@@ -8,12 +8,12 @@ from typing import Any
 from shared.corpus.preparation import prepare
 from shared.corpus.reader import Corpus
 from shared.corpus.report import render
-from shared.machine.processes import join, on_main
+from shared.machine.processes import MainPhase
 from shared.machine.progress import progress
-from shared.machine.workspace import Phase, Workspace
+from shared.machine.workspace import Workspace
 
 
-class Write(Phase):
+class Write(MainPhase):
     """Make a corpus that is generated, not read; what is complete stays.
 
     Args:
@@ -28,14 +28,13 @@ class Write(Phase):
         """Name the corpus' folder."""
         return [Path(self.corpus.root)]
 
-    def run(self, workspace: Workspace) -> None:
+    def work(self, workspace: Workspace) -> None:
         """Write the corpus."""
-        join(workspace)
         with progress("corpus", enabled=workspace.show_progress) as show:
-            on_main(lambda: self.corpus.write(progress=show), workspace)
+            self.corpus.write(progress=show)
 
 
-class Prepare(Phase):
+class Prepare(MainPhase):
     """Turn corpora on disk into manifests, ``<out>/<pair>/<split>.arrow``; what is there and unchanged stays.
 
     Args:
@@ -57,12 +56,8 @@ class Prepare(Phase):
         """Name the manifest of each split of each corpus."""
         return [self.out / corpus.folder / f"{split}.arrow" for corpus in self.corpora for split in corpus.splits()]
 
-    def run(self, workspace: Workspace) -> None:
+    def work(self, workspace: Workspace) -> None:
         """Prepare every corpus and log its table."""
-        join(workspace)
-        on_main(lambda: self._prepare(workspace), workspace)
-
-    def _prepare(self, workspace: Workspace) -> None:
         for corpus in self.corpora:
             with progress(f"{corpus.name} {corpus.folder}", enabled=workspace.show_progress) as show:
                 reports = prepare(corpus, self.out, progress=show, skip_bad=self.skip_bad)

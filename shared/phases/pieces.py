@@ -8,13 +8,13 @@ from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.corpus.normalise import Normalizer, apply
 from shared.errors import DataError, UsageError
-from shared.machine.processes import join, on_main
-from shared.machine.workspace import Phase, Workspace
+from shared.machine.processes import MainPhase
+from shared.machine.workspace import Workspace
 from shared.text.balance import balanced, check_balance
 from shared.text.piece_model import check_training, train_sentencepiece
 
 
-class TrainTokenizer(Phase):
+class TrainTokenizer(MainPhase):
     """Train a SentencePiece model on text columns of manifests; writes ``tokenizer.model``.
 
     Args:
@@ -53,12 +53,8 @@ class TrainTokenizer(Phase):
         self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
         self.normalisation, self.normalizers = normalisation, dict(normalizers or {})
 
-    def run(self, workspace: Workspace) -> None:
+    def work(self, workspace: Workspace) -> None:
         """Train; the same texts and seed give the same model."""
-        join(workspace)
-        on_main(lambda: self._train(workspace), workspace)
-
-    def _train(self, workspace: Workspace) -> None:
         texts: dict[str, list[str]] = {}
         for language, text in self._texts():
             texts.setdefault(language, []).append(text)

@@ -13,7 +13,7 @@ from shared.evaluation.rescoring import perplexity, rescore, write_rescored
 from shared.evaluation.results import commit, forget, hardware, minutes_so_far, record, split_name
 from shared.evaluation.scores import Score
 from shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
-from shared.machine.processes import join, on_main
+from shared.machine.processes import MainPhase, on_main
 from shared.machine.records import read_record
 from shared.machine.workspace import Phase, Stopwatch, Workspace
 from shared.phases.averaging import AVERAGED
@@ -70,7 +70,6 @@ class Evaluate(Phase):
 
     def run(self, workspace: Workspace) -> None:
         """Evaluate on every manifest."""
-        join(workspace)
         on_main(lambda: _forget_earlier(workspace), workspace)
         beside = self.beside
         system = load_combined(
@@ -115,7 +114,7 @@ class Evaluate(Phase):
         _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
 
 
-class Rescore(Phase):
+class Rescore(MainPhase):
     """Score the outputs that test manifests hold: their perplexity under a model, usually a language model.
 
     Writes ``<split>.tsv`` (a score per row) and a line per manifest to ``results.jsonl`` of the run's folder.
@@ -130,12 +129,8 @@ class Rescore(Phase):
     def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
         self.model, self.manifests, self.budget = Path(model), list(manifests), budget
 
-    def run(self, workspace: Workspace) -> None:
+    def work(self, workspace: Workspace) -> None:
         """Score every manifest."""
-        join(workspace)
-        on_main(lambda: self._rescore(workspace), workspace)
-
-    def _rescore(self, workspace: Workspace) -> None:
         _forget_earlier(workspace)
         system = System.load(self.model, workspace.device)
         for path in find_manifests(self.manifests):

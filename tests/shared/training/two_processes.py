@@ -15,7 +15,7 @@ from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError
-from shared.machine.processes import add_up, gather, join, leave, on_main, together, wrap
+from shared.machine.processes import MainPhase, add_up, gather, join, leave, on_main, together, wrap
 from shared.machine.stopping import Interrupted
 from shared.machine.workspace import Workspace
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
@@ -208,6 +208,15 @@ def content(folder):
     return found
 
 
+class Once(MainPhase):
+    """Counts how often a process does its work."""
+
+    done = 0
+
+    def work(self, workspace):
+        self.done += 1
+
+
 def shares(world, place):
     """Both processes translate: in Generate, Evaluate and a validation; what comes out is what one process makes."""
     workspace, alone = place("two"), place("one")
@@ -233,6 +242,9 @@ def shares(world, place):
         metrics=["chrf"],
     )
     objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)])
+    once = Once()
+    once.run(workspace)
+    assert gather(once.done, workspace) == [1, 0]
     translated = []
     translate = System.translate_batch
 

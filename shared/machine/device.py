@@ -1,0 +1,103 @@
+"""The machine: the device that a process computes on, how precisely, and its place among other processes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from shared.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+PRECISIONS = ("auto", "fp32", "bf16")
+
+
+@dataclass(kw_only=True)
+class Machine:
+    """What a process computes with.
+
+    Attributes:
+        device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
+        precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
+        compile: compile the layers (torch.compile).
+        deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
+        workers: processes that read data beside the training process.
+        rank: this process's number among ``world`` processes (set by torchrun).
+        world: the number of processes.
+
+    Raises:
+        UsageError: for a device that is not there, an unknown precision, or too many workers.
+
+    """
+
+    device: str = "auto"
+    precision: str = "auto"
+    compile: bool = False
+    deterministic: bool = False
+    workers: int = 1
+    rank: int = field(default_factory=lambda: int(os.environ.get("RANK", "0")))
+    world: int = field(default_factory=lambda: int(os.environ.get("WORLD_SIZE", "1")))
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
+        from shared.machine.memory import check_workers  # which needs torch
+
+        check_workers(self.workers)
+        self.device = _device(self.device, several=self.world > 1)
+        if self.precision == "auto":
+            import torch
+
+            on_gpu = self.device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
+            self.precision = "bf16" if on_gpu else "fp32"
+
+    @property
+    def main(self) -> bool:
+        """Whether this process is the one that writes."""
+        return self.rank == 0
+
+    @property
+    def autocast_dtype(self) -> torch.dtype | None:
+        """What :meth:`autocast` multiplies in; None where it does nothing."""
+        import torch
+
+        return None if self.precision == "fp32" else torch.bfloat16
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context in which forward passes run."""
+        if self.precision == "fp32":
+            return nullcontext()
+        import torch
+
+        return torch.autocast(self.device.split(":")[0], dtype=self.autocast_dtype)
+
+
+def _device(name: str, *, several: bool) -> str:
+    """Return the full name of a device, with the number of a GPU.
+
+    Raises:
+        UsageError: if there is no such device.
+
+    """
+    if name == "cpu":
+        return name
+    kind, colon, number = name.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "mps") or (colon and not (kind == "cuda" and number.isdecimal())):
+        raise UsageError(f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
+    import torch
+
+    if kind == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "cpu"
+    if kind == "cuda":
+        if colon and several:
+            raise UsageError(f"device {name!r}: several processes cannot share a GPU; say cuda")
+        index = int(number) if colon else int(os.environ.get("LOCAL_RANK", "0"))
+        if index >= torch.cuda.device_count():
+            raise UsageError(f"device {name!r}: there is no GPU {index}; {torch.cuda.device_count()} can be used")
+        return f"cuda:{index}"
+    if kind == "mps" and not torch.backends.mps.is_available():
+        raise UsageError("device 'mps' is not available on this machine")
+    return kind
