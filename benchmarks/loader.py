@@ -34,7 +34,7 @@ from shared.machine.workspace import Workspace
 from shared.recipe.recipe import RUN_OPTIONS, Recipe
 from shared.training.fit import Fit
 from shared.training.history import Meter
-from shared.training.optimizer import set_learning_rate
+from shared.training.update import Learner
 
 
 def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[str, float]]:
@@ -64,11 +64,11 @@ def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[
 def eaten(fit: Fit, batches: list[Batch], workspace: Workspace) -> float:
     """Return the rows a second that updates use; the first batch is for warming up."""
     objective = fit.objective.to(workspace.device)
-    optimizer = fit.optimizer.build(objective)
-    set_learning_rate(optimizer, fit.schedule(1))
+    learner = Learner(objective, objective, fit.optimizer.build(objective), fit.max_grad_norm)
+    learner.at(1, fit.schedule(1))
     clock = 0.0
     for number, batch in enumerate(batches):
-        fit.update(objective, objective, optimizer, [batch], Meter(), workspace)
+        learner.update([batch], Meter(), workspace)
         if number == 0 and workspace.device.startswith("cuda"):
             torch.cuda.synchronize()
         clock = clock or time.perf_counter()

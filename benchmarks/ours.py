@@ -18,10 +18,9 @@ from shared.machine.workspace import Workspace
 from shared.objectives.cross_entropy import CrossEntropy
 from shared.objectives.parts import EncoderDecoderObjective
 from shared.training.compiling import compile_layers
-from shared.training.fit import Fit
 from shared.training.history import Meter
-from shared.training.optimizer import Adam, set_learning_rate
-from shared.training.schedules import Constant
+from shared.training.optimizer import Adam
+from shared.training.update import Learner
 
 Names = Callable[[str], tuple[str, ...]]
 
@@ -52,23 +51,15 @@ class Trainer:
         self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])
         self.objective.to(workspace.device)
         self.workspace = workspace
-        optimizer, schedule = Adam(betas=list(BETAS), eps=EPSILON), Constant(peak=rate)
-        self.fit = Fit(
-            objective=self.objective,
-            streams=[],
-            optimizer=optimizer,
-            schedule=schedule,
-            updates=1,
-            max_grad_norm=CLIP,
-        )
-        self.optimizer = optimizer.build(self.objective)
-        set_learning_rate(self.optimizer, rate)
+        optimizer = Adam(betas=list(BETAS), eps=EPSILON).build(self.objective)
+        self.learner = Learner(self.objective, self.objective, optimizer, CLIP)
+        self.learner.at(1, rate)
         if workspace.compile:
             compile_layers(self.objective)
 
     def update(self, batch: Batch) -> None:
         """Do one update."""
-        self.fit.update(self.objective, self.objective, self.optimizer, [batch], Meter(), self.workspace)
+        self.learner.update([batch], Meter(), self.workspace)
 
     @torch.no_grad()
     def loss(self, batch: Batch) -> float:

@@ -23,7 +23,7 @@ from shared.recipe.recipe import RUN_OPTIONS, Recipe
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter
-from shared.training.optimizer import set_learning_rate
+from shared.training.update import Learner
 
 #: Share of a GPU's free memory that is used if no limit is given; the rest is for what other libraries take.
 SHARE_OF_GPU = 0.95
@@ -107,20 +107,20 @@ def measure(fit: Fit, stream: int, workspace: Workspace) -> Trial:
     """Do updates on the worst batches of a stream, then on a few ordinary ones, which are timed."""
     device = torch.device(workspace.device)
     objective = fit.objective.to(device)
-    optimizer = fit.optimizer.build(objective)
-    set_learning_rate(optimizer, fit.schedule(1))
+    learner = Learner(objective, objective, fit.optimizer.build(objective), fit.max_grad_norm)
+    learner.at(1, fit.schedule(1))
     loader = Loader(streams=[fit.streams[stream]], seed=workspace.seed)
     if workspace.compile:
         compile_layers(objective)
     worst = list(loader.largest())
     for batch in [*worst, worst[0]]:  # once more, now that the optimiser's moments are there
         # of accumulated batches, all but the first find the gradients in memory: two are as bad as eight
-        fit.update(objective, objective, optimizer, [batch] * min(fit.accumulation, 2), Meter(), workspace)
+        learner.update([batch] * min(fit.accumulation, 2), Meter(), workspace)
     meter, ordinary = Meter(), loader.epoch(0)
     updates = [batches for _ in range(TIMED) if (batches := list(islice(ordinary, fit.accumulation)))]
     stopwatch = Stopwatch()
     for batches in updates:
-        fit.update(objective, objective, optimizer, batches, meter, workspace)
+        learner.update(batches, meter, workspace)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     seconds = stopwatch.seconds

@@ -89,6 +89,16 @@ class Objective(nn.Module):
 
     system: System
 
+    def at(self, update: int) -> None:
+        """Set what depends on the number of the update, which is about to be done: 1, 2, ...
+
+        It must be a function of that number alone, since checkpoints hold nothing of it.
+        """
+
+    def alarms(self, means: dict[str, float]) -> list[str]:
+        """Return what is wrong if a validation finds these means of the parts; a line each, for the log."""
+        return []
+
     def prepare(self, batch: Batch) -> Batch:
         """Change a batch before the forward pass, without gradient and in eval mode (for example back-translate)."""
         return batch

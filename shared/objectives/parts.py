@@ -48,6 +48,13 @@ class Part(nn.Module):
     def check(self, model: Any) -> None:
         """Raise UsageError if the part cannot work with this model; called once, when the objective is built."""
 
+    def at(self, update: int) -> None:
+        """Set what depends on the number of the update; see ``Objective.at``."""
+
+    def alarms(self, means: dict[str, float]) -> list[str]:
+        """Return what is wrong if a validation finds these means of all terms; see ``Objective.alarms``."""
+        return []
+
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Return the part's terms by name; those of weight 0 are only reported.
 
@@ -106,6 +113,15 @@ class EncoderDecoderObjective(Objective):
         """The model that is trained."""
         return self.system.model
 
+    def at(self, update: int) -> None:
+        """Tell all parts the number of the update."""
+        for part in self._parts():
+            part.at(update)
+
+    def alarms(self, means: dict[str, float]) -> list[str]:
+        """Return the alarms of all parts."""
+        return [alarm for part in self._parts() for alarm in part.alarms(means)]
+
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the counts of all parts."""
         return _merged([part.counts(batch) for part in self.parts_of(batch)])
@@ -128,6 +144,9 @@ class EncoderDecoderObjective(Objective):
 
     def parts_of(self, batch: Batch) -> list[Part]:
         """Return the parts that a batch is trained on: all."""
+        return self._parts()
+
+    def _parts(self) -> list[Part]:
         return cast(list[Part], list(self.parts))
 
 

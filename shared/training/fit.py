@@ -1,8 +1,7 @@
 """The training loop: a phase that fits an objective to streams of batches.
 
-One update = ``grad_accumulation_factor`` batches a process. Each part of the loss is divided by its own count over the
-whole global batch (all accumulated batches of all ranks), before clipping; the device is never waited for inside a
-step: what the progress bar shows is read every ``REPORT_EVERY`` updates.
+One update (shared/training/update.py) = ``grad_accumulation_factor`` batches a process. The device is never waited for
+inside of one: what the progress bar shows is read every ``REPORT_EVERY`` updates.
 
 A checkpoint holds all that the rest of the run depends on, so that a run that was killed anywhere goes on bit for bit
 from its last one; what had been noted of the updates after that is forgotten, since they are done again.
@@ -11,34 +10,34 @@ from its last one; what had been noted of the updates after that is forgotten, s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 from rich.progress import Progress, TaskID
-from torch import Tensor, nn
 
 from shared.batch import Batch
 from shared.corpus.loader import Loader
 from shared.corpus.stream import Stream
 from shared.errors import DataError, UsageError
 from shared.machine.files import replaced_folder
-from shared.machine.processes import add_up, barrier, gather, join, on_main, wrap
+from shared.machine.processes import barrier, gather, join, on_main, wrap
 from shared.machine.progress import progress_bar
-from shared.machine.settings import enough_memory, prepare_process
+from shared.machine.settings import prepare_process
 from shared.machine.stopping import Interrupted, Stop
 from shared.machine.workspace import Phase, Workspace
-from shared.objectives.objective import Loss, Objective
+from shared.objectives.objective import Objective
 from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from shared.training.compiling import compile_layers
 from shared.training.history import History, Meter, report, status
 from shared.training.initialise import Initialise
 from shared.training.notes import alternating_notes, warm_up_notes
-from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
+from shared.training.optimizer import Adam
+from shared.training.scheduled import Scheduled
 from shared.training.schedules import Schedule
 from shared.training.sizes import check_accumulation, training_bytes
+from shared.training.update import Learner, same_randomness_after, try_largest
 from shared.training.validation import Validation
 
 REPORT_EVERY = 25
@@ -69,9 +68,7 @@ class Running:
     """What the methods of a Fit share while it runs."""
 
     workspace: Workspace
-    objective: Objective
-    model: nn.Module  # the objective, in DDP if there are several processes
-    optimizer: torch.optim.Optimizer
+    learner: Learner
     updates: int
     position: Position
     meter: Meter
@@ -101,6 +98,8 @@ class Fit(Phase):
         initialise: parameters to take from model folders before the first update.
         grad_accumulation_factor: batches per update and process.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
+        scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
+            (see shared/training/scheduled.py).
 
     """
 
@@ -119,6 +118,7 @@ class Fit(Phase):
         initialise: list[Initialise] | None = None,
         grad_accumulation_factor: int = 1,
         max_grad_norm: float = 0.0,
+        scheduled: dict[str, Schedule] | None = None,
     ) -> None:
         if updates < 1 or grad_accumulation_factor < 1 or max_grad_norm < 0:
             raise UsageError(
@@ -132,6 +132,7 @@ class Fit(Phase):
         held_out = validation.manifests if validation else []
         self.manifests = [*(str(path) for stream in streams for path in (*stream.paths, *stream.turned)), *held_out]
         self.accumulation, self.max_grad_norm = grad_accumulation_factor, max_grad_norm
+        self.scheduled = dict(scheduled or {})
 
     @staticmethod
     def left_nothing(folder: Path) -> bool:
@@ -174,14 +175,17 @@ class Fit(Phase):
         meter, history = Meter(), History(workspace.folder, writing=workspace.main)
         position = self._restore(workspace, objective, optimizer, meter)
         history.cut(position.update)
+        scheduled = Scheduled(objective, self.scheduled)
         if workspace.compile:
             compile_layers(objective)
-        model = wrap(objective, workspace)
+        learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled)
+        now = max(position.update, 1)
+        learner.at(now, self.schedule(now))  # for a validation that is still due
         if device.type == "cuda" and position.update == 0:
-            self._try_largest(objective, loader, workspace)
+            try_largest(objective, self.optimizer, loader, workspace)
         source = _batches(loader, position)
         with Stop() as stop, progress_bar(enabled=workspace.show_progress) as bar:
-            running = Running(workspace, objective, model, optimizer, updates, position, meter, history, stop)
+            running = Running(workspace, learner, updates, position, meter, history, stop)
             task = bar.add_task(workspace.title, total=updates, completed=position.update, status="")
             while position.due or not (running.last or position.finished):
                 if not position.due:
@@ -203,9 +207,9 @@ class Fit(Phase):
         """Do the next update, and report if it is time."""
         workspace, position, meter = running.workspace, running.position, running.meter
         rate = self.schedule(position.update + 1)
-        set_learning_rate(running.optimizer, rate)
+        running.learner.at(position.update + 1, rate)
         batches = [next(source) for _ in range(self.accumulation)]
-        self.update(running.model, running.objective, running.optimizer, batches, meter, workspace)
+        running.learner.update(batches, meter, workspace)
         position.update += 1
         now = position.update
         position.due = self.validation is not None and (self.validation.due(now) or running.last)
@@ -218,69 +222,6 @@ class Fit(Phase):
             bar.update(task, status=status(row))
             if not workspace.show_progress and (now % (REPORT_EVERY * 8) == 0 or running.last):
                 workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, status(row))
-
-    def update(
-        self,
-        model: nn.Module,
-        objective: Objective,
-        optimizer: torch.optim.Optimizer,
-        batches: list[Batch],
-        meter: Meter,
-        workspace: Workspace,
-    ) -> None:
-        """Do one update on the batches of this process."""
-        device = torch.device(workspace.device)
-        meter.count(batches)
-        model.eval()
-        with torch.no_grad():
-            on_device = [objective.prepare(batch.to(device)) for batch in batches]
-        model.train()
-        local: dict[str, Tensor] = {}
-        for batch in on_device:
-            for name, count in objective.counts(batch).items():
-                local[name] = local[name] + count if name in local else count
-        counts = add_up(local, workspace, device)
-        for number, batch in enumerate(on_device, start=1):
-            if isinstance(model, nn.parallel.DistributedDataParallel):
-                model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
-            with workspace.autocast():
-                loss: Loss = model(batch)
-                if workspace.debug:
-                    loss.check(objective.counts(batch))
-                # DDP averages over ranks; counts are global already, so the average has to become a sum again
-                total = loss.total(counts) * workspace.world
-            total.backward()
-            meter.add(loss)
-        norm = clip_gradient(optimizer, self.max_grad_norm)
-        meter.add_update(norm, step_if_finite(optimizer, norm))
-        optimizer.zero_grad(set_to_none=True)
-
-    def _try_largest(self, objective: Objective, loader: Loader, workspace: Workspace) -> None:
-        """Run the largest batches once, without an update: what does not fit into memory is known at once.
-
-        It is done without DDP: an error in one process must not leave the others waiting.
-        """
-        trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
-        size = sum(self.optimizer.state_bytes(parameter) for parameter in trained)
-        advice = "make the model smaller, let a part of it learn, or take 8-bit moments"
-        with enough_memory(f"the optimiser's moments, {size / 2**30:.2f} GiB, do not fit beside the model; {advice}"):
-            moments = torch.empty(size, dtype=torch.uint8, device=workspace.device)
-        with _same_randomness_after(workspace):
-            for batch in loader.largest():
-                shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
-                with enough_memory(
-                    f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
-                    "make the budget smaller and grad_accumulation_factor larger"
-                ):
-                    objective.eval()
-                    with torch.no_grad():
-                        prepared = objective.prepare(batch.to(workspace.device))
-                    objective.train()
-                    with workspace.autocast():
-                        total = objective(prepared).total()
-                    total.backward()
-            objective.zero_grad(set_to_none=True)
-        del moments
 
     def _initialise(self, workspace: Workspace, objective: Objective) -> None:
         for initialise in self.initialise:
@@ -330,25 +271,25 @@ class Fit(Phase):
         }
         ranks = gather(own, workspace)
         if workspace.main:
-            training = {"optimizer": running.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
+            training = {"optimizer": running.learner.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
             meta = {"update": position.update, "epoch": position.epoch, "score": score}
             meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
-            self.checkpoints.save(workspace.folder / "checkpoints", running.objective, training, meta)
+            self.checkpoints.save(workspace.folder / "checkpoints", running.learner.objective, training, meta)
             workspace.keep_time()
         barrier(workspace)
 
     def _validate(self, running: Running) -> float | None:
         """Validate, all processes together; None if one was cut short by a signal, and it is still due."""
         workspace, position, history = running.workspace, running.position, running.history
-        validation = self.validation
+        validation, objective = self.validation, running.learner.objective
         assert validation is not None
         try:
-            with running.stop.at_once(), _same_randomness_after(workspace):
+            with running.stop.at_once(), same_randomness_after(workspace):
                 torch.manual_seed(workspace.seed)  # masks that an objective draws are the same in each validation
                 with torch.compiler.set_stance("force_eager"):  # a search would fill the cache with odd sizes
                     stream = validation.chosen(self.streams)
-                    share = validation.share(running.objective, stream, workspace)
+                    share = validation.share(objective, stream, workspace)
         except KeyboardInterrupt:
             share = None
         # From here on, a signal only asks: who left in the middle of this would be waited for.
@@ -357,7 +298,7 @@ class Fit(Phase):
             return None
 
         def measure() -> tuple[float, bool]:
-            found = validation.judge(shares, running.objective, workspace)
+            found = validation.judge(shares, objective, workspace)
             row = {"update": position.update, "epoch": position.epoch}
             history.add(row | {"validation": found.values, "score": found.score})
             workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, found)
@@ -395,11 +336,3 @@ def _check_finite(running: Running) -> None:
             f"{workspace.phase}: shortly before update {running.position.update}, a loss or gradient was not finite "
             f"(such updates change nothing); the rows of the first such update are {', '.join(ids)}"
         )
-
-
-@contextmanager
-def _same_randomness_after(workspace: Workspace) -> Iterator[None]:
-    """Draw random numbers without any effect on those drawn later."""
-    on_gpu = workspace.device.startswith("cuda")
-    with torch.random.fork_rng([torch.device(workspace.device)] if on_gpu else []):
-        yield

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from shared.batch import Batch
+from shared.corpus.audio import SAMPLE_RATE
 from shared.errors import DataError
 from shared.machine.files import replaced_file, sync
 from shared.machine.records import parse_record
@@ -25,6 +26,7 @@ _ROW: dict[str, Any] = {
     "validation": NotRequired[dict[str, float]],
     "score": NotRequired[float],
 }
+_SCALARS = ("lr", "grad_norm", "tokens_per_second", "sound_per_second")
 
 
 class Meter:
@@ -41,16 +43,19 @@ class Meter:
         self.norm: Tensor | float = 0.0
         self.updates = 0
         self.tokens = 0
+        self.sound = 0.0
         self.skipped: list[Tensor] = []
         self.ids: list[list[str]] = []
         self.started = time.monotonic()
 
     def count(self, batches: list[Batch]) -> None:
-        """Count the target tokens of the batches of an update, which are still on the CPU, and remember their rows."""
+        """Count the target tokens, or else the sound, of an update's batches, still on the CPU; remember their rows."""
         self.ids.append([name for batch in batches for name in batch.ids])
         for batch in batches:
             if "target" in batch:
                 self.tokens += int(batch["target"].lengths.sum())
+            elif "speech" in batch:
+                self.sound += int(batch["speech"].lengths.sum()) / SAMPLE_RATE
 
     def add(self, loss: Loss) -> None:
         """Add a loss to the running sums."""
@@ -79,6 +84,7 @@ class Meter:
             "norm": float(self.norm),
             "updates": self.updates,
             "tokens": self.tokens,
+            "sound": self.sound,
             "seconds": time.monotonic() - self.started,
         }
 
@@ -86,28 +92,37 @@ class Meter:
         """Go on from what ``state`` has returned."""
         self.sums, self.counts, self.weights = dict(state["sums"]), dict(state["counts"]), dict(state["weights"])
         self.norm, self.updates, self.tokens = state["norm"], state["updates"], state["tokens"]
+        self.sound = state.get("sound", 0.0)  # older checkpoints lack it
         self.started = time.monotonic() - state["seconds"]
 
 
 def report(states: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the means of what the meters of all ranks have seen."""
+    """Return the means of what the meters of all ranks have seen.
+
+    "tokens_per_second" is of target tokens, "sound_per_second" of seconds of sound in batches without them, if any.
+    """
     weights = {name: weight for state in states for name, weight in state["weights"].items()}
     parts = {}
     for name in weights:
         total = sum(state["sums"].get(name, 0.0) for state in states)
         parts[name] = total / max(1.0, sum(state["counts"].get(name, 0.0) for state in states))
-    return {
+    seconds = max(1e-9, states[0]["seconds"])
+    sound = sum(state["sound"] for state in states)
+    row = {
         "loss": sum(weights[name] * value for name, value in parts.items()),
         "parts": parts,
         "grad_norm": states[0]["norm"] / max(1, states[0]["updates"]),  # of the whole gradient, so the same on all
-        "tokens_per_second": sum(state["tokens"] for state in states) / max(1e-9, states[0]["seconds"]),
+        "tokens_per_second": sum(state["tokens"] for state in states) / seconds,
     }
+    return row | ({"sound_per_second": sound / seconds} if sound else {})
 
 
 def status(row: dict[str, Any]) -> str:
     """Return a row of :func:`report` on a line."""
     parts = " ".join(f"{name} {value:.3f}" for name, value in row["parts"].items())
-    return f"{parts} | {row['tokens_per_second']:,.0f} tokens/s | lr {row['lr']:.2e}"
+    speeds = [f"{row['tokens_per_second']:,.0f} tokens/s"] if row["tokens_per_second"] else []
+    speeds += [f"{row['sound_per_second']:,.0f} s of sound/s"] if "sound_per_second" in row else []
+    return " | ".join([parts, *speeds, f"lr {row['lr']:.2e}"])
 
 
 class History:
@@ -165,7 +180,7 @@ class History:
             self.writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=row["update"])
         scalars = {f"validation/{name}": value for name, value in row.get("validation", {}).items()}
         scalars |= {f"train/{name}": value for name, value in row.get("parts", {}).items()}
-        scalars |= {f"train/{name}": row[name] for name in ("lr", "grad_norm", "tokens_per_second") if name in row}
+        scalars |= {f"train/{name}": row[name] for name in _SCALARS if name in row}
         for name, value in scalars.items():
             self.writer.add_scalar(name, value, row["update"])
         self.writer.flush()

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from shared.errors import UsageError
+from shared.training.schedules import Schedule
 from shared.training.tuning import Tuning
 
 
@@ -22,7 +23,8 @@ class Adam:
         eps: added to the root of the second moment.
         weight_decay: decoupled decay, times the learning rate.
         multipliers: regular expression -> factor on the learning rate of the parameters whose whole name it matches;
-            the first match counts. A factor of 0 freezes, without changing the graph.
+            the first match counts. A factor of 0 freezes, without changing the graph: neither parameters nor moments
+            change. A schedule of the update makes it a factor that changes, ``Steps`` for example.
         tuning: what learns, if it is not everything (see shared/training/tuning.py).
 
     """
@@ -33,7 +35,7 @@ class Adam:
         betas: list[float] | None = None,
         eps: float = 1e-8,
         weight_decay: float = 0.0,
-        multipliers: dict[str, float] | None = None,
+        multipliers: dict[str, float | Schedule] | None = None,
         tuning: Tuning | None = None,
     ) -> None:
         betas = [0.9, 0.98] if betas is None else betas
@@ -58,19 +60,21 @@ class Adam:
             UsageError: if a pattern of ``multipliers`` or of the tuning matches nothing.
 
         """
-        return torch.optim.AdamW(
-            self.groups(module), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, fused=True
+        groups = self.groups(module)
+        optimizer = torch.optim.AdamW(
+            _as_numbers(groups), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay, fused=True
         )
+        return _following(optimizer, groups)
 
     def state_bytes(self, parameter: Tensor) -> int:
         """Return how much memory the moments of a parameter take."""
         return 2 * parameter.numel() * 4
 
     def groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        """Choose what of a module learns, and return it by learning rate."""
+        """Choose what of a module learns, and return it by learning rate; a "multiplier" may be a schedule."""
         if self.tuning:
             self.tuning.apply(module)
-        groups: dict[float, list[nn.Parameter]] = {}
+        groups: dict[float | Schedule, list[nn.Parameter]] = {}
         unused = set(self.multipliers)
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
@@ -110,7 +114,7 @@ class Adam8bit(Adam):
         betas: list[float] | None = None,
         eps: float = 1e-8,
         weight_decay: float = 0.0,
-        multipliers: dict[str, float] | None = None,
+        multipliers: dict[str, float | Schedule] | None = None,
         tuning: Tuning | None = None,
     ) -> None:
         super().__init__(betas=betas, eps=eps, weight_decay=weight_decay, multipliers=multipliers, tuning=tuning)
@@ -121,7 +125,11 @@ class Adam8bit(Adam):
         """Choose what of a module learns, and make the optimiser for it, as :meth:`Adam.build` does."""
         from shared.training.eight_bit import AdamW8bit
 
-        return AdamW8bit(self.groups(module), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay)
+        groups = self.groups(module)
+        optimizer = AdamW8bit(
+            _as_numbers(groups), lr=0.0, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
+        )
+        return _following(optimizer, groups)
 
     def state_bytes(self, parameter: Tensor) -> int:
         """Return how much memory the moments of a parameter take."""
@@ -129,9 +137,26 @@ class Adam8bit(Adam):
         return 8 * size if size < self.SMALLEST else 2 * (size + 4 * -(-size // self.BLOCK))
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Give every group its multiple of a learning rate."""
-    for group in optimizer.param_groups:
+def _as_numbers(groups: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return groups whose multipliers are those of the first update: an optimiser's state holds numbers only."""
+    return [group | {"multiplier": _factor(group["multiplier"], 1)} for group in groups]
+
+
+def _following(optimizer: torch.optim.Optimizer, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
+    """Keep the multipliers beside the optimiser, for :func:`set_learning_rate`."""
+    optimizer.multipliers = [group["multiplier"] for group in groups]  # type: ignore[attr-defined]
+    return optimizer
+
+
+def _factor(multiplier: float | Schedule, update: int) -> float:
+    return multiplier if isinstance(multiplier, int | float) else multiplier(update)
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float, update: int = 1) -> None:
+    """Give every group its multiple of the learning rate of an update."""
+    numbers = [group["multiplier"] for group in optimizer.param_groups]
+    for group, multiplier in zip(optimizer.param_groups, getattr(optimizer, "multipliers", numbers), strict=True):
+        group["multiplier"] = _factor(multiplier, update)
         group["lr"] = rate * group["multiplier"]
 
 

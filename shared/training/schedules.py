@@ -1,17 +1,20 @@
-"""Learning rates as functions of the number of updates done."""
+"""Learning rates, and factors of them, as functions of the update."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from bisect import bisect_left
+from itertools import pairwise
+from typing import Protocol, runtime_checkable
 
 from shared.errors import UsageError
 
 
+@runtime_checkable
 class Schedule(Protocol):
-    """A learning rate for every update."""
+    """A number for every update: a learning rate, a factor of it, a probability."""
 
     def __call__(self, update: int) -> float:
-        """Return the learning rate of update 1, 2, ..."""
+        """Return the number of update 1, 2, ..."""
         ...
 
 
@@ -109,3 +112,23 @@ class Constant:
     def __call__(self, update: int) -> float:
         """Return the learning rate of an update."""
         return self.peak * min(1.0, update / self.warmup) if self.warmup else self.peak
+
+
+class Steps:
+    """A number that changes at some updates: ``values [0, 1], after [10000]`` is 0 for 10,000 updates, and then 1.
+
+    Args:
+        values: the numbers, in their order.
+        after: after how many updates the second, third, ... number holds.
+
+    """
+
+    def __init__(self, *, values: list[float], after: list[int]) -> None:
+        rising = all(one < other for one, other in pairwise([0, *after]))
+        if len(values) != len(after) + 1 or not rising:
+            raise UsageError(f"steps need one value more than updates, and rising updates, not {values} and {after}")
+        self.values, self.after = list(values), list(after)
+
+    def __call__(self, update: int) -> float:
+        """Return the number of an update."""
+        return float(self.values[bisect_left(self.after, update)])

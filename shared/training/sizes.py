@@ -17,7 +17,7 @@ def training_bytes(objective: nn.Module, optimizer: Adam) -> int:
     groups = optimizer.groups(objective)
     parameters = list(objective.parameters())
     learning = [parameter for parameter in parameters if parameter.requires_grad]
-    moving = [parameter for group in groups if group["multiplier"] for parameter in group["params"]]
+    moving = [parameter for group in groups if group["multiplier"] != 0 for parameter in group["params"]]
     moments = sum(optimizer.state_bytes(parameter) for parameter in moving)
     return moments + sum(parameter.nbytes for parameter in [*parameters, *learning])
 

@@ -159,7 +159,10 @@ class Validation:
             DataError: if the score is not a finite number, or translations cannot be scored.
 
         """
-        values = {"loss": _mean_loss([share.losses for share in shares])}
+        loss, means = _mean_loss([share.losses for share in shares])
+        values = {"loss": loss}
+        for problem in objective.alarms(means):
+            workspace.log.warning("%s: %s", workspace.phase, problem)
         manifests = self._open(workspace)
         for number, manifest in enumerate(manifests if self.search is not None else []):
             tests = TestSet(objective.system, manifest, self.metrics)
@@ -199,8 +202,8 @@ class Validation:
         return [{name: (float(t.sum), float(t.count), t.weight) for name, t in terms.items()} for terms in parts]
 
 
-def _mean_loss(ranks: list[list[list[dict[str, Part]]]]) -> float:
-    """Return the loss over all batches, given by rank and manifest; they were dealt out in turn."""
+def _mean_loss(ranks: list[list[list[dict[str, Part]]]]) -> tuple[float, dict[str, float]]:
+    """Return the loss and the means of its parts over all batches, given by rank and manifest, dealt out in turn."""
     sums: dict[str, float] = {}
     counts: dict[str, float] = {}
     weights: dict[str, float] = {}
@@ -211,4 +214,5 @@ def _mean_loss(ranks: list[list[list[dict[str, Part]]]]) -> float:
                     sums[name] = sums.get(name, 0.0) + total
                     counts[name] = counts.get(name, 0.0) + count
                     weights[name] = weight
-    return sum(weights[name] * sums[name] / max(1.0, counts[name]) for name in sums)
+    means = {name: sums[name] / max(1.0, counts[name]) for name in sums}
+    return sum(weights[name] * sums[name] / max(1.0, counts[name]) for name in sums), means

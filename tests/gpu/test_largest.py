@@ -7,6 +7,7 @@ from shared.commands.trial import try_out
 from shared.corpus.loader import Loader
 from shared.errors import DataError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.training.update import try_largest
 from tests.shared.commands.test_batch_size import TINY, batch_size, text_corpus
 
 pytestmark = pytest.mark.gpu
@@ -56,6 +57,6 @@ def test_the_trial_leaves_gradients_and_random_numbers_as_they_were(world, place
     there = place()
     objective = fit.objective.to(there.device)
     state = torch.cuda.get_rng_state() if there.device.startswith("cuda") else torch.get_rng_state()
-    fit._try_largest(objective, Loader(streams=fit.streams, seed=1), there)
+    try_largest(objective, fit.optimizer, Loader(streams=fit.streams, seed=1), there)
     after = torch.cuda.get_rng_state() if there.device.startswith("cuda") else torch.get_rng_state()
     assert torch.equal(state, after) and all(parameter.grad is None for parameter in objective.parameters())

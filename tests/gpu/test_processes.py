@@ -23,6 +23,7 @@ from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.machine import processes as distributed
 from shared.training.history import Meter
 from shared.training.optimizer import Adam, set_learning_rate
+from shared.training.update import Learner
 from shared.machine.workspace import Workspace
 from tests.shared.training.conftest import World
 
@@ -42,7 +43,7 @@ batches = list(Loader(streams=[world.stream()], seed=3, pin_memory=device != "cp
 for number in range(0, 4, 2):
     for model, objective, optimizer in zip(models, objectives, optimizers):
         set_learning_rate(optimizer, 0.01)
-        fit.update(model, objective, optimizer, batches[number : number + 2], Meter(), alone)
+        Learner(objective, model, optimizer).update(batches[number : number + 2], Meter(), alone)
 distributed.gather = lambda value, workspace: [value]
 counts = distributed.add_up({"b": torch.tensor(2, device=alone.device), "a": torch.tensor(1.5)}, several, alone.device)
 distributed.barrier(several)

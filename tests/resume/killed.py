@@ -27,7 +27,7 @@ import shared.cli
 import shared.corpus.preparation
 import shared.phases.generating
 import shared.run.running
-import shared.training.fit
+import shared.training.update
 from shared.corpus.journal import Journal
 
 MAKING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
@@ -113,8 +113,8 @@ def fill(folder):
 
 def run(where, number, arguments):
     death = Death(where, number)
-    death.before(shared.training.fit, "step_if_finite", "update")
-    death.before(shared.training.fit, "clip_gradient", f"rank {os.environ.get('RANK')}")  # and the others live on
+    death.before(shared.training.update, "step_if_finite", "update")
+    death.before(shared.training.update, "clip_gradient", f"rank {os.environ.get('RANK')}")  # and the others live on
     death.before(Journal, "add", "journal")
     shared.phases.generating.translations = death.rows(shared.phases.generating.translations)
     shared.corpus.preparation.CHUNK = 32  # rows between two notes of what was found

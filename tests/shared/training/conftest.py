@@ -7,6 +7,7 @@ from shared.batch import Batch
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget, Stream
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
@@ -105,3 +106,12 @@ class World:
 @pytest.fixture(scope="session")
 def world(tmp_path_factory):
     return World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    def make(name="run", **options):
+        torch.manual_seed(0)
+        return Workspace(output=tmp_path / name, device="cpu", phase="fit", noprogressbar=True, workers=0, **options)
+
+    return make

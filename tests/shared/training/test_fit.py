@@ -1,6 +1,5 @@
 """The loop: it learns, goes on bit for bit after a kill, and divides work without changing the result."""
 
-import copy
 import json
 import os
 import signal
@@ -17,24 +16,15 @@ from shared.corpus.noise import NoisyText
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, TaskObjective, Term
+from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.training.checkpoints import Checkpoints, list_checkpoints
 from shared.training.fit import Interrupted
 from shared.training.history import History, Meter
 from shared.training.optimizer import set_learning_rate
+from shared.training.update import Learner, try_largest
 from shared.training.validation import Validation
-
-
-@pytest.fixture
-def workspace(tmp_path):
-    def make(name="run", **options):
-        torch.manual_seed(0)
-        return Workspace(output=tmp_path / name, device="cpu", phase="fit", noprogressbar=True, workers=0, **options)
-
-    return make
 
 
 def weights(objective):
@@ -282,12 +272,11 @@ def test_eight_accumulated_batches_are_one_large_batch(world, workspace):
     parts = [rows(large, range(start, start + size)) for start, size in zip(range(0, 48, 6), [6] * 8, strict=True)]
     for batches in ([large], parts):
         objective = TwoParts(world.system())
-        fit = world.fit(objective=objective)
         optimizer = torch.optim.AdamW(
             [{"params": list(objective.parameters()), "multiplier": 1.0}], lr=0.0, eps=1e-3, fused=True
         )
         set_learning_rate(optimizer, 0.1)
-        fit.update(objective, objective, optimizer, batches, Meter(), workspace())
+        Learner(objective, objective, optimizer).update(batches, Meter(), workspace())
         results.append(weights(objective))
     for name in results[0]:
         torch.testing.assert_close(results[0][name], results[1][name], atol=1e-5, rtol=1e-5)
@@ -334,7 +323,7 @@ def test_nothing_waits_for_the_device_inside_an_update(world, workspace, monkeyp
                 return real(*arguments, **keywords)
 
             patch.setattr(torch.Tensor, name, counted)
-        fit.update(fit.objective, fit.objective, optimizer, [batches[0]], meter, place)
+        Learner(fit.objective, fit.objective, optimizer).update([batches[0]], meter, place)
         assert read == []
         bool(batches[0]["target"].lengths.sum() > 0)  # the oracle sees what it is to see
         assert read == ["__bool__"]
@@ -359,64 +348,6 @@ def test_patience_ends_a_run(world, workspace):
     assert json.loads((place.folder / "history.jsonl").read_text().splitlines()[-1])["update"] == done
 
 
-class Miscounted(EncoderDecoderObjective):
-    """Tells another count than that of its loss."""
-
-    def counts(self, batch):
-        return {name: count + 1 for name, count in super().counts(batch).items()}
-
-
-def test_a_debug_run_compares_the_counts(world, workspace):
-    objective = Miscounted(system=world.system(), parts=[CrossEntropy()])
-    with pytest.raises(UsageError, match=r"part 'accuracy' of the loss: the objective's counts\(batch\) says \d+"):
-        world.fit(objective=objective).run(workspace(debug=True))
-    world.fit(updates=2).run(workspace("right", debug=True))
-
-
-def two_tasks(world):
-    """Return an objective of two tasks, each of which reads and writes fields that the other one lacks; its streams."""
-    system = world.system()
-    system.model.embeddings["second"] = copy.deepcopy(system.model.embeddings["source"])
-    back = CrossEntropy(source="second", target_field="transcript", prefix="back.")
-    tasks = {"text": [CrossEntropy(source="source")], "back": [back]}
-    stream = world.stream(rows=5, name="back")
-    stream.fields = {"second": stream.fields["target"], "transcript": stream.fields["source"]}
-    return TaskObjective(system=system, tasks=tasks), [world.stream(), stream]
-
-
-def test_two_tasks_alternate_or_add_up(world, workspace, monkeypatch):
-    for accumulation in (1, 2):
-        objective, streams = two_tasks(world)
-        place, said = workspace(f"run{accumulation}"), []
-        monkeypatch.setattr(place.log, "info", lambda text, *values, said=said: said.append(text % values))
-        world.fit(objective=objective, streams=streams, grad_accumulation_factor=accumulation).run(place)
-        assert any("updates alternate" in line for line in said) == (accumulation == 1)
-        last = History(place.folder).rows()[-1]
-        assert {"cross_entropy", "back.cross_entropy"} <= last["parts"].keys()
-        assert all(parameter.isfinite().all() for parameter in objective.parameters())
-
-
-def test_a_stream_without_a_task_is_refused_before_the_first_update(world, workspace):
-    objective, streams = two_tasks(world)
-    streams[1].name = "more"
-    with pytest.raises(UsageError, match="no task for stream 'more', only for text, back"):
-        world.fit(objective=objective, streams=streams).run(workspace())
-
-
-def test_validation_reads_the_task_of_its_stream(world, workspace):
-    objective, streams = two_tasks(world)
-    manifests, budget = [str(world.manifest)], Budget(rows=16)
-    losses = {}
-    for name in (None, "text", "back"):
-        validation = Validation(manifests=manifests, budget=budget, stream=name)
-        shares = [validation.share(objective, validation.chosen(streams), workspace())]
-        losses[name] = validation.judge(shares, objective, workspace()).values["loss"]
-        assert shares[0].losses[0][0].keys() >= {"back.nll" if name == "back" else "nll"}
-    assert losses[None] == losses["text"] != losses["back"]
-    with pytest.raises(UsageError, match="validation: there is no stream 'more', only text, back"):
-        Validation(manifests=manifests, budget=budget, stream="more").chosen(streams)
-
-
 class NoRoom(EncoderDecoderObjective):
     """Fails as CUDA's libraries do where memory is short."""
 
@@ -429,7 +360,7 @@ def test_what_does_not_fit_is_said_in_a_line_before_the_first_update(world, work
     fit = world.fit(objective=NoRoom(system=world.system(), parts=[CrossEntropy()]))
     loader = Loader(streams=fit.streams, seed=1)
     with pytest.raises(DataError, match=r"stream 'text': a batch of \{'source': \(8, .* does not fit into the GPU's"):
-        fit._try_largest(fit.objective, loader, place)
+        try_largest(fit.objective, fit.optimizer, loader, place)
     monkeypatch.setattr(fit.optimizer, "state_bytes", lambda parameter: 2**50)
     with pytest.raises(DataError, match=r"the optimiser's moments, \d+.00 GiB, do not fit beside the model; make"):
-        fit._try_largest(fit.objective, loader, place)
+        try_largest(fit.objective, fit.optimizer, loader, place)

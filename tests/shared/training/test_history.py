@@ -3,9 +3,12 @@
 import json
 
 import pytest
+import torch
 
+from shared.batch import Batch
 from shared.errors import DataError
-from shared.training.history import History
+from shared.padded import Padded
+from shared.training.history import History, Meter, report, status
 
 ROW = {"update": 25, "epoch": 0, "lr": 0.1, "loss": 2.5, "parts": {"cross_entropy": 2.5}}
 
@@ -45,3 +48,18 @@ def test_a_loss_that_was_not_a_number_is_read_as_it_was_written(tmp_path):
     """Validations write such a loss where it is not what checkpoints are ranked by."""
     (tmp_path / "history.jsonl").write_text('{"update": 25, "validation": {"loss": Infinity, "bleu": 3.0}}\n')
     assert History(tmp_path).rows()[0]["validation"]["loss"] == float("inf")
+
+
+def test_a_meter_counts_sound_where_there_are_no_target_tokens():
+    sound = Padded(torch.zeros(2, 32_000), torch.tensor([32_000, 8_000]))
+    tokens = Padded(torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3]))
+    meter = Meter()
+    meter.count([Batch({"speech": sound}), Batch({"speech": sound, "target": tokens})])
+    state = meter.state() | {"seconds": 0.5}
+    assert (state["tokens"], state["sound"]) == (8, 2.5)
+    row = report([state, state]) | {"lr": 0.001}
+    assert (row["tokens_per_second"], row["sound_per_second"]) == (32.0, 10.0)
+    assert status(row) == " | 32 tokens/s | 10 s of sound/s | lr 1.00e-03"
+    other = Meter()
+    other.load_state({key: value for key, value in state.items() if key != "sound"})
+    assert other.sound == 0.0 and "sound_per_second" not in report([other.state()])

@@ -9,6 +9,7 @@ from torch import nn
 from shared.errors import UsageError
 from shared.training import optimizer as optimizers
 from shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
+from shared.training.schedules import Steps
 
 
 def test_first_step_is_the_learning_rate_times_the_sign():
@@ -60,6 +61,30 @@ def test_what_is_frozen_counts_in_no_norm_and_stays_whatever_its_gradient():
     model["head"].weight.grad = torch.tensor([[3.0, 4.0]])
     assert clip_gradient(optimizer, 0.0).item() == pytest.approx(5.0)
     assert model["head"].weight.grad.tolist() == [[3.0, 4.0]]
+
+
+@pytest.mark.parametrize("settings", [Adam, Adam8bit])
+def test_a_factor_that_follows_the_update_freezes_parameter_and_moments_while_it_is_0(settings):
+    if settings is Adam8bit:
+        pytest.importorskip("bitsandbytes")
+    model = nn.ModuleDict({"body": nn.Linear(2, 1, bias=False), "head": nn.Linear(2, 1, bias=False)})
+    steps = Steps(values=[0.0, 0.5, 0.0, 1.0], after=[2, 3, 4])
+    adam = settings(multipliers={r"body\..*": steps}, weight_decay=0.1, eps=0.0)
+    optimizer = adam.build(model)
+    body = model["body"].weight
+    kept = []
+    for update in range(1, 6):
+        set_learning_rate(optimizer, 0.01, update)
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, 3.0)
+        before, moments = body.detach().clone(), copy.deepcopy(optimizer.state.get(body, {}))
+        step_if_finite(optimizer, clip_gradient(optimizer, 0.0))
+        kept.append(torch.equal(before, body) and str(moments) == str(optimizer.state.get(body, {})))
+        if update == 3:  # the first step of these parameters, whatever the number of updates
+            torch.testing.assert_close(body, before * (1 - 0.005 * 0.1) - 0.005)
+        groups = optimizer.state_dict()["param_groups"]
+        assert [group["multiplier"] for group in groups] == [steps(update), 1.0]
+    assert kept == [True, True, False, True, False]
 
 
 # -- 8-bit moments --------------------------------------------------------------------------------------------------

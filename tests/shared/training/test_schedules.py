@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import UsageError
 from shared.training.notes import alternating_notes, warm_up_notes
-from shared.training.schedules import Constant, InverseSquareRoot, Linear, TriStage
+from shared.training.schedules import Constant, InverseSquareRoot, Linear, Steps, TriStage
 
 
 def test_inverse_square_root():
@@ -66,3 +66,11 @@ def test_streams_that_alternate_are_said(weights, needed):
     assert note.startswith(f"warning: updates alternate between the tasks of {len(weights)} streams")
     assert f"with {needed}, an update adds up the losses of all" in note
     assert alternating_notes(streams, needed) == [] == alternating_notes(streams[:1], 1)
+
+
+def test_steps():
+    steps = Steps(values=[0.0, 0.5, 1], after=[3, 5])
+    assert [steps(update) for update in range(1, 8)] == [0.0, 0.0, 0.0, 0.5, 0.5, 1.0, 1.0]
+    for values, after in (([0.0], [3]), ([0.0, 1.0], [0]), ([0.0, 1.0, 2.0], [3, 3])):
+        with pytest.raises(UsageError, match=r"one value more than updates, and rising updates, not \["):
+            Steps(values=values, after=after)

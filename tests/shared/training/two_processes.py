@@ -30,9 +30,10 @@ from shared.training.fit import Fit
 from shared.training.history import Meter
 from shared.training.optimizer import Adam, set_learning_rate
 from shared.training.schedules import Constant
+from shared.training.update import Learner
 from shared.training.validation import Validation
 from tests.shared.training.conftest import World
-from tests.shared.training.test_fit import two_tasks
+from tests.shared.training.test_update import two_tasks
 
 
 class PerStream(Objective):
@@ -117,8 +118,8 @@ def equality(world, place):
                 set_learning_rate(optimizer, 0.01)
             mine = [batches[step][workspace.rank], batches[step + 1][workspace.rank]]
             everything = [*batches[step], *batches[step + 1]]
-            trainer.update(models[0], objectives[0], optimizers[0], mine, Meter(), workspace)
-            trainer.update(models[1], objectives[1], optimizers[1], everything, Meter(), alone)
+            Learner(objectives[0], models[0], optimizers[0]).update(mine, Meter(), workspace)
+            Learner(objectives[1], models[1], optimizers[1]).update(everything, Meter(), alone)
         assert {batch.stream for pair in batches for batch in pair} == {"text", "more"}
         assert equal_on_all_ranks(objectives[0], workspace)
         assert difference(objectives[0], kind(system=world.system(), **arguments)) > 0.01
@@ -144,8 +145,8 @@ def tasks(world, place):
         assert {batch.stream for batch in (*one, *other)} == {"text", "back"}
         assert not one[0].fields.keys() & other[0].fields.keys()
         mine = [one[workspace.rank], other[workspace.rank]]
-        trainer.update(models[0], objectives[0], optimizers[0], mine, Meter(), workspace)
-        trainer.update(models[1], objectives[1], optimizers[1], [*one, *other], Meter(), alone)
+        Learner(objectives[0], models[0], optimizers[0]).update(mine, Meter(), workspace)
+        Learner(objectives[1], models[1], optimizers[1]).update([*one, *other], Meter(), alone)
     assert equal_on_all_ranks(objectives[0], workspace)
     assert difference(objectives[0], two_tasks(world)[0]) > 0.01
     assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])

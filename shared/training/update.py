@@ -1,0 +1,123 @@
+"""One update: the batches of all processes, their loss and gradient, the optimiser's step.
+
+Each part of the loss is divided by its own count over the whole global batch (all accumulated batches of all ranks),
+before clipping; the device is never waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from shared.batch import Batch
+from shared.corpus.loader import Loader
+from shared.machine.processes import add_up
+from shared.machine.settings import enough_memory
+from shared.machine.workspace import Workspace
+from shared.objectives.objective import Loss, Objective
+from shared.training.history import Meter
+from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
+from shared.training.scheduled import Scheduled
+
+
+@dataclass(frozen=True)
+class Learner:
+    """What an update changes.
+
+    Attributes:
+        objective: what is trained.
+        model: the objective, in DDP if there are several processes.
+        optimizer: of the objective's parameters.
+        max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
+        scheduled: numbers of modules that follow the update; None for none.
+
+    """
+
+    objective: Objective
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    max_grad_norm: float = 0.0
+    scheduled: Scheduled | None = None
+
+    def at(self, update: int, rate: float) -> None:
+        """Set all that is a function of the update: 1, 2, ...; ``rate`` is its learning rate."""
+        self.objective.at(update)
+        if self.scheduled is not None:
+            self.scheduled.at(update)
+        set_learning_rate(self.optimizer, rate, update)
+
+    def update(self, batches: list[Batch], meter: Meter, workspace: Workspace) -> None:
+        """Do one update on the batches of this process."""
+        objective, model = self.objective, self.model
+        device = torch.device(workspace.device)
+        meter.count(batches)
+        on_device = [prepared(objective, batch, workspace) for batch in batches]
+        model.train()
+        local: dict[str, Tensor] = {}
+        for batch in on_device:
+            for name, count in objective.counts(batch).items():
+                local[name] = local[name] + count if name in local else count
+        counts = add_up(local, workspace, device)
+        for number, batch in enumerate(on_device, start=1):
+            if isinstance(model, nn.parallel.DistributedDataParallel):
+                model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
+            with workspace.autocast():
+                loss: Loss = model(batch)
+                if workspace.debug:
+                    loss.check(objective.counts(batch))
+                # DDP averages over ranks; counts are global already, so the average has to become a sum again
+                total = loss.total(counts) * workspace.world
+            total.backward()
+            meter.add(loss)
+        norm = clip_gradient(self.optimizer, self.max_grad_norm)
+        meter.add_update(norm, step_if_finite(self.optimizer, norm))
+        self.optimizer.zero_grad(set_to_none=True)
+
+
+def prepared(objective: Objective, batch: Batch, workspace: Workspace) -> Batch:
+    """Return a batch on the device as the objective has prepared it, in eval mode and without gradient."""
+    objective.eval()
+    with torch.no_grad(), workspace.autocast():
+        return objective.prepare(batch.to(workspace.device))
+
+
+def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace: Workspace) -> None:
+    """Run the largest batches once, without an update: what does not fit into memory is known at once.
+
+    It is done without DDP: an error in one process must not leave the others waiting.
+
+    Raises:
+        DataError: with advice, if memory is not enough.
+
+    """
+    trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
+    size = sum(optimizer.state_bytes(parameter) for parameter in trained)
+    advice = "make the model smaller, let a part of it learn, or take 8-bit moments"
+    with enough_memory(f"the optimiser's moments, {size / 2**30:.2f} GiB, do not fit beside the model; {advice}"):
+        moments = torch.empty(size, dtype=torch.uint8, device=workspace.device)
+    with same_randomness_after(workspace):
+        for batch in loader.largest():
+            shapes = {name: tuple(field.values.shape) for name, field in batch.fields.items()}
+            with enough_memory(
+                f"stream {batch.stream!r}: a batch of {shapes} does not fit into the GPU's memory; "
+                "make the budget smaller and grad_accumulation_factor larger"
+            ):
+                ready = prepared(objective, batch, workspace)
+                objective.train()
+                with workspace.autocast():
+                    total = objective(ready).total()
+                total.backward()
+        objective.zero_grad(set_to_none=True)
+    del moments
+
+
+@contextmanager
+def same_randomness_after(workspace: Workspace) -> Iterator[None]:
+    """Draw random numbers without any effect on those drawn later."""
+    on_gpu = workspace.device.startswith("cuda")
+    with torch.random.fork_rng([torch.device(workspace.device)] if on_gpu else []):
+        yield

@@ -1,0 +1,132 @@
+"""What an update adds up and checks: tasks, counts, alarms, and what follows its number."""
+
+import copy
+import re
+
+import pytest
+import torch
+
+from shared.corpus.stream import Budget
+from shared.errors import UsageError
+from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
+from shared.training.history import History
+from shared.training.optimizer import Adam
+from shared.training.schedules import Steps
+from shared.training.validation import Validation
+from tests.shared.training.test_fit import same, weights
+
+
+class Miscounted(EncoderDecoderObjective):
+    """Tells another count than that of its loss."""
+
+    def counts(self, batch):
+        return {name: count + 1 for name, count in super().counts(batch).items()}
+
+
+def test_a_debug_run_compares_the_counts(world, workspace):
+    objective = Miscounted(system=world.system(), parts=[CrossEntropy()])
+    with pytest.raises(UsageError, match=r"part 'accuracy' of the loss: the objective's counts\(batch\) says \d+"):
+        world.fit(objective=objective).run(workspace(debug=True))
+    world.fit(updates=2).run(workspace("right", debug=True))
+
+
+def two_tasks(world):
+    """Return an objective of two tasks, each of which reads and writes fields that the other one lacks; its streams."""
+    system = world.system()
+    system.model.embeddings["second"] = copy.deepcopy(system.model.embeddings["source"])
+    back = CrossEntropy(source="second", target_field="transcript", prefix="back.")
+    tasks = {"text": [CrossEntropy(source="source")], "back": [back]}
+    stream = world.stream(rows=5, name="back")
+    stream.fields = {"second": stream.fields["target"], "transcript": stream.fields["source"]}
+    return TaskObjective(system=system, tasks=tasks), [world.stream(), stream]
+
+
+def test_two_tasks_alternate_or_add_up(world, workspace, monkeypatch):
+    for accumulation in (1, 2):
+        objective, streams = two_tasks(world)
+        place, said = workspace(f"run{accumulation}"), []
+        monkeypatch.setattr(place.log, "info", lambda text, *values, said=said: said.append(text % values))
+        world.fit(objective=objective, streams=streams, grad_accumulation_factor=accumulation).run(place)
+        assert any("updates alternate" in line for line in said) == (accumulation == 1)
+        last = History(place.folder).rows()[-1]
+        assert {"cross_entropy", "back.cross_entropy"} <= last["parts"].keys()
+        assert all(parameter.isfinite().all() for parameter in objective.parameters())
+
+
+def test_a_stream_without_a_task_is_refused_before_the_first_update(world, workspace):
+    objective, streams = two_tasks(world)
+    streams[1].name = "more"
+    with pytest.raises(UsageError, match="no task for stream 'more', only for text, back"):
+        world.fit(objective=objective, streams=streams).run(workspace())
+
+
+def test_validation_reads_the_task_of_its_stream(world, workspace):
+    objective, streams = two_tasks(world)
+    manifests, budget = [str(world.manifest)], Budget(rows=16)
+    losses = {}
+    for name in (None, "text", "back"):
+        validation = Validation(manifests=manifests, budget=budget, stream=name)
+        shares = [validation.share(objective, validation.chosen(streams), workspace())]
+        losses[name] = validation.judge(shares, objective, workspace()).values["loss"]
+        assert shares[0].losses[0][0].keys() >= {"back.nll" if name == "back" else "nll"}
+    assert losses[None] == losses["text"] != losses["back"]
+    with pytest.raises(UsageError, match="validation: there is no stream 'more', only text, back"):
+        Validation(manifests=manifests, budget=budget, stream="more").chosen(streams)
+
+
+class Following(CrossEntropy):
+    """Notes the updates; its weight is a function of them."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.seen = []
+
+    def at(self, update):
+        self.seen.append(update)
+        self.weight = 1.0 if update % 3 else 0.25
+
+    def alarms(self, means):
+        return [f"the mean is {means['nll']:.0f}"] if means["nll"] > 1.0 else []
+
+
+def test_what_follows_the_update_goes_on_bit_for_bit_and_leaves_nothing_in_checkpoints(world, workspace):
+    """The objective, a factor of the learning rate, and dropout."""
+
+    def fit(updates):
+        part = Following(smoothing=0.1)
+        return part, world.fit(
+            objective=EncoderDecoderObjective(system=world.system(0.1), parts=[part]),
+            optimizer=Adam(multipliers={r"system\.model\.encoder\..*": Steps(values=[0.0, 1.0], after=[5])}),
+            scheduled={r"system\.model\.decoder\..*\.dropout": Steps(values=[0.0, 0.4], after=[6])},
+            updates=updates,
+            validation=Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), every=4),
+        )
+
+    seen, whole = fit(12)
+    whole.run(workspace("whole"))
+    assert seen.seen == [1, *range(1, 13)]
+    layer = whole.objective.model.decoder.layers[0]
+    assert layer.dropout == 0.4 and whole.objective.model.encoder.layers[0].dropout == 0.1
+    fit(7)[1].run(workspace("cut"))  # its checkpoint is of update 7
+    seen, resumed = fit(12)
+    torch.manual_seed(999)
+    resumed.run(workspace("cut"))
+    assert seen.seen == [7, *range(8, 13)]
+    assert same(weights(whole.objective), weights(resumed.objective))
+    before = weights(EncoderDecoderObjective(system=world.system(0.1), parts=[Following()]))
+    early = fit(5)[1]
+    early.run(workspace("early"))
+    frozen = [name for name in before if name.startswith("system.model.encoder.")]
+    assert frozen and all(torch.equal(before[name], weights(early.objective)[name]) for name in frozen)
+    assert not same(before, weights(early.objective))
+    with pytest.raises(UsageError, match="scheduled: 'system.nothing' matches the name of no number"):
+        world.fit(scheduled={"system.nothing": Steps(values=[1.0], after=[])}).run(workspace("wrong"))
+
+
+def test_alarms_of_a_validation_are_logged(world, workspace, monkeypatch):
+    place, said = workspace(), []
+    monkeypatch.setattr(place.log, "warning", lambda text, *values: said.append(text % values))
+    objective = EncoderDecoderObjective(system=world.system(), parts=[Following()])
+    validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16))
+    validation.judge([validation.share(objective, world.stream(), place)], objective, place)
+    assert len(said) == 1 and re.fullmatch(r"fit: the mean is \d", said[0])
