@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,8 @@ def load(
     language_model: str | Path | None = None,
     lm_weight: float = 0.0,
     ctc: bool = False,
+    reads: Sequence[str] | None = None,
+    writes: str | None = None,
 ) -> System:
     """Load a model folder to translate with; as fast as the command ``dragoman translate``.
 
@@ -47,6 +49,9 @@ def load(
         language_model: the model folder of a language model that takes part in the search.
         lm_weight: its weight.
         ctc: translate through the model's CTC head.
+        reads: the inputs that are read ("speech", "source"), if the model was trained on several; by default those
+            that the folder names.
+        writes: the text that is written ("translation", "transcript"), if it was trained to write several by turns.
 
     Returns:
         The system: ``translate`` gives texts, ``hypotheses`` gives n-best lists with scores.
@@ -65,6 +70,8 @@ def load(
         language_model=None if language_model is None else Path(language_model),
         lm_weight=lm_weight,
         ctc=ctc,
+        reads=reads,
+        writes=writes,
     )
 
 
@@ -95,6 +102,7 @@ def evaluate(
     manifest: str | Path | Manifest,
     *,
     metrics: Sequence[str] = ("bleu", "chrf", "ter"),
+    texts: Mapping[str, list[str]] | None = None,
     search: AnySearch | None = None,
     batch_size: int = 16,
     device: str = "auto",
@@ -105,7 +113,9 @@ def evaluate(
     Args:
         model: a model folder, or a system from :func:`load`, which keeps its device and precision.
         manifest: a manifest (``*.arrow``) or its path.
-        metrics: of "bleu", "chrf", "ter", "wer", "cer".
+        metrics: of the output: of "bleu", "chrf", "ter", "wer", "cer".
+        texts: metrics of further texts that the model writes in the same pass, by name: ``{"transcript": ["wer"]}``;
+            their evaluations are in ``further``.
         search: how to translate; by default beam search with a beam of 5.
         batch_size: rows of typical length that are translated at a time; it does not change the output.
         device: where to run, if ``model`` is a folder.
@@ -119,7 +129,7 @@ def evaluate(
         UsageError: for an unknown metric or device.
 
     """
-    check_metrics(metrics)
+    check_metrics(metrics, texts)
     opened = manifest if isinstance(manifest, Manifest) else Manifest.open(Path(manifest))
     system = model if isinstance(model, System) else load(model, device=device, precision=precision)
     machine = Workspace(
@@ -136,4 +146,5 @@ def evaluate(
         budget=translation_budget(batch_size),
         metrics=list(metrics),
         workspace=machine,
+        texts=texts,
     )

@@ -214,6 +214,10 @@ def evaluate(
     metrics: Annotated[
         str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
     ] = "bleu,chrf,ter",
+    text_metrics: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="metrics of a further text that the model writes: transcript:wer,cer; repeatable"),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="output folder for hypotheses and results.jsonl")] = None,
     limit: Annotated[int, typer.Option(min=0, help="number of rows to evaluate, from the first; 0: all")] = 0,
     *,
@@ -221,9 +225,18 @@ def evaluate(
     models: ModelOptions,
 ) -> None:
     """Translate manifests with a model and score the output, exactly as recipes do."""
-    from shared.commands.evaluate import evaluate_manifests
+    from shared.commands.evaluate import evaluate_manifests, metrics_by_text
 
-    evaluate_manifests(model, manifests, metrics=metrics.split(","), out=out, limit=limit, search=search, models=models)
+    evaluate_manifests(
+        model,
+        manifests,
+        metrics=metrics.split(","),
+        texts=metrics_by_text(text_metrics or []),
+        out=out,
+        limit=limit,
+        search=search,
+        models=models,
+    )
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -18,11 +19,28 @@ from shared.phases.testing import Evaluate
 from shared.run.running import log_to_terminal
 
 
+def metrics_by_text(words: Sequence[str]) -> dict[str, list[str]]:
+    """Return the metrics of further texts that ``--text NAME:METRICS`` asks for.
+
+    Raises:
+        UsageError: for one that is written in another way.
+
+    """
+    found = {}
+    for word in words:
+        name, mark, metrics = word.partition(":")
+        if not (name and mark and metrics):
+            raise UsageError(f"--text {word}: name a text and its metrics, such as transcript:wer,cer")
+        found[name] = metrics.split(",")
+    return found
+
+
 def evaluate_manifests(
     model: Path,
     manifests: list[Path],
     *,
     metrics: list[str],
+    texts: dict[str, list[str]],
     out: Path | None,
     limit: int,
     search: SearchOptions,
@@ -30,7 +48,7 @@ def evaluate_manifests(
 ) -> None:
     """Translate manifests, print the scores, and write hypotheses and results if ``out`` is given."""
     log_to_terminal()
-    check_metrics(metrics)
+    check_metrics(metrics, texts)
     if out is not None and limit:
         raise UsageError("--limit is for a quick look: without --out, since no part of a test is a result")
     search_for(search)
@@ -49,6 +67,9 @@ def evaluate_manifests(
         language_model=None if models.lm is None else str(models.lm),
         lm_weight=models.lm_weight,
         ctc=search.ctc,
+        reads=models.inputs,
+        writes=models.writes,
+        texts=texts,
     )
     joined = join(workspace)  # under torchrun, the processes share the rows
     with workspace.locked() if out is not None else nullcontext(), together(workspace):
@@ -59,11 +80,12 @@ def evaluate_manifests(
                 manifest = Manifest.open(path)
                 manifest = manifest.select(range(min(limit, len(manifest)))) if limit else manifest
                 evaluation = evaluate_system(
-                    system, manifest, search=chosen, budget=budget, metrics=metrics, workspace=workspace
+                    system, manifest, search=chosen, budget=budget, metrics=metrics, workspace=workspace, texts=texts
                 )
-                for alarm in evaluation.alarms:
+                for alarm in (alarm for one in evaluation.by_text for alarm in one.alarms):
                     workspace.log.warning("%s: %s", path, alarm)
             if workspace.main:
-                print_scores(evaluation.all_scores, str(path))
+                for one in evaluation.by_text:
+                    print_scores(one.all_scores, f"{path} ({one.text})" if len(system.texts) > 1 else str(path))
     if joined:
         leave()

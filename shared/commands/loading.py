@@ -24,7 +24,7 @@ def load_models(model: Path, options: ModelOptions, machine: Machine, *, ctc: bo
 
         if ctc:
             raise UsageError("--ctc needs the native engine")
-        return CTranslate2System.open(model, machine.device)
+        return CTranslate2System.open(model, machine.device).for_task(reads=options.inputs, writes=options.writes)
     return load_combined(
         model,
         machine.device,
@@ -33,6 +33,8 @@ def load_models(model: Path, options: ModelOptions, machine: Machine, *, ctc: bo
         language_model=options.lm,
         lm_weight=options.lm_weight,
         ctc=ctc,
+        reads=options.inputs,
+        writes=options.writes,
     )
 
 

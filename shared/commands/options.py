@@ -122,8 +122,16 @@ ENGINES = ("native", "ctranslate2")
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """The further models, the engine and the device."""
+    """The task, the further models, the engine and the device."""
 
+    reads: Annotated[
+        str | None,
+        _option("inputs to read, if the model was trained on several: speech, source, or both with a comma", MODELS),
+    ] = None
+    writes: Annotated[
+        str | None,
+        _option("text to write, if the model was trained to write several by turns: translation, transcript", MODELS),
+    ] = None
     ensemble: Annotated[
         list[Path] | None, _option("further model, for an average of the models' probabilities; repeatable", MODELS)
     ] = None
@@ -137,6 +145,11 @@ class ModelOptions:
     engine: Annotated[
         str, _option("native, or ctranslate2 (text models, and their folders written by dragoman export)", MODELS)
     ] = "native"
+
+    @property
+    def inputs(self) -> list[str] | None:
+        """The names of the inputs to read, None for the model's own choice."""
+        return None if self.reads is None else self.reads.split(",")
 
     def check(self) -> None:
         """Refuse an unknown engine, and a weight without a language model or that is not positive, by UsageError."""

@@ -229,6 +229,7 @@ def _seeds(found: Mapping[str, Mapping[int, Tested]]) -> list[int]:
 def _common(arm: Arm, tested: Tested) -> dict[str, Any]:
     row = tested.any_row
     kept = {key: row[key] for key in ("phase", "split", "lines", "corpus", "language", "averaging", "beam", "search")}
+    kept |= {key: row[key] for key in ("text", "reads", "writes") if row.get(key)}
     return {"recipe": arm.name, "keys": arm.keys, **kept}
 
 

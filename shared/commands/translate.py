@@ -38,9 +38,10 @@ def translate_inputs(
     system = load_models(model, models, machine, ctc=search.ctc)
     search = fitting(search, system)
     chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
-    if "speech" not in system.inputs:
+    if "speech" not in system.reads:
         sound.refuse()
-    speech, several = "speech" in system.inputs, max(n_best, samples) > 1
+    speech, several = "speech" in system.reads, max(n_best, samples) > 1
+    names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
     detector = speech_detector(sound.speech_detector) if speech else None
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = enumerate(items, start=1)
@@ -63,7 +64,8 @@ def translate_inputs(
             for hypothesis in hypotheses:
                 cells = [str(item)] if speech else [str(number)] if several else []
                 cells += [f"{hypothesis.score:.4f}"] if several else []
-                print("\t".join([*cells, hypothesis.texts[system.output_name].translate(ONE_LINE)]))
+                texts = [hypothesis.texts[name].translate(ONE_LINE) for name in names]
+                print("\t".join([*cells, *texts]))
         sys.stdout.flush()
         for error in unreadable[before:]:
             print(f"dragoman: error: {printable(one_line(error))}", file=sys.stderr)

@@ -72,7 +72,8 @@ def rescore(
     model = system.model
     if not isinstance(model, Scorer):
         raise UsageError("this model has no decoder that could score outputs")
-    column = system.output.column
+    written = system.scored
+    column = written.column
     if texts is not None and len(texts) != len(manifest):
         raise DataError(f"{manifest.path}: has {len(manifest)} rows, but there are {len(texts)} outputs")
     rows: Rows = manifest
@@ -83,7 +84,7 @@ def rescore(
     with evaluating(system), progress_bar(enabled=workspace.show_progress) as bar:
         task = bar.add_task("scoring", total=len(manifest), status="")
         for batch, numbers in Loader.evaluation(
-            rows, {**system.inputs, name: system.output}, budget, workspace.workers
+            rows, {**system.input_fields, name: written}, budget, workspace.workers
         ):
             batch = batch.to(system.device)
             with workspace.autocast():

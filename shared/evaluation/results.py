@@ -7,6 +7,8 @@ A row says everything that is needed to trust or repeat its number:
 - on what: ``split``, ``corpus`` (the manifest's fingerprint), ``language`` and ``outputs`` (the table of hypotheses,
   seen from the run's folder);
 - how: ``averaging``, ``beam``, ``length_penalty``, ``search`` with all its settings;
+- what of: ``text``, the name of the text that was scored, where a system writes several; ``reads`` and ``writes`` where
+  it was given another task than its own;
 - what came out: ``metric``, ``value``, ``signature``, ``lines``; ``without_speech`` (how many recordings hold none);
 - on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
 
@@ -47,6 +49,7 @@ ROW: dict[str, Any] = {
     "kind": NotRequired[str],
     "keys": NotRequired[dict[str, Any] | None],
     "phase": NotRequired[str | None],
+    "text": NotRequired[str | None],
     "corpus": NotRequired[str | None],
     "outputs": NotRequired[str],
     "language": NotRequired[str | None],
@@ -66,7 +69,7 @@ ROW: dict[str, Any] = {
 #: Rows that agree in these are the same measurement: the last one counts.
 IDENTITY = (
     *("kind", "recipe", "keys", "model", "against", "against_keys", "phase", "split", "metric", "corpus"),
-    *("averaging", "beam", "search", "seed", "seeds", "hardware"),
+    *("averaging", "beam", "search", "seed", "seeds", "hardware", "text", "reads", "writes"),
 )
 
 

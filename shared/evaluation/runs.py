@@ -14,7 +14,7 @@ from shared.evaluation.results import read
 from shared.evaluation.scores import TextScorer
 
 #: Rows of one evaluation agree in these.
-ONE_EVALUATION = ("phase", "split", "model", "corpus", "search", "command")
+ONE_EVALUATION = ("phase", "split", "model", "corpus", "search", "command", "text", "reads", "writes")
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Tested:
 
     Attributes:
         place: the table of outputs.
-        split: the name of the test set.
+        split: the name of the test set, followed by that of the text if the system writes several.
         rows: the results, by metric.
         outputs: as they were written.
 
@@ -81,8 +81,8 @@ def tests_of(run: Path, phase: str | None = None) -> dict[str, Tested]:
     if not rows:
         raise DataError(f"{path}: no results" + (f" of a phase {phase!r}" if phase else ""))
     tested = {}
-    for split in dict.fromkeys(row["split"] for row in rows):
-        own = [row for row in rows if row["split"] == split]
+    for split in dict.fromkeys(map(_test, rows)):
+        own = [row for row in rows if _test(row) == split]
         phases = sorted({str(row.get("phase")) for row in own})
         if len(phases) > 1:
             raise UsageError(f"{path}: {split} was evaluated in phases {', '.join(phases)}: choose one with --phase")
@@ -93,6 +93,10 @@ def tests_of(run: Path, phase: str | None = None) -> dict[str, Tested]:
         place = run / last["outputs"]
         tested[split] = Tested(place, split, {row["metric"]: row for row in same}, Outputs.read(place))
     return tested
+
+
+def _test(row: dict[str, Any]) -> str:
+    return f"{row['split']} ({row['text']})" if row.get("text") else str(row["split"])
 
 
 def check_same_test(first: Tested, second: Tested) -> None:

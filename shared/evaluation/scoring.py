@@ -1,16 +1,12 @@
-"""Translating a manifest and scoring the result: the one path that validation, tests and the command share."""
+"""Translating a manifest and scoring the result, for validation, tests and the command alike."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-import torch
-
-from shared.corpus.fields import Rows, blank_rows
-from shared.corpus.loader import Loader
+from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.speech_activity import rows_without_speech, speech_detector
 from shared.corpus.stream import Budget
@@ -20,12 +16,11 @@ from shared.evaluation.metrics import METRICS
 from shared.evaluation.off_target import judge
 from shared.evaluation.outputs import Outputs
 from shared.evaluation.scores import Score, TextScorer
-from shared.generator import Hypothesis
 from shared.machine.processes import gather, on_main
 from shared.machine.progress import progress_bar
 from shared.machine.workspace import Workspace
-from shared.nn.state import evaluating
 from shared.search.search import AnySearch
+from shared.systems.rows import translate_rows
 from shared.systems.system import System
 from shared.text import languages
 
@@ -35,6 +30,7 @@ class Evaluation:
     """What a system made of a manifest, and what that is worth.
 
     Attributes:
+        text: the name of the text that was scored: "translation", "transcript".
         outputs: the best hypothesis of every row, with references and sources.
         language: the code of the language that they are in.
         scores: the metrics that were asked for.
@@ -43,90 +39,61 @@ class Evaluation:
         alarms: what looks wrong with the outputs as a whole.
         without_speech: how many rows have a recording without speech (they are translated all the same); None for a
             system that does not read speech.
+        further: the evaluations of other texts that the system wrote in the same pass.
 
     """
 
+    text: str
     outputs: Outputs
     language: str
     scores: list[Score]
     off_target: Score | None
     alarms: list[Alarm]
     without_speech: int | None = None
+    further: list[Evaluation] = field(default_factory=list)
 
     @property
     def all_scores(self) -> list[Score]:
         """The metrics that were asked for, and the off-target rate if there is one."""
         return [*self.scores, *([self.off_target] if self.off_target else [])]
 
+    @property
+    def by_text(self) -> list[Evaluation]:
+        """This evaluation and those of further texts."""
+        return [self, *self.further]
 
-def check_metrics(metrics: Sequence[str]) -> None:
-    """Raise a UsageError if a metric is unknown."""
-    for metric in metrics:
+
+def check_metrics(metrics: Sequence[str], texts: Mapping[str, Sequence[str]] | None = None) -> None:
+    """Raise a UsageError if a metric is unknown, among those of the output or of further texts."""
+    for metric in (*metrics, *(name for names in (texts or {}).values() for name in names)):
         if metric not in METRICS:
             raise UsageError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
 
 
-def translations(
-    system: System,
-    rows: Rows,
-    *,
-    search: AnySearch,
-    budget: Budget,
-    workspace: Workspace,
-    rank: int = 0,
-    world: int = 1,
-) -> Iterator[tuple[int, list[Hypothesis]]]:
-    """Yield number and hypotheses of every row in the share of one of ``world`` processes.
-
-    Rows without content come first, with empty output and unseen by the model; then the others, longest first.
-
-    Raises:
-        UsageError: if the system is a language model.
-
-    """
-    if not system.inputs:
-        raise UsageError("this is a language model: it reads nothing that could be translated")
-    blank = blank_rows(system.inputs, rows)
-    for number in np.flatnonzero(blank)[rank::world].tolist():
-        yield number, [system.empty_output()]
-    shown = np.flatnonzero(~blank)
-    some = selected(rows, shown) if blank.any() else rows
-    with evaluating(system):
-        shares = Loader.evaluation(some, system.inputs, budget, workspace.workers, rank=rank, world=world)
-        for batch, numbers in shares:
-            with workspace.autocast(), torch.inference_mode():
-                found = system.translate_batch(batch.to(system.device), search)
-            yield from zip(shown[numbers].tolist(), found, strict=True)
-
-
-def selected(rows: Rows, numbers: np.ndarray) -> Rows:
-    """Return some rows, in the order of their numbers."""
-    return rows.select(numbers) if isinstance(rows, Manifest) else [rows[number] for number in numbers.tolist()]
-
-
 def translate_share(
     system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
-) -> dict[int, str]:
-    """Translate this process's share of a manifest; return the best text by row number."""
+) -> dict[int, dict[str, str]]:
+    """Translate this process's share of a manifest; return the best hypothesis's texts by row number and name."""
     share = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
         task = bar.add_task("translating", total=-(-len(manifest) // workspace.world), status="")
-        for number, hypotheses in translations(
+        for number, hypotheses in translate_rows(
             system,
             manifest,
             search=search,
             budget=budget,
-            workspace=workspace,
+            autocast=workspace.autocast,
+            workers=workspace.workers,
             rank=workspace.rank,
             world=workspace.world,
         ):
-            share[number] = hypotheses[0].texts[system.output_name]
+            share[number] = hypotheses[0].texts
             bar.advance(task)
     return share
 
 
 class TestSet:
-    """What the translations of a manifest are scored against.
+    """What a text that a system writes of a manifest is scored against.
 
     The column that the system was trained to write is the reference; ``target_text_1``, ``target_text_2`` ... (or
     ``source_text_1`` ... for transcripts), if there are any, are further ones, of which a row need not have all.
@@ -135,26 +102,32 @@ class TestSet:
         system: whose translations they are.
         manifest: the rows.
         metrics: how to score.
+        text: the name of the text; by default that of the system's output.
 
     Raises:
+        UsageError: if the system writes no such text.
         DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score; if
             a metric does not fit the language or the references.
 
     """
 
-    def __init__(self, system: System, manifest: Manifest, metrics: list[str]) -> None:
+    def __init__(self, system: System, manifest: Manifest, metrics: list[str], text: str = "") -> None:
         self.system, self.manifest = system, manifest
-        self.outputs, self.language = _references(system, manifest)
+        self.text = text or system.output_name
+        if self.text not in system.texts:
+            raise UsageError(f"the system writes {' and '.join(system.texts)}, not {self.text!r}")
+        self.field = system.texts[self.text]
+        self.outputs, self.language = _references(self.field, manifest)
         self.scorer = TextScorer(self.outputs.references, self.language, metrics)
 
-    def evaluate(self, shares: Sequence[dict[int, str]]) -> Evaluation:
+    def evaluate(self, shares: Sequence[dict[int, dict[str, str]]]) -> Evaluation:
         """Score what all processes have translated, by row number, and look for what is wrong with it as a whole.
 
         Raises:
             DataError: if a row was not translated.
 
         """
-        found = {number: text for share in shares for number, text in share.items()}
+        found = {number: texts[self.text] for share in shares for number, texts in share.items()}
         missing = len(self.manifest) - len(found)
         if missing:
             raise DataError(f"{self.manifest.path}: {missing} of {len(self.manifest)} rows were not translated")
@@ -162,18 +135,19 @@ class TestSet:
         outputs = replace(self.outputs, hypotheses=[found[number] for number in range(len(self.manifest))])
         scores = [Score.of(counts) for counts in self.scorer.count(outputs.hypotheses)]
         references = [line or "" for line in outputs.references[0]]
-        copies = outputs.sources if system.output.column != "source_text" else None  # a transcript is its source
+        copies = outputs.sources if self.field.column != "source_text" else None  # a transcript is its source
         alarms = detect(outputs.hypotheses, references=references, sources=copies)
         in_play = languages.union(system.source_languages, system.target_languages)
         judged = judge(outputs.hypotheses, language, in_play)
         alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, in_play).share)
-        off_target = judged.score if len(system.target_languages) > 1 else None
-        return Evaluation(outputs, language, scores, off_target, alarms)
+        written = system.source_languages if self.field.side == "source" else system.target_languages
+        off_target = judged.score if len(written) > 1 else None
+        return Evaluation(self.text, outputs, language, scores, off_target, alarms)
 
 
-def _references(system: System, manifest: Manifest) -> tuple[Outputs, str]:
+def _references(written: TextField, manifest: Manifest) -> tuple[Outputs, str]:
     """Return what a manifest gives to score against, without hypotheses yet, and the language that it is in."""
-    column = system.output.column
+    column = written.column
     columns = reference_columns(manifest, column)
     ids, references, sources, codes = [], [], [], set()
     for row in (manifest[i] for i in range(len(manifest))):
@@ -186,7 +160,7 @@ def _references(system: System, manifest: Manifest) -> tuple[Outputs, str]:
         ids.append(row["id"])
         references.append([row[name] for name in columns])
         sources.append(row["source_text"] or "")
-        codes.add(row[f"{system.output.side}_language"])
+        codes.add(row[f"{written.side}_language"])
     if len(codes) != 1 or None in codes:
         found = f"references in {sorted(map(str, codes))}" if codes else "no rows"
         raise DataError(f"{manifest.path}: holds {found}; only references in one language can be scored")
@@ -207,20 +181,33 @@ def evaluate_system(
     budget: Budget,
     metrics: list[str],
     workspace: Workspace,
+    texts: Mapping[str, list[str]] | None = None,
 ) -> Evaluation:
     """Translate a manifest and score the best hypotheses against the column that the system was trained to write.
 
     Several processes share the translating; rank 0 scores; all return the same.
 
+    Args:
+        system: at the task that is tested.
+        manifest: the rows.
+        search: how to find outputs.
+        budget: how large a batch may be.
+        metrics: of the output.
+        workspace: device, precision and processes.
+        texts: metrics of further texts that the system writes in the same pass, by name: ``{"transcript": ["wer"]}``.
+
     Raises:
         DataError: if the manifest cannot be scored (see :class:`TestSet`).
+        UsageError: if the system does not write one of the texts.
 
     """
-    tests = TestSet(system, manifest, metrics)
+    wanted = {system.output_name: metrics} | dict(texts or {})
+    tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
     share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
     shares = gather(share, workspace)
-    evaluation = on_main(lambda: tests.evaluate(shares), workspace)
-    if "speech" not in system.inputs:
+    evaluation, *further = on_main(lambda: [test.evaluate(shares) for test in tests], workspace)
+    evaluation = replace(evaluation, further=further)
+    if "speech" not in system.reads:
         return evaluation
     return replace(evaluation, without_speech=_count_silence(manifest, workspace))
 

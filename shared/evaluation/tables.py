@@ -47,7 +47,7 @@ def render(rows: Iterable[Row], source: str) -> str:
         common = _common_keys(found)
         shown = [_without(row, common) for row in _headlines(found)]
         splits = list(dict.fromkeys(row["split"] for row in sorted(shown, key=lambda row: row["split"])))
-        columns = {"recipe": "recipe", "keys": "keys", "metric": "metric", "seeds": "seeds"}
+        columns = {"recipe": "recipe", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
         columns |= {split: split for split in splits} if len(splits) <= MOST_SPLITS else {"mean": "mean of tests"}
         columns |= {"against": "against", "minutes": "minutes"}
         lines = [_line_of(arm, splits) for _, arm in sorted(_arms(shown).items())]
@@ -70,7 +70,16 @@ def _arms(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
     arms: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
         given = _cell("keys", row.get("keys") or {})
-        arms[(row["recipe"], given, row.get("model") or "", row.get("phase") or "", row["metric"])].append(row)
+        arms[
+            (
+                row["recipe"],
+                given,
+                row.get("model") or "",
+                row.get("phase") or "",
+                row.get("text") or "",
+                row["metric"],
+            )
+        ].append(row)
     return arms
 
 
@@ -85,6 +94,7 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
     return {
         "recipe": rows[0]["recipe"] if phase == "evaluate" else f"{rows[0]['recipe']} ({phase})",
         "keys": rows[0].get("keys") or rows[0].get("model"),
+        "text": rows[0].get("text"),
         "metric": rows[0]["metric"],
         "seeds": max((len(_values(found)) for found in measured.values()), default=None),
         **{split: _shown(_values(found), compared.get(split)) for split, found in measured.items()},

@@ -19,7 +19,7 @@ from shared.evaluation.tables import markdown
 from shared.generator import Generator
 from shared.machine.files import replaced_file
 from shared.systems.ctc_system import CtcSystem
-from shared.systems.encoder_system import EncoderSystem
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.text import languages
 
@@ -64,13 +64,13 @@ def write_card(
         if not path.is_file():
             raise DataError(f"{path}: no results there")
         rows = latest([row for row in read(path) if "kind" not in row])
-    text = card(System.load(folder), name=name or f"OWNER/{folder.resolve().name}", license=license, rows=rows)
+    text = card(ReadingModel.load(folder), name=name or f"OWNER/{folder.resolve().name}", license=license, rows=rows)
     with replaced_file(folder / CARD) as temporary:
         temporary.write_text(text, encoding="utf-8")
     return folder / CARD
 
 
-def card(system: System, *, name: str, license: str | None = None, rows: Sequence[dict[str, Any]] = ()) -> str:
+def card(system: ReadingModel, *, name: str, license: str | None = None, rows: Sequence[dict[str, Any]] = ()) -> str:
     """Return the text of a card.
 
     Args:
@@ -81,7 +81,7 @@ def card(system: System, *, name: str, license: str | None = None, rows: Sequenc
 
     """
     task = task_of(system)
-    codes = [*system.source_languages, *system.target_languages]
+    codes = [*system.source_languages, *getattr(system, "target_languages", [])]
     results = _results(rows, task.pipeline)
     metadata = {
         "language": list(dict.fromkeys(code.split("-")[0] for code in codes)),
@@ -127,23 +127,24 @@ class Task:
     command: str
 
 
-def task_of(system: System, folder: Path = Path("model")) -> Task:
+def task_of(system: ReadingModel, folder: Path = Path("model")) -> Task:
     """Return what a system does; ``folder`` is its model folder in the command."""
     model = shlex.quote(str(folder))
+    load = f'from {ReadingModel.__module__} import ReadingModel; print(ReadingModel.load("{folder}"))'
+    look = "python -c " + shlex.quote(load)
+    if not isinstance(system, System):
+        return Task("feature-extraction", "An encoder of speech, to begin training with.", ["speech"], look)
     source, target = _named(system.source_languages), _named(system.target_languages)
-    look = "python -c " + shlex.quote(f'from shared.systems.system import System; print(System.load("{folder}"))')
     sides = (("--from", system.source_languages), ("--to", system.target_languages))
     translate = f"dragoman translate {model}" + "".join(
         f" {side} {codes[0]}" for side, codes in sides if len(codes) > 1
     )
-    if isinstance(system, EncoderSystem):
-        return Task("feature-extraction", "An encoder of speech, to begin training with.", ["speech"], look)
     if not isinstance(system, CtcSystem) and not isinstance(system.model, Generator):
         return Task("fill-mask", f"An encoder of {source} text, to begin training with.", [], look)
     if not system.inputs:
         command = f"dragoman translate TRANSLATOR --lm {model} news.txt"
         return Task("text-generation", f"A language model of {target} text.", ["language-model"], command)
-    if "speech" not in system.inputs:
+    if "speech" not in system.reads:
         return Task("translation", f"Translates {source} text to {target}.", ["translation"], f"{translate} news.txt")
     # The Hub has one name for all that makes text of speech.
     pipeline, command = "automatic-speech-recognition", f"{translate} talk.wav"

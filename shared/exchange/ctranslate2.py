@@ -273,13 +273,17 @@ class CTranslate2System(System):
         """Where batches are to be: CTranslate2 takes them from the CPU, wherever it computes."""
         return torch.device("cpu")
 
-    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
+    def translate_batch(
+        self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
+    ) -> list[list[Hypothesis]]:
         """Translate a batch; the best hypothesis of each row comes first.
 
         Raises:
-            UsageError: for a search that CTranslate2 has no equal of.
+            UsageError: for a search that CTranslate2 has no equal of; if beginnings are forced.
 
         """
+        if forced is not None:
+            raise UsageError("the beginning of an output cannot be forced on CTranslate2: use the native engine")
         options = _options(search)
         self.check_memory(batch, search)
         rules = cast(BeamSearch | GreedySearch, search).rules

@@ -32,6 +32,7 @@ from shared.exchange.loaded import LoadReport
 from shared.exchange.unpickling import read_checkpoint
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.translator import EncoderModel, Translator
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
@@ -43,7 +44,7 @@ def import_fairseq(
     pieces: Path | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
-) -> tuple[System, LoadReport]:
+) -> tuple[ReadingModel, LoadReport]:
     """Read a checkpoint of fairseq.
 
     Args:
@@ -85,7 +86,7 @@ def import_text_model(
     pieces: Path | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
-) -> tuple[System, LoadReport]:
+) -> tuple[ReadingModel, LoadReport]:
     """Build the system of a text model's checkpoint that has been read; see :func:`import_fairseq`."""
     settings.check()
     tensors = upgraded(content["model"])

@@ -18,7 +18,7 @@ from shared.exchange.import_sizes import built
 from shared.exchange.loaded import LoadReport, load_renamed
 from shared.exchange.waveform_model import SPEECH, WaveformPlan, counterparts, system_around
 from shared.nn.heads import CtcHead
-from shared.systems.system import System
+from shared.systems.reading_model import ReadingModel
 from shared.text.letters import Letters
 from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
@@ -151,7 +151,7 @@ def import_waveform_model(
     *,
     dictionary: Path | None = None,
     source_languages: list[str] | None = None,
-) -> tuple[System, LoadReport]:
+) -> tuple[ReadingModel, LoadReport]:
     """Build the system of a checkpoint that has been read.
 
     Args:
@@ -161,7 +161,7 @@ def import_waveform_model(
         source_languages: codes; needed for a fine-tuned one.
 
     Returns:
-        A CtcSystem, or a System without output; and the report of what was loaded and what was not.
+        A CtcSystem, or an EncoderSystem; and the report of what was loaded and what was not.
 
     Raises:
         DataError: naming the file, if something is missing or has no counterpart here.

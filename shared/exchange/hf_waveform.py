@@ -17,7 +17,7 @@ from shared.exchange.import_sizes import built
 from shared.exchange.loaded import LoadReport, load_renamed
 from shared.exchange.waveform_model import SPEECH, WaveformPlan, counterparts, system_around
 from shared.nn.heads import CtcHead
-from shared.systems.system import System
+from shared.systems.reading_model import ReadingModel
 from shared.text.letters import Letters, Recased
 from shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
@@ -55,7 +55,7 @@ RENAMED = {
 }
 
 
-def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = None) -> tuple[System, LoadReport]:
+def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = None) -> tuple[ReadingModel, LoadReport]:
     """Read a folder.
 
     Args:
@@ -63,7 +63,7 @@ def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = Non
         source_languages: codes; needed if it was fine-tuned.
 
     Returns:
-        A CtcSystem, or a System without output; and the report of what was loaded and what was not.
+        A CtcSystem, or an EncoderSystem; and the report of what was loaded and what was not.
 
     Raises:
         DataError: naming the file, if something is missing or has no counterpart here.

@@ -21,7 +21,7 @@ from shared.exchange.card import CARD, write_card
 from shared.exchange.hf_reading import read_json
 from shared.machine.files import replaced_folder
 from shared.systems.model_folder import CONFIG, WEIGHTS, check_place
-from shared.systems.system import System
+from shared.systems.reading_model import ReadingModel
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -59,7 +59,7 @@ def push(
     from huggingface_hub import CommitOperationAdd
 
     folder = Path(model)
-    System.load(folder)  # nothing half is uploaded
+    ReadingModel.load(folder)  # nothing half is uploaded
     if not (folder / CARD).is_file():
         write_card(folder, name=name)
     names = [file for file in own_files(folder) or [] if (folder / file).is_file()]
@@ -93,7 +93,7 @@ def pull(name: str, out: str | Path, *, revision: str | None = None, api: HfApi 
     folder = fetch(name, revision=revision, api=api)
     wanted = own_files(folder)
     if wanted:
-        System.load(folder)  # whole, and ours
+        ReadingModel.load(folder)  # whole, and ours
     with replaced_folder(Path(out)) as temporary:
         for path in folder.iterdir():
             if path.is_file() and _is_wanted(path.name, [*PLAIN, *PICKLES] if wanted is None else wanted):

@@ -20,6 +20,7 @@ from shared.exchange.hf_waveform import MODEL_TYPE as WAVEFORM_MODEL
 from shared.exchange.hf_waveform import import_hf_waveform
 from shared.exchange.import_sizes import built, check_rows
 from shared.exchange.loaded import LoadReport
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
 
@@ -30,7 +31,7 @@ def import_huggingface(
     name: str | None = None,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
-) -> tuple[System, LoadReport]:
+) -> tuple[ReadingModel, LoadReport]:
     """Read a folder in Hugging Face's layout.
 
     Args:
@@ -65,7 +66,7 @@ def import_hf_text(
     scratch: Path,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
-) -> tuple[System, LoadReport]:
+) -> tuple[ReadingModel, LoadReport]:
     """Read the folder of a text model; see :func:`import_huggingface`."""
     config = Config(source / CONFIG)
     tensors, file = read_tensors(source)

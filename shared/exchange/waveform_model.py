@@ -17,7 +17,7 @@ from shared.nn.translator import EncoderModel
 from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding, WaveformNorm
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.encoder_system import EncoderSystem
-from shared.systems.system import System
+from shared.systems.reading_model import ReadingModel
 from shared.text.vocabulary import VocabularyTokenizer
 
 SPEECH = "embeddings.speech"
@@ -121,7 +121,7 @@ def counterparts(name: str, whole: Mapping[str, str], parts: Mapping[str, tuple[
 
 def system_around(
     model: EncoderModel, tokenizer: VocabularyTokenizer | None, languages: list[str] | None, source: str
-) -> System:
+) -> ReadingModel:
     """Put what a system needs around an encoder.
 
     Args:

@@ -14,7 +14,7 @@ from shared.machine.files import replaced_file
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Workspace
 from shared.nn.state import load_exactly
-from shared.systems.system import System
+from shared.systems.saved_model import SavedModel
 from shared.training.checkpoints import Checkpoint, Choice, list_checkpoints
 
 
@@ -43,7 +43,7 @@ class Average(MainPhase):
             raise DataError(f"{self.fit / 'checkpoints'}: no {kind} to average")
         if len(chosen) < self.choice.number:
             workspace.log.warning("%s: %d checkpoints, not the %s", self.fit, len(chosen), self.choice)
-        system = System.from_description(self.fit / "system")
+        system = SavedModel.from_description(self.fit / "system")
         load_exactly(system, average(chosen), str(self.fit / "checkpoints"))
         system.save(workspace.folder / "model")
         rule = str(replace(self.choice, number=len(chosen)))

@@ -24,7 +24,6 @@ from shared.corpus.manifest import Manifest, Row
 from shared.corpus.stream import Budget, field_lengths
 from shared.described import describe
 from shared.errors import DataError, UsageError
-from shared.evaluation.scoring import translations
 from shared.machine.files import discard_folder, replaced_file
 from shared.machine.processes import barrier, on_main
 from shared.machine.progress import progress
@@ -33,6 +32,7 @@ from shared.machine.workspace import Phase, Workspace
 from shared.phases.quality import Quality
 from shared.search.search import AnySearch
 from shared.systems.combining import load_combined
+from shared.systems.rows import translate_rows
 from shared.systems.system import System
 
 #: What is known of an output, beside the columns of the row that it was made for. ``score`` is the search's.
@@ -72,6 +72,10 @@ class Generate(Phase):
         backwards: exchange source and target for the model: it reads the target texts of the rows and writes their
             source texts.
         quality: what outputs must be like to be kept; None keeps all.
+        reads: the inputs that the model reads, if not those that the folder names.
+        writes: the text that it writes, if not the one that the folder names.
+        texts: columns for further texts that the system writes in the same pass, by the text's name: ``{"transcript":
+            "source_text"}``.
         shard_rows: how many rows are translated before they are safe on disk.
 
     Raises:
@@ -90,16 +94,22 @@ class Generate(Phase):
         language: str = "",
         backwards: bool = False,
         quality: Quality | None = None,
+        reads: list[str] | None = None,
+        writes: str | None = None,
+        texts: dict[str, str] | None = None,
         shard_rows: int = 10_000,
     ) -> None:
         if shard_rows < 1:
             raise UsageError(f"shard_rows must be at least 1, not {shard_rows}")
-        if column and not column.endswith("_text"):
-            raise UsageError(f"column must be one of text, whose name ends in _text, not {column!r}")
+        for name in (column, *(texts or {}).values()):
+            if name and not name.endswith("_text"):
+                raise UsageError(f"column must be one of text, whose name ends in _text, not {name!r}")
         self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget = search, budget
         self.column, self.language, self.backwards = column, language, backwards
         self.quality, self.shard_rows = quality, shard_rows
+        self.reads, self.writes = reads, writes
+        self.texts = dict(texts or {})
 
     def run(self, workspace: Workspace) -> None:
         """Translate the shards that are not there yet, then put them together.
@@ -119,7 +129,16 @@ class Generate(Phase):
         todo = on_main(lambda: self._begin(workspace, mark, manifests, shards), workspace)
         mine = todo[workspace.rank :: workspace.world]
         if mine:
-            system = load_combined(self.model, workspace.device, autocast_dtype=workspace.autocast_dtype)
+            system = load_combined(
+                self.model,
+                workspace.device,
+                autocast_dtype=workspace.autocast_dtype,
+                reads=self.reads,
+                writes=self.writes,
+            )
+            for text in self.texts:
+                if text not in system.texts:
+                    raise UsageError(f"{self.model}: writes {' and '.join(system.texts)}, not {text!r}")
             rows = sum(len(shards[number].rows) for number in mine)
             with progress(workspace.phase, enabled=workspace.show_progress) as show:
                 done = 0
@@ -150,7 +169,8 @@ class Generate(Phase):
 
     def _columns(self, manifest: Manifest) -> dict[str, Any]:
         """Return the free columns of the result."""
-        return manifest.free_columns | ({self.column: pa.string()} if self.column else {}) | COLUMNS
+        texts = [name for name in (self.column, *self.texts.values()) if name]
+        return manifest.free_columns | dict.fromkeys(texts, pa.string()) | COLUMNS
 
     def _begin(self, workspace: Workspace, mark: str, manifests: dict[str, Manifest], shards: list[Shard]) -> list[int]:
         """Check that what is there was begun with the same model and rows; return the numbers of missing shards."""
@@ -219,14 +239,24 @@ class Generate(Phase):
         """Yield the rows of a shard with their outputs."""
         source = shard.manifest
         rows = [self._asked(source[number], system, source) for number in shard.rows]
-        lengths = field_lengths(system.inputs, rows)
-        overheads = np.array([field.overhead for field in system.inputs.values()])[:, None]
-        outputs = dict(translations(system, rows, search=self.search, budget=self.budget, workspace=workspace))
+        fields = system.input_fields
+        lengths = field_lengths(fields, rows)
+        overheads = np.array([field.overhead for field in fields.values()])[:, None]
+        outputs = dict(
+            translate_rows(
+                system,
+                rows,
+                search=self.search,
+                budget=self.budget,
+                autocast=workspace.autocast,
+                workers=workspace.workers,
+            )
+        )
         own = system.output
         best = [outputs[number][0] for number in range(len(rows))]
         filled = [row | {own.column: output.texts[system.output_name]} for row, output in zip(rows, best, strict=True)]
         tokens = own.lengths(filled) - own.overhead
-        is_text = [field.unit == "tokens" for field in system.inputs.values()]
+        is_text = [field.unit == "tokens" for field in fields.values()]
         read = (lengths - overheads)[is_text]
         provenance = {"model": mark, "search": _shown(describe(self.search)), "made_from": source.fingerprint}
         for number, (row, full, output) in enumerate(zip(rows, filled, best, strict=True)):
@@ -239,6 +269,7 @@ class Generate(Phase):
                     seconds=row["duration"],
                 )
             made = self._turned(row) | {self.column: full[own.column]} if self.column else self._turned(full)
+            made |= {column: output.texts[text] for text, column in self.texts.items()}
             yield made | provenance | {"score": output.score, DROPPED: reason}
 
     def _asked(self, row: Row, system: System, manifest: Manifest) -> Row:
@@ -246,7 +277,7 @@ class Generate(Phase):
         row = self._turned(row)
         side = f"{system.output.side}_language"
         row[side] = self.language or row[side]
-        known = system.source_languages if system.output.side == "source" else system.target_languages
+        known = system.output_languages
         if row[side] not in known:
             raise DataError(
                 f"{manifest.path}: row {row['id']!r}: the model writes {', '.join(known)}, not {row[side]!r}: "

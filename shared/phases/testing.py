@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +27,18 @@ class Evaluate(Phase):
     """Translate test manifests with a model folder and score the output; several processes share the translating.
 
     Writes ``<folder>.<split>.tsv`` (see shared/evaluation/outputs.py) and a line per score to ``results.jsonl`` of the
-    run's folder.
+    run's folder. Of a system that writes several texts in one pass, a further one is scored if ``texts`` names it; it
+    has a table of its own, ``<folder>.<split>.<text>.tsv``, and its results carry its name.
 
     Args:
         model: a model folder.
         manifests: the tests, as paths or patterns.
         search: how to translate.
         budget: how large a batch may be.
-        metrics: "bleu", "chrf", "ter", "wer", "cer".
+        metrics: of the output: "bleu", "chrf", "ter", "wer", "cer".
+        texts: metrics of further texts that the system writes in the same pass, by name: ``{"transcript": ["wer"]}``.
+        reads: the inputs that are read, if not those that the folder names: ``["source"]``.
+        writes: the text that is written, if not the one that the folder names: "transcript".
         ensemble: model folders whose probabilities are averaged with the model's.
         language_model: the model folder of a language model that has a say in the search.
         lm_weight: its weight.
@@ -52,20 +57,26 @@ class Evaluate(Phase):
         search: AnySearch,
         budget: Budget,
         metrics: list[str],
+        texts: dict[str, list[str]] | None = None,
+        reads: list[str] | None = None,
+        writes: str | None = None,
         ensemble: list[str] | None = None,
         language_model: str | None = None,
         lm_weight: float = 0.3,
         ctc: bool = False,
     ) -> None:
-        check_metrics(metrics)
+        check_metrics(metrics, texts)
         check_weight(lm_weight, "lm_weight")
         self.model, self.manifests = Path(model), list(manifests)
         self.search, self.budget, self.metrics = search, budget, list(metrics)
+        self.texts = dict(texts or {})
         self.beside: dict[str, Any] = {
             "ensemble": list(ensemble or []),
             "language_model": language_model,
             "lm_weight": lm_weight if language_model else None,
             "ctc": ctc,
+            "reads": list(reads) if reads else None,
+            "writes": writes,
         }
 
     def run(self, workspace: Workspace) -> None:
@@ -80,6 +91,8 @@ class Evaluate(Phase):
             language_model=Path(beside["language_model"]) if beside["language_model"] else None,
             lm_weight=beside["lm_weight"] or 0.0,
             ctc=beside["ctc"],
+            reads=beside["reads"],
+            writes=beside["writes"],
         )
         for path in find_manifests(self.manifests):
             self.evaluate(system, path, workspace)
@@ -89,17 +102,33 @@ class Evaluate(Phase):
         stopwatch = Stopwatch()
         manifest = _opened(path, workspace)
         evaluation = evaluate_system(
-            system, manifest, search=self.search, budget=self.budget, metrics=self.metrics, workspace=workspace
+            system,
+            manifest,
+            search=self.search,
+            budget=self.budget,
+            metrics=self.metrics,
+            workspace=workspace,
+            texts=self.texts,
         )
-        on_main(lambda: self._note(evaluation, path, manifest, stopwatch, workspace), workspace)
+        several = len(system.texts) > 1
+        for one in evaluation.by_text:
+            name = one.text if several else ""
+            on_main(partial(self._note, one, name, path, manifest, stopwatch, workspace), workspace)
         return evaluation
 
     def _note(
-        self, evaluation: Evaluation, path: Path, manifest: Manifest, stopwatch: Stopwatch, workspace: Workspace
+        self,
+        evaluation: Evaluation,
+        text: str,
+        path: Path,
+        manifest: Manifest,
+        stopwatch: Stopwatch,
+        workspace: Workspace,
     ) -> None:
         for alarm in evaluation.alarms:
             workspace.log.warning("%s: %s", split_name(path), alarm)
-        table = workspace.folder / f"{path.parent.name}.{path.stem}.tsv"
+        own = f".{text}" if text in self.texts else ""
+        table = workspace.folder / f"{path.parent.name}.{path.stem}{own}.tsv"
         evaluation.outputs.write(table)
         how: dict[str, Any] = {
             "outputs": str(table.relative_to(workspace.output)),
@@ -109,6 +138,8 @@ class Evaluate(Phase):
             "search": describe(self.search),
         }
         how |= {name: value for name, value in self.beside.items() if value}
+        if text:
+            how["text"] = text
         if evaluation.without_speech is not None:
             how["without_speech"] = evaluation.without_speech
         _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)

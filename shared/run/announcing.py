@@ -15,7 +15,7 @@ from shared.evaluation.results import commit, hardware
 from shared.exchange.card import task_of
 from shared.machine.workspace import Workspace
 from shared.systems.model_folder import CONFIG
-from shared.systems.system import System
+from shared.systems.reading_model import ReadingModel
 
 
 def beginning(workspace: Workspace) -> str:
@@ -50,7 +50,7 @@ def ending(output: Path, phases: Sequence[str]) -> str | None:
         return None
     folder = found[-1].parent
     with torch.device("meta"):
-        system = System.from_description(folder)
+        system = ReadingModel.from_description(folder)
     tops = {type(part).__module__.partition(".")[0] for part in system.modules()}
     own = [shlex.quote(str(place)) for top in sorted(tops) if (place := place_of(top))]
     options = "".join(f" --package {place}" for place in own)

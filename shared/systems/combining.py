@@ -42,6 +42,8 @@ def load_combined(
     language_model: Path | None = None,
     lm_weight: float = 0.0,
     ctc: bool = False,
+    reads: Sequence[str] | None = None,
+    writes: str | None = None,
 ) -> System:
     """Load a model folder, and what is to work with it, for searches.
 
@@ -49,17 +51,29 @@ def load_combined(
     ``autocast_dtype``, for searches under this autocast and nothing else, so that the system can be neither saved,
     moved nor copied.
 
+    Args:
+        model: the folder.
+        device: where to put the model.
+        autocast_dtype: of the searches.
+        ensemble: further folders, whose probabilities are averaged with the model's.
+        language_model: the folder of a language model that takes part in the search.
+        lm_weight: its weight.
+        ctc: decode through the CTC head.
+        reads: the inputs that are read; None for those that the folder names.
+        writes: the text that is written; None for the one that the folder names.
+
     Raises:
         DataError: if a folder is not one.
         UsageError: if the systems do not fit together.
 
     """
     prepare_process(device)
-    system = System.load(model, device)
+    system = System.load(model, device).for_task(reads=reads, writes=writes)
     if ctc:
         system = through_ctc(system)
     if ensemble:
-        system = ensembled([system, *(System.load(folder, device) for folder in ensemble)])
+        others = [System.load(folder, device).for_task(reads=reads, writes=writes) for folder in ensemble]
+        system = ensembled([system, *others])
     if language_model is not None:
         system = with_language_model(system, System.load(language_model, device), lm_weight)
     store_for_search(system, autocast_dtype)
@@ -133,6 +147,7 @@ def through_ctc(system: System) -> CtcSystem:
     return CtcSystem(
         model=system.model,
         inputs=system.inputs,
+        reads=system.reads,
         output=output,
         output_name="transcript" if output.side == "source" else "translation",
         source_languages=system.source_languages,
@@ -142,9 +157,9 @@ def through_ctc(system: System) -> CtcSystem:
 
 def _difference(one: System, other: System) -> str:
     """Say in what two systems differ that should read and write the same, "" for nothing."""
-    if list(one.inputs) != list(other.inputs):
-        return f"it reads {', '.join(other.inputs) or 'nothing'}, not {', '.join(one.inputs) or 'nothing'}"
-    for name, field in one.inputs.items():
+    if one.reads != other.reads:
+        return f"it reads {', '.join(other.reads) or 'nothing'}, not {', '.join(one.reads) or 'nothing'}"
+    for name, field in one.input_fields.items():
         if _reading(field) != _reading(other.inputs[name]):
             return f"its input {name!r} is another field, or has another tokenizer"
     missing = [code for code in one.target_languages if code not in other.target_languages]

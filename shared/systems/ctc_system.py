@@ -5,6 +5,7 @@ Legend: B batch, S encoder positions, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
@@ -32,6 +33,7 @@ class CtcSystem(System):
         head: name of the head in ``model.heads``; it knows its layer (``tap``) and its ``blank``.
         language_model: over the same vocabulary, for prefix search; None for none.
         lm_weight: of its log-probabilities.
+        reads: the names of the inputs that are read together. Default: all.
 
     Raises:
         DataError: for an unknown language code.
@@ -51,6 +53,7 @@ class CtcSystem(System):
         head: str = "ctc",
         language_model: nn.Module | None = None,
         lm_weight: float = 0.0,
+        reads: list[str] | None = None,
     ) -> None:
         super().__init__(
             model=model,
@@ -59,6 +62,7 @@ class CtcSystem(System):
             output_name=output_name,
             source_languages=source_languages,
             target_languages=target_languages,
+            reads=reads,
         )
         heads = getattr(model, "heads", {})
         if head not in heads:
@@ -70,16 +74,21 @@ class CtcSystem(System):
         self.lm_weight = lm_weight
 
     def default_search(self) -> AnySearch:
-        """Return the search of those who name none."""
+        """Return the search used when the caller names none."""
         return CtcPrefixSearch()
 
-    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
+    def translate_batch(
+        self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
+    ) -> list[list[Hypothesis]]:
         """Read the outputs of a batch off the head; the best hypothesis of each row comes first.
 
         Raises:
-            UsageError: if the search is for decoders, or needs more memory than there is.
+            UsageError: if the search is for decoders, or needs more memory than there is; if beginnings are forced,
+                which CTC cannot do.
 
         """
+        if forced is not None:
+            raise UsageError("the beginning of an output cannot be forced on a system that is decoded by CTC")
         if not isinstance(search, CtcSearch):
             raise UsageError(f"{type(search).__name__} needs a decoder: this system is decoded by CTC")
         model: Any = self.model
@@ -91,7 +100,4 @@ class CtcSystem(System):
             prefix = self.prefix(batch.languages[self.output.side])
             companion = Companion(self.language_model, self.lm_weight, batch, prefix, self.output.tokenizer.eos)
         found = search.decode(scores, blank=head.blank, ids=batch.ids, companion=companion)
-        return [
-            [Hypothesis(h.tokens, h.score, {self.output_name: self.output.tokenizer.decode(h.tokens)}) for h in some]
-            for some in found
-        ]
+        return [[Hypothesis(h.tokens, h.score, self.texts_of(h.tokens)) for h in some] for some in found]

@@ -15,10 +15,11 @@ from shared.nn.state import load_exactly
 from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.translator import EncoderModel, Translator
 from shared.nn.waveform import WaveformEmbedding, WaveformEncoder
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
 
-def load(*, folder: str, changes: dict[str, Any] | None = None) -> System:
+def load(*, folder: str, changes: dict[str, Any] | None = None) -> Any:
     """Load a system to go on training it, in single precision.
 
     Args:
@@ -26,13 +27,16 @@ def load(*, folder: str, changes: dict[str, Any] | None = None) -> System:
         changes: arguments that its parts are to be built with instead of those in ``config.json``, by dotted path:
             ``{model.encoder.recompute: True, model.decoder.layer.dropout: 0.3}``.
 
+    Returns:
+        The system: a System, or an EncoderSystem, which writes nothing.
+
     Raises:
         DataError: if it cannot be loaded, or its parameters do not fit the changes.
         UsageError: if there is no such argument, or it cannot have that value.
 
     """
     checking = torch.get_default_device().type == "meta"  # a recipe's values: nothing has to be in the parameters
-    system = (System.from_description(Path(folder)) if checking else System.load(folder)).float()
+    system = (ReadingModel.from_description(Path(folder)) if checking else ReadingModel.load(folder)).float()
     if changes:
         description = describe(system)
         try:
@@ -47,7 +51,7 @@ def load(*, folder: str, changes: dict[str, Any] | None = None) -> System:
     return system
 
 
-def input_field(*, system: System, name: str) -> Field:
+def input_field(*, system: ReadingModel, name: str) -> Field:
     """Return what turns rows into an input of a system.
 
     Args:
@@ -65,7 +69,7 @@ def input_field(*, system: System, name: str) -> Field:
 
 def speech_translator(
     *,
-    speech: System,
+    speech: ReadingModel,
     text: System,
     kernels: list[int] | None = None,
     channels: int = 1024,

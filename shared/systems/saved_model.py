@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Self
 
 import torch
 from safetensors import SafetensorError
@@ -30,11 +30,13 @@ class SavedModel(Described, nn.Module):
     """A described module with a folder of its own on disk.
 
     Attributes:
+        purpose: what a model is for that is not what the caller asked for; said when its folder is refused.
         origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
         autocast_dtype: set once matrices are stored for searches under autocast (shared/systems/combining.py).
 
     """
 
+    purpose: ClassVar[str] = ""
     autocast_dtype: torch.dtype | None = None
     origin: list[str]
 
@@ -134,6 +136,7 @@ class SavedModel(Described, nn.Module):
         config = read_config(folder)
         system = build_described(config["system"], folder)
         if not isinstance(system, cls):
-            raise DataError(f"{folder / CONFIG}: describes a {type(system).__name__}, not a {cls.__name__}")
+            purpose = f": {purpose}" if (purpose := getattr(system, "purpose", "")) else ""
+            raise DataError(f"{folder / CONFIG}: describes a {type(system).__name__}, not a {cls.__name__}{purpose}")
         system.origin = [str(line) for line in config.get("origin", [])]
         return system

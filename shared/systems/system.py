@@ -1,4 +1,4 @@
-"""A system: a model together with what it reads and writes, which translates and is saved (see saved_model.py).
+"""A system: what is read (reading_model.py), a model, and what is written; it translates, and is saved as a folder.
 
 Legend: B batch, P prefix.
 """
@@ -7,50 +7,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, overload
 
-import numpy as np
 import torch
 from torch import nn
 
 from shared.batch import Batch
-from shared.corpus.fields import Field, TextField, blank_rows
-from shared.corpus.loader import collate, evaluation_batches
+from shared.corpus.fields import Field, TextField
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from shared.corpus.stream import translation_budget
 from shared.errors import DataError, UsageError
 from shared.generator import Generator, Hypothesis
 from shared.machine.memory import refuse_over
-from shared.nn.state import evaluating
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search
 from shared.search.search_bytes import kept_outputs, search_bytes
 from shared.systems.inputs import chosen_language, joined, sound_rows, text_row
-from shared.systems.saved_model import SavedModel
+from shared.systems.reading_model import ReadingModel
+from shared.systems.rows import translate_rows
 from shared.text import languages
 from shared.text.tokenizer import Tokenizer
 
 
-class System(SavedModel):
+class System(ReadingModel):
     """A model, the fields that turn rows of a manifest into its input, and the field that its output is text of.
+
+    A system may have several inputs and be trained to write several texts. ``reads`` and ``output`` are those of the
+    task at hand; :meth:`for_task` returns the same model at another one.
 
     Args:
         model: a module that is a Generator (see shared/generator.py).
-        inputs: what the model reads, by batch field: ``{"speech": SpeechField()}``, ``{"source": TextField(...)}``;
-            nothing if it is a language model.
+        inputs: what the model was trained to read, by batch field: ``{"speech": SpeechField()}``,
+            ``{"source": TextField(...)}``, or both; nothing if it is a language model.
         output: the text field that the model was trained to produce.
         output_name: "translation" or "transcript": the key of the output in ``Hypothesis.texts``.
         source_languages: the language codes that the system was trained to read.
         target_languages: the language codes that it was trained to write.
         ctc_output: the text field that the model's head "ctc" was trained to produce, if it has one; with it, the
             system can be decoded through that head (see shared/systems/combining.py).
+        reads: the names of those inputs that are read together to translate. Default: all.
+        other_outputs: further text fields that the decoder was trained to produce, by name: what a translator writes
+            when it is asked for ``{"transcript": TextField(column="source_text", ...)}`` instead.
 
     Raises:
         DataError: for an unknown language code.
-        UsageError: if there is no language.
+        UsageError: if there is no language, an output's language is that of neither side, or two outputs have one name.
 
     """
 
@@ -64,45 +67,101 @@ class System(SavedModel):
         source_languages: list[str],
         target_languages: list[str],
         ctc_output: TextField | None = None,
+        reads: list[str] | None = None,
+        other_outputs: dict[str, TextField] | None = None,
     ) -> None:
-        super().__init__()
         for side, codes in (("source_languages", source_languages), ("target_languages", target_languages)):
             if not codes or isinstance(codes, str):
                 raise UsageError(f"{side} must be a list of language codes, not {codes!r}")
-            for code in codes:
-                languages.check(code)
-        if output.side not in ("source", "target"):
-            raise UsageError(
-                f"the output's language column is source_language or target_language, not {output.language_column}"
-            )
-        self.model = model
-        self.inputs = {name: field.evaluating() for name, field in inputs.items()}
+        super().__init__(model=model, inputs=inputs, reads=reads, source_languages=source_languages)
+        for code in target_languages:
+            languages.check(code)
+        others = dict(other_outputs or {})
+        if output_name in others:
+            raise UsageError(f"other_outputs: {output_name!r} is the name of the output itself")
+        for field in (output, *others.values()):
+            if field.side not in ("source", "target"):
+                raise UsageError(
+                    f"the output's language column is source_language or target_language, not {field.language_column}"
+                )
         self.output = output.evaluating()
-        self.ctc_output = None if ctc_output is None else ctc_output.evaluating()
         self.output_name = output_name
-        self.source_languages = list(source_languages)
+        self.other_outputs = {name: field.evaluating() for name, field in others.items()}
+        self.ctc_output = None if ctc_output is None else ctc_output.evaluating()
         self.target_languages = list(target_languages)
-        self.origin = []
 
-    def autocast(self) -> AbstractContextManager[Any]:
-        """Return the context for which the matrices were stored (``autocast_dtype``)."""
-        if self.autocast_dtype is None:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+    # -- what is written --------------------------------------------------------------------------------------------
+
+    @property
+    def texts(self) -> dict[str, TextField]:
+        """The texts of each hypothesis, by name: one, but for systems that write several in one pass."""
+        return {self.output_name: self.output}
+
+    @property
+    def scored(self) -> TextField:
+        """The field of the tokens that the decoder writes, by which given outputs are scored."""
+        return self.output
+
+    @property
+    def output_languages(self) -> list[str]:
+        """The codes of the languages that the output can be in."""
+        return self.source_languages if self.output.side == "source" else self.target_languages
+
+    def for_task(self, *, reads: Sequence[str] | None = None, writes: str | None = None) -> System:
+        """Return a system with the same model that reads other inputs, or writes another text.
+
+        Args:
+            reads: the names of its inputs; None for those that it reads anyway.
+            writes: the name of its output; None for the one that it writes anyway.
+
+        Raises:
+            UsageError: if it was not trained to read or write that.
+
+        """
+        changed: dict[str, Any] = {}
+        if reads is not None and self._known_inputs(reads) != self.reads:
+            changed["reads"] = self._known_inputs(reads)
+        outputs = {self.output_name: self.output} | self.other_outputs
+        if writes is not None and writes not in outputs:
+            raise UsageError(f"the system can write {' or '.join(outputs)}, not {writes!r}")
+        if writes not in (None, self.output_name):
+            changed |= {"output_name": writes, "output": outputs.pop(writes), "other_outputs": outputs}
+        if not changed:
+            return self
+        other = type(self)(**self.arguments | changed).train(self.training)
+        other.origin, other.autocast_dtype = list(self.origin), self.autocast_dtype
+        return other
 
     # -- translating ------------------------------------------------------------------------------------------------
 
-    def prefix(self, codes: Sequence[str]) -> Padded:
-        """Return the forced start of the output, (B, P), for rows with output in these languages."""
-        rows = [torch.tensor(self.output.prefix_ids(code), dtype=torch.int64) for code in codes]
+    def prefix(self, codes: Sequence[str], forced: Sequence[Sequence[int]] | None = None) -> Padded:
+        """Return the forced start of the output, (B, P), for rows with output in these languages.
+
+        Args:
+            codes: of the rows.
+            forced: the ids with which the output of each row is to begin, after the start symbols.
+
+        """
+        beginnings = [self.output.prefix_ids(code) for code in codes]
+        if forced is not None:
+            beginnings = [[*start, *ids] for start, ids in zip(beginnings, forced, strict=True)]
+        rows = [torch.tensor(ids, dtype=torch.int64) for ids in beginnings]
         return Padded.from_sequences(rows, padding=self.output.tokenizer.pad).to(self.device)
 
     def default_search(self) -> AnySearch:
-        """Return the search of those who name none."""
+        """Return the search used when the caller names none."""
         return BeamSearch()
 
-    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
+    def translate_batch(
+        self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
+    ) -> list[list[Hypothesis]]:
         """Translate a batch on the system's device; the best hypothesis of each row comes first.
+
+        Args:
+            batch: of B sentences.
+            search: how to find outputs.
+            forced: the ids with which the output of each row is to begin, after the start symbols; the hypotheses
+                contain them.
 
         Raises:
             UsageError: if the model has no decoder, or the search is none for decoders, or needs more memory than
@@ -118,14 +177,15 @@ class System(SavedModel):
         found = search.search(
             self.model,
             batch,
-            prefix=self.prefix(batch.languages[self.output.side]),
+            prefix=self.prefix(batch.languages[self.output.side], forced),
             end=tokenizer.eos,
             padding=tokenizer.pad,
         )
-        return [
-            [Hypothesis(h.tokens, h.score, {self.output_name: tokenizer.decode(h.tokens)}) for h in hypotheses]
-            for hypotheses in found
-        ]
+        return [[Hypothesis(h.tokens, h.score, self.texts_of(h.tokens)) for h in hypotheses] for hypotheses in found]
+
+    def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
+        """Return the texts that the decoder's tokens stand for, by name."""
+        return {self.output_name: self.output.tokenizer.decode(tokens)}
 
     def check_memory(self, batch: Batch, search: AnySearch, positions: int = 0) -> None:
         """Refuse a search that needs more memory than there is; it would take all of the machine's.
@@ -141,7 +201,7 @@ class System(SavedModel):
             UsageError: with both figures.
 
         """
-        fields = ((name, field) for name, field in self.inputs.items() if field.unit == "tokens")
+        fields = ((name, field) for name, field in self.input_fields.items() if field.unit == "tokens")
         longest = max((batch[name].values.shape[1] for name, _ in fields), default=0)
         state_bytes = getattr(self.model, "state_bytes", None)
         needed = search_bytes(
@@ -231,15 +291,16 @@ class System(SavedModel):
             raise UsageError(f"batch_size must be at least 1, not {batch_size}")
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
-        common = {
-            "source_language": chosen_language("source", source_language, self.source_languages),
-            "target_language": chosen_language("target", target_language, self.target_languages),
-        }
+        source = chosen_language("source", source_language, self.source_languages)
+        if target_language is None and self.output.side == "source":
+            target_language = source  # a transcript is in the language that is read
+        target = chosen_language("target", target_language, self.output_languages)
+        common = {"source_language": source, "target_language": target}
         rows: list[dict[str, Any]] = []
         owned: list[range] = []  # the rows of each input
         for item in inputs:
             try:
-                parts = sound_rows(item, maximum_seconds) if "speech" in self.inputs else [text_row(item)]
+                parts = sound_rows(item, maximum_seconds) if "speech" in self.reads else [text_row(item)]
             except DataError as error:
                 if unreadable is None:
                     raise
@@ -248,12 +309,12 @@ class System(SavedModel):
             owned.append(range(len(rows), len(rows) + len(parts)))
             rows += [part | common for part in parts]
         silent: set[int] = set()
-        if "speech" in self.inputs and not keep_silence:
+        if "speech" in self.reads and not keep_silence:
             detector = detector or speech_detector()
             silent = rows_without_speech(rows, detector)
             warn_of_silence([rows[i] for i in sorted(silent)], detector)
         found = self._translate_rows(rows, search or self.default_search(), batch_size, silent)
-        sides = {"transcript": "source", "translation": "target", self.output_name: self.output.side}
+        sides = {name: field.side for name, field in self.texts.items()}
         results = []
         for own in owned:
             # Segments that were skipped have no score that could count in the file's mean.
@@ -267,22 +328,17 @@ class System(SavedModel):
     def _translate_rows(
         self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int, silent: set[int]
     ) -> list[list[Hypothesis]]:
+        todo = [number for number in range(len(rows)) if number not in silent]
         results = [[self.empty_output()] for _ in rows]
-        todo = [i for i in np.flatnonzero(~blank_rows(self.inputs, rows)).tolist() if i not in silent]
-        some = [rows[i] for i in todo]
-        with evaluating(self):
-            for numbers in evaluation_batches(some, self.inputs, translation_budget(batch_size)):
-                part = [some[i] for i in numbers.tolist()]
-                batch = collate(part, self.inputs, np.random.default_rng(0)).to(self.device)
-                with self.autocast():
-                    outputs = self.translate_batch(batch, search)
-                for i, hypotheses in zip(numbers.tolist(), outputs, strict=True):
-                    results[todo[i]] = hypotheses
+        budget = translation_budget(batch_size)
+        shown = [rows[number] for number in todo]
+        for number, hypotheses in translate_rows(self, shown, search=search, budget=budget, autocast=self.autocast):
+            results[todo[number]] = hypotheses
         return results
 
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""
-        return Hypothesis(tokens=[], score=0.0, texts={self.output_name: ""})
+        return Hypothesis(tokens=[], score=0.0, texts=dict.fromkeys(self.texts, ""))
 
 
 def tokenizer_of_rows(system: System, name: str) -> Tokenizer | None:

@@ -19,6 +19,7 @@ from shared.machine.workspace import Workspace
 from shared.nn.state import evaluating
 from shared.objectives.objective import Objective
 from shared.search.search import AnySearch
+from shared.systems.system import System
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}
 
@@ -33,12 +34,12 @@ class Share:
 
     Attributes:
         losses: for each manifest, the parts of the loss of each of the process's batches.
-        texts: for each manifest, the translations by row number; empty without a search.
+        texts: for each manifest, the texts of the best hypothesis by row number and name; empty without a search.
 
     """
 
     losses: list[list[dict[str, Part]]]
-    texts: list[dict[int, str]]
+    texts: list[dict[int, dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,13 @@ class Validation:
             noise is the task, they are given with it: a row then has the same noise in every validation.
         budget: how large a batch may be.
         search: how to translate, or None to compute the loss only.
-        metrics: scores of the translations: "bleu", "chrf", "ter", "wer", "cer".
-        metric: what checkpoints are ranked by: "loss" or one of ``metrics``.
+        metrics: scores of the output: "bleu", "chrf", "ter", "wer", "cer".
+        texts: scores of further texts that the system writes in the same pass, by the text's name: ``{"transcript":
+            ["wer"]}``; their values are called "transcript.wer".
+        metric: what checkpoints are ranked by: "loss", one of ``metrics``, or one of ``texts``, such as
+            "transcript.wer".
+        reads: the inputs that are read to translate, if not those that the system names.
+        writes: the text that is written, if not the one that the system names.
         every: updates between validations.
         first: the first update at which to validate.
         patience: number of validations without a better score before training stops; 0: never.
@@ -81,18 +87,22 @@ class Validation:
         fields: dict[str, Field] | None = None,
         search: AnySearch | None = None,
         metrics: list[str] | None = None,
+        texts: dict[str, list[str]] | None = None,
         metric: str = "loss",
+        reads: list[str] | None = None,
+        writes: str | None = None,
         every: int = 1000,
         first: int = 0,
         patience: int = 0,
         limit: int = 0,
     ) -> None:
         metrics = list(metrics or [])
-        check_metrics(metrics)
-        if metrics and search is None:
-            raise UsageError(f"metrics {metrics} need a search")
-        if metric != "loss" and metric not in metrics:
-            raise UsageError(f"metric must be loss or one of metrics {metrics}, not {metric!r}")
+        check_metrics(metrics, texts)
+        named = [*metrics, *(f"{text}.{name}" for text, names in (texts or {}).items() for name in names)]
+        if named and search is None:
+            raise UsageError(f"metrics {named} need a search")
+        if metric != "loss" and metric not in named:
+            raise UsageError(f"metric must be loss or one of metrics {named}, not {metric!r}")
         if every < 1 or min(patience, limit, first) < 0:
             raise UsageError(
                 f"need every >= 1, patience >= 0, limit >= 0, first >= 0, not {every}, {patience}, {limit}, {first}"
@@ -102,7 +112,11 @@ class Validation:
         self.stream = stream
         self.fields = fields
         self.search = search
-        self.metrics, self.metric = metrics, metric
+        self.metrics = metrics
+        self.texts = dict(texts or {})
+        self.metric = metric
+        self.reads = reads
+        self.writes = writes
         self.every = every
         self.first = first
         self.patience = patience
@@ -145,10 +159,9 @@ class Validation:
                 losses.append(self._losses(objective, stream, manifest, workspace))
             for manifest in manifests if self.search is not None else []:
                 assert self.search is not None
+                system = self._at_task(objective)
                 texts.append(
-                    translate_share(
-                        objective.system, manifest, search=self.search, budget=self.budget, workspace=workspace
-                    )
+                    translate_share(system, manifest, search=self.search, budget=self.budget, workspace=workspace)
                 )
         return Share(losses, texts)
 
@@ -165,16 +178,21 @@ class Validation:
             workspace.log.warning("%s: %s", workspace.phase, problem)
         manifests = self._open(workspace)
         for number, manifest in enumerate(manifests if self.search is not None else []):
-            tests = TestSet(objective.system, manifest, self.metrics)
-            evaluation = tests.evaluate([share.texts[number] for share in shares])
-            for found in evaluation.scores:
-                values[found.name] = values.get(found.name, 0.0) + found.value / len(manifests)
-            for alarm in evaluation.alarms:
-                workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
+            for text, metrics in {"": self.metrics, **self.texts}.items():
+                tests = TestSet(self._at_task(objective), manifest, metrics, text)
+                evaluation = tests.evaluate([share.texts[number] for share in shares])
+                for found in evaluation.scores:
+                    name = f"{text}.{found.name}" if text else found.name
+                    values[name] = values.get(name, 0.0) + found.value / len(manifests)
+                for alarm in evaluation.alarms:
+                    workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
         score = values[self.metric]
         if not math.isfinite(score):
             raise DataError(f"validation on {', '.join(self.manifests)}: {self.metric} is {score}")
-        return Validated(values, -score if self.metric in LOWER_IS_BETTER else score)
+        return Validated(values, -score if self.metric.rpartition(".")[2] in LOWER_IS_BETTER else score)
+
+    def _at_task(self, objective: Objective) -> System:
+        return objective.system.for_task(reads=self.reads, writes=self.writes)
 
     def _open(self, workspace: Workspace) -> list[Manifest]:
         limit = 2 if workspace.debug else self.limit

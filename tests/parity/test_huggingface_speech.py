@@ -23,6 +23,7 @@ from shared.padded import Padded
 from shared.search import BeamSearch
 from shared.search.rules import Rules
 from shared.systems.encoder_system import EncoderSystem
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from tests.parity.compared import Compared
 
@@ -131,7 +132,7 @@ def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files, c
     assert bool(report.elsewhere) == ("pretraining" in name)
     assert {part.split(".")[0] for part in report.elsewhere} <= {"quantizer", "project_hid", "project_q"}
     system.save(tmp_path / "ours")
-    system = System.load(tmp_path / "ours")
+    system = ReadingModel.load(tmp_path / "ours")
     model, normalised = system.model, WAVEFORM[name][2]
     encoding = model.encode(Batch({"speech": Padded.from_sequences(read(files), padding=0.5)}))
     found = encoding.memories["source"]

@@ -9,6 +9,7 @@ import torch
 from shared.exchange.importing import import_model
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
 FIXTURES = Path(__file__).parents[1] / "parity"
@@ -82,7 +83,7 @@ def test_an_imported_encoder_learns_below_an_imported_translator(translator, min
     import_model(FIXTURES / "fairseq_speech" / "waveform_base", encoder)
     folders = {"speech_folder": str(encoder), "text_folder": str(translator)}
     model = run("own/st_finetune", tmp_path, miniature["own"], batch_seconds=8.0, grad_accumulation_factor=1, **folders)
-    system, below, above = System.load(model), System.load(encoder), System.load(translator)
+    system, below, above = System.load(model), ReadingModel.load(encoder), System.load(translator)
     stayed = {
         "model.embeddings.speech.frontend.embedding.convolutions.": (below, "model.embeddings.speech.convolutions."),
         "model.embeddings.speech.frontend.encoder.layers.0.inner.": (below, "model.encoder.layers.0.inner."),

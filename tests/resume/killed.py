@@ -116,7 +116,7 @@ def run(where, number, arguments):
     death.before(shared.training.update, "step_if_finite", "update")
     death.before(shared.training.update, "clip_gradient", f"rank {os.environ.get('RANK')}")  # and the others live on
     death.before(Journal, "add", "journal")
-    shared.phases.generating.translations = death.rows(shared.phases.generating.translations)
+    shared.phases.generating.translate_rows = death.rows(shared.phases.generating.translate_rows)
     shared.corpus.preparation.CHUNK = 32  # rows between two notes of what was found
     torch.save = death.half_written(torch.save)
     sys.addaudithook(death.audit)

@@ -10,13 +10,18 @@ import pytest
 import sacrebleu
 import soundfile
 
+from shared import described
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.evaluation import scoring as evaluate
+from shared.evaluation.results import read
+from shared.evaluation.runs import tests_of as outputs_of
 from shared.generator import Hypothesis
 from shared.machine.workspace import Workspace
+from shared.phases.testing import Evaluate
 from shared.search import BeamSearch
+from shared.systems.rows import translate_rows
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -40,10 +45,11 @@ def run(tmp_path):
             for n in range(3)
         ]
         manifest = Manifest.write(tmp_path / "m.arrow", rows)
-        output = SimpleNamespace(column="target_text", side="target")
-        system = SimpleNamespace(output=output, source_languages=["en"], target_languages=list(targets))
+        texts = {"translation": SimpleNamespace(column="target_text", side="target")}
+        known = {"source_languages": ["en"], "target_languages": list(targets)}
+        system = SimpleNamespace(output_name="translation", texts=texts, **known)
         tests = evaluate.TestSet(system, manifest, list(metrics))
-        return tests.evaluate([dict(enumerate(hypotheses))])
+        return tests.evaluate([{number: {"translation": text} for number, text in enumerate(hypotheses)}])
 
     return evaluated
 
@@ -112,10 +118,7 @@ def test_evaluate_and_translate_agree_on_sources_without_content(sources):
 def test_sources_without_content_are_shared_by_the_processes(sources):
     system = System.load(GOLDEN)
     for rows in (sources, list(sources)):
-        shares = [
-            dict(evaluate.translations(system, rows, workspace=quiet(), rank=rank, world=2, **SETTINGS))
-            for rank in (0, 1)
-        ]
+        shares = [dict(translate_rows(system, rows, rank=rank, world=2, **SETTINGS)) for rank in (0, 1)]
         assert sorted([*shares[0], *shares[1]]) == [0, 1, 2, 3, 4, 5]
         blank = {number: one[0] for share in shares for number, one in share.items() if number % 2 == 0}
         assert {hypothesis.texts["translation"] for hypothesis in blank.values()} == {""}
@@ -125,7 +128,7 @@ def test_sources_without_content_are_shared_by_the_processes(sources):
 def test_a_manifest_of_nothing_but_blanks_is_not_shown_to_the_model(sources, monkeypatch):
     system = System.load(GOLDEN)
     monkeypatch.setattr(System, "translate_batch", lambda *_: pytest.fail("the model was shown a blank"))
-    found = dict(evaluate.translations(system, sources.select([0, 2, 4]), workspace=quiet(), **SETTINGS))
+    found = dict(translate_rows(system, sources.select([0, 2, 4]), **SETTINGS))
     assert [one[0].texts["translation"] for one in found.values()] == ["", "", ""]
 
 
@@ -158,3 +161,59 @@ def test_recordings_without_speech_are_counted_and_translated_all_the_same(tmp_p
     assert found.without_speech == 3 and sorted(shown) == [row["id"] for row in rows]
     (message,) = [message for message in caplog.messages if "no speech" in message]
     assert "m.arrow: 3 of 5 recordings hold no speech (detector: a threshold)" in message
+
+
+class Both(System):
+    """Writes its input backwards as the translation, and all but its first letter as the transcript."""
+
+    calls = 0
+
+    @property
+    def texts(self):
+        return {"transcript": self.inputs["source"], "translation": self.output}
+
+    def translate_batch(self, batch, search, *, forced=None):
+        type(self).calls += 1
+        texts = [self.output.tokenizer.decode(row.tolist()) for row in batch["source"].rows()]
+        return [[Hypothesis([], 0.0, {"transcript": text[1:], "translation": text[::-1]})] for text in texts]
+
+
+def test_two_texts_of_one_pass_are_scored_each_against_its_own_column(tmp_path, monkeypatch):
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
+    system = make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "source", Both)
+    spoken = ["abc cab", "aabb", "ccab aabb abc"]
+    written = ["bac cba", "bbaa", "cba"]
+    rows = [
+        {"id": f"r{n}", "source_text": spoken[n], "source_language": "en", "target_text": written[n]}
+        | {"target_language": "de"}
+        for n in range(3)
+    ]
+    Manifest.write(tmp_path / "en-de" / "test.arrow", rows)
+    system.save(tmp_path / "model")
+    workspace = Workspace(output=tmp_path / "run", device="cpu", phase="evaluate", workers=0)
+    phase = Evaluate(
+        model=str(tmp_path / "model"),
+        manifests=[str(tmp_path / "en-de" / "test.arrow")],
+        metrics=["bleu"],
+        texts={"transcript": ["wer", "chrf"]},
+        search=BeamSearch(),
+        budget=Budget(rows=2),
+    )
+    with workspace.locked():
+        phase.run(workspace)
+    assert Both.calls == 2  # batches of two rows, whatever the number of texts
+    heard, translated = [text[1:] for text in spoken], [text[::-1] for text in spoken]
+    results = {(row["text"], row["metric"]): row for row in read(tmp_path / "run" / "results.jsonl")}
+    assert list(results) == [("translation", "bleu"), ("transcript", "wer"), ("transcript", "chrf")]
+    wanted = {
+        ("translation", "bleu"): sacrebleu.corpus_bleu(translated, [written]).score,
+        ("transcript", "wer"): 100 * 3 / 6,  # by hand: of six words, the first of each line is wrong
+        ("transcript", "chrf"): sacrebleu.corpus_chrf(heard, [spoken]).score,
+    }
+    assert {key: row["value"] for key, row in results.items()} == {k: round(v, 2) for k, v in wanted.items()}
+    tested = outputs_of(tmp_path / "run")
+    assert list(tested) == ["en-de/test (translation)", "en-de/test (transcript)"]
+    assert [one.outputs.hypotheses for one in tested.values()] == [translated, heard]
+    with pytest.raises(UsageError, match="writes transcript and translation, not 'summary'"):
+        evaluate.TestSet(system, Manifest.open(tmp_path / "en-de" / "test.arrow"), ["bleu"], "summary")

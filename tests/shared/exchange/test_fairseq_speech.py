@@ -27,6 +27,7 @@ from shared.nn.transformer import fresh
 from shared.nn.translator import Translator
 from shared.nn.waveform import WaveformEncoder
 from shared.padded import Padded
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.training.initialise import Initialise
 
@@ -235,7 +236,7 @@ def test_the_command_imports_and_transcribes(tmp_path):
 
 def test_an_imported_encoder_begins_a_translator(tmp_path):
     import_model(FIXTURES / "waveform_base", tmp_path / "encoder")
-    source = System.load(tmp_path / "encoder").model
+    source = ReadingModel.load(tmp_path / "encoder").model
     system, _ = import_fairseq(FIXTURES / "s2t_utterance", source_languages=["en"], target_languages=["de"])
     speech = SpeechEmbedding(
         frontend=WaveformEncoder(embedding=fresh(source.embeddings["speech"]), encoder=fresh(source.encoder)),

@@ -12,6 +12,7 @@ from shared.errors import UsageError
 from shared.exchange.importing import import_model
 from shared.padded import Padded
 from shared.systems.pretrained import input_field, load, speech_translator
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
 TESTS = Path(__file__).parents[2]
@@ -94,7 +95,7 @@ def test_an_encoder_of_waveforms_stands_below_a_translator(folders, tmp_path):
 
 def by_hand(system, speech_folder, text_folder, speech, tokens):
     """Compute the logits of each row with the two folders' own models and torch's convolutions."""
-    below, above = System.load(speech_folder).model, System.load(text_folder).model
+    below, above = ReadingModel.load(speech_folder).model, System.load(text_folder).model
     convolutions = system.model.embeddings["speech"].subsampler.convolutions
     rows = []
     for row in range(2):

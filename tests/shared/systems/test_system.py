@@ -231,6 +231,11 @@ class Ear(System):
 
     sizes: list[list[int]]
 
+    @property
+    def texts(self):
+        spoken = TextField(column="source_text", tokenizer=self.output.tokenizer)
+        return {"transcript": spoken, self.output_name: self.output}
+
     def translate_batch(self, batch, search):
         self.__dict__.setdefault("sizes", []).append(batch["speech"].lengths.tolist())
         found = []
@@ -312,7 +317,7 @@ def test_segments_without_speech_are_skipped_with_a_warning(tokenizer, tmp_path,
     found = system.hypotheses([long, hum, word], maximum_seconds=5, detector=Hears())
     assert [one[0].texts["translation"] for one in found] == ["9 5", "", "7"]
     assert found[0][0].score == pytest.approx(-(0.9 + 0.5) / 2)  # what was skipped has no part in the mean
-    assert (found[1], len(found[2])) == ([Hypothesis([], 0.0, {"translation": ""})], 2)
+    assert (found[1], len(found[2])) == ([Hypothesis([], 0.0, {"transcript": "", "translation": ""})], 2)
     assert sum(len(sizes) for sizes in system.sizes) == 3  # the model never saw the others
     first, second = caplog.messages
     start, end = map(float, re.search(r"long.wav: no speech from (\S+) to (\S+) s: skipped", first).groups())

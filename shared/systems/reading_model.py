@@ -1,0 +1,75 @@
+"""What a system reads: a model, and the fields that turn rows of a manifest into its input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from shared.corpus.fields import Field
+from shared.errors import UsageError
+from shared.systems.saved_model import SavedModel
+from shared.text import languages
+
+
+class ReadingModel(SavedModel):
+    """A model folder whose model reads fields of rows; what it writes, if anything, is for subclasses to say.
+
+    Args:
+        model: the module that is trained and saved.
+        inputs: what the model was trained to read, by batch field: ``{"speech": SpeechField()}``,
+            ``{"source": TextField(...)}``, or both; nothing if it is a language model.
+        reads: the names of those inputs that are read together to translate. Default: all.
+        source_languages: the language codes that the model was trained to read.
+
+    Raises:
+        DataError: for an unknown language code.
+        UsageError: if it is to read an input that it does not have.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        inputs: dict[str, Field],
+        reads: list[str] | None = None,
+        source_languages: list[str],
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs = {name: field.evaluating() for name, field in inputs.items()}
+        self.reads = self._known_inputs(list(inputs) if reads is None else reads)
+        for code in source_languages:
+            languages.check(code)
+        self.source_languages = list(source_languages)
+        self.origin = []
+
+    @property
+    def input_fields(self) -> dict[str, Field]:
+        """The fields that are read to translate, by batch field."""
+        return {name: self.inputs[name] for name in self.reads}
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context for which the matrices were stored (``autocast_dtype``)."""
+        if self.autocast_dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
+    def _known_inputs(self, names: Sequence[str]) -> list[str]:
+        """Return names of inputs.
+
+        Raises:
+            UsageError: if there is none, though the model reads something, or one is unknown.
+
+        """
+        if isinstance(names, str) or (self.inputs and not names):
+            raise UsageError(f"reads must be a list of inputs, not {names!r}")
+        for name in names:
+            if name not in self.inputs:
+                known = " and ".join(self.inputs) or "nothing"
+                raise UsageError(f"the system can read {known}, not {name!r}")
+        return list(dict.fromkeys(names))

@@ -1,0 +1,103 @@
+"""A system with several inputs and several outputs in one folder, and beginnings of outputs that are forced."""
+
+import numpy as np
+import pytest
+import torch
+
+from shared.corpus.fields import TextField
+from shared.corpus.loader import collate
+from shared.errors import UsageError
+from shared.nn.heads import TiedProjection
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.padded import Padded
+from shared.search import BeamSearch, GreedySearch, Rules
+from shared.systems.system import System
+from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from tests.test_nouns import WORDS, embedding, layer
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "tokenizer.model", kind="char", size=262)
+    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+
+
+def several(tokenizer, other):
+    """Return a system that reads a source, or a second text with another tokenizer, and writes either language."""
+    torch.manual_seed(0)
+    target = embedding(tokenizer)
+    model = Translator(
+        embeddings={"source": embedding(tokenizer), "second": embedding(other)},
+        encoder=Encoder(layer=layer(), layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+    )
+    return System(
+        model=model,
+        inputs={
+            "source": TextField(column="source_text", tokenizer=tokenizer),
+            "second": TextField(column="source_text", tokenizer=other),
+        },
+        reads=["source"],
+        output=TextField(column="target_text", tokenizer=tokenizer),
+        other_outputs={"transcript": TextField(column="source_text", tokenizer=tokenizer)},
+        source_languages=["en"],
+        target_languages=["de"],
+    ).eval()
+
+
+@pytest.fixture(scope="module")
+def other_tokenizer(tmp_path_factory):
+    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("o") / "tokenizer.model", kind="bpe", size=272)
+    return SentencePieceTokenizer(model=str(model), tags=["en"])
+
+
+def test_one_folder_reads_either_input_and_writes_either_text(tokenizer, other_tokenizer, tmp_path):
+    several(tokenizer, other_tokenizer).save(tmp_path / "model")
+    system = System.load(tmp_path / "model")
+    search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
+    rows = [{"id": w, "source_text": w, "source_language": "en", "target_language": "de"} for w in WORDS]
+    for name, side in (("source", "target"), ("second", "target"), ("source", "source"), ("second", "source")):
+        writes = {"target": "translation", "source": "transcript"}[side]
+        task = system.for_task(reads=[name], writes=writes)
+        batch = collate(rows, {name: system.inputs[name]}, np.random.default_rng(0))
+        assert list(batch.fields) == [name]
+        start = Padded.from_sequences([torch.tensor([tokenizer.id({"target": "<de>", "source": "<en>"}[side])])] * 6)
+        wanted = search.search(system.model, batch, prefix=start, end=tokenizer.eos, padding=tokenizer.pad)
+        found = task.hypotheses(WORDS, search=search)
+        assert [h[0].tokens for h in found] == [h[0].tokens for h in wanted]
+        assert [list(h[0].texts) for h in found] == [[writes]] * 6
+    assert system.for_task(reads=["source"], writes="translation") is system
+    changed = system.for_task(reads=["second"], writes="transcript")
+    assert changed.model is system.model and changed.output_languages == ["en"]
+    changed.save(tmp_path / "changed")
+    assert System.load(tmp_path / "changed").reads == ["second"]
+    with pytest.raises(UsageError, match="can read source and second, not 'speech'"):
+        system.for_task(reads=["speech"])
+    with pytest.raises(UsageError, match="can write translation or transcript, not 'summary'"):
+        system.for_task(writes="summary")
+
+
+def test_a_forced_beginning_is_continued_as_the_model_says(tokenizer, other_tokenizer):
+    system = several(tokenizer, other_tokenizer)
+    data = collate(
+        [{"id": w, "source_text": w, "source_language": "en", "target_language": "de"} for w in WORDS],
+        system.input_fields,
+        np.random.default_rng(0),
+    )
+    beginnings = [tokenizer.encode(word[:size]) for word, size in zip(WORDS, (0, 1, 2, 3, 0, 2), strict=True)]
+    rules = Rules(maximum_length_extra=6)
+    found = system.translate_batch(data, GreedySearch(rules=rules), forced=beginnings)
+    for row, (hypotheses, forced) in enumerate(zip(found, beginnings, strict=True)):
+        tokens = [tokenizer.id("<de>"), *forced]  # one row at a time, one token at a time, with nothing kept
+        encoding = system.model.encode(data).select(torch.tensor([row]))
+        while len(tokens) < 8 and tokens[-1] != tokenizer.eos:
+            prefix = Padded(torch.tensor([tokens]), torch.tensor([len(tokens)]))
+            scores = system.model.log_probabilities(prefix, encoding)[0, -1]
+            scores[tokenizer.pad] = -torch.inf
+            if len(tokens) == 1:
+                scores[tokenizer.eos] = -torch.inf
+            tokens.append(int(scores.argmax()) if len(tokens) < 7 else tokenizer.eos)
+        assert hypotheses[0].tokens == tokens[1:]
