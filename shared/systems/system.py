@@ -170,12 +170,28 @@ class System(ReadingModel):
         """
         if not isinstance(self.model, Generator):
             raise UsageError("this model has no decoder to translate with: take it to initialise one that has")
+        return self.searched(self.model, batch, search, forced=forced)
+
+    def searched(
+        self,
+        generator: Generator,
+        batch: Batch,
+        search: AnySearch,
+        *,
+        forced: Sequence[Sequence[int]] | None = None,
+    ) -> list[list[Hypothesis]]:
+        """Search outputs of a generator over this system's symbols; see :meth:`translate_batch`.
+
+        Raises:
+            UsageError: if the search is none for decoders, or needs more memory than there is.
+
+        """
         if not isinstance(search, Search):
             raise UsageError(f"{type(search).__name__} is no search for a decoder: the system needs --ctc")
         tokenizer = self.output.tokenizer
         self.check_memory(batch, search)
         found = search.search(
-            self.model,
+            generator,
             batch,
             prefix=self.prefix(batch.languages[self.output.side], forced),
             end=tokenizer.eos,

@@ -116,13 +116,13 @@ def test_what_was_cut_anywhere_ends_as_if_it_had_not_been(manifest, place, monke
         with pytest.raises(ZeroDivisionError):
             generate(manifest).run(place("cut"))
     translated = []
-    real = shared.phases.generating.translations
+    real = shared.phases.generating.translate_rows
 
     def counted(system, rows, **options):
         translated.extend(row["id"] for row in rows)
         return real(system, rows, **options)
 
-    monkeypatch.setattr(shared.phases.generating, "translations", counted)
+    monkeypatch.setattr(shared.phases.generating, "translate_rows", counted)
     generate(manifest).run(place("cut"))
     assert content(place("cut")) == content(place("whole"))
     shards = [[f"r{n}" for n in rows] for rows in (range(4), range(4, 8), range(8, 11))]
