@@ -13,7 +13,8 @@ from shared.nn.translator import Translator
 from shared.padded import Padded
 from shared.search import BeamSearch, GreedySearch, Rules
 from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer, train_sentencepiece
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 from tests.test_nouns import WORDS, embedding, layer
 
 
