@@ -101,6 +101,12 @@ class Padded:
         places = result.mask.reshape(*result.mask.shape, *[1] * (self.values.dim() - 2))
         return result.map(lambda zeros: zeros.masked_scatter(places, self.values[kept]))
 
+    def mean(self) -> Tensor:
+        """Return the mean of each row's real elements, (B, ...), in at least single precision; 0 for an empty row."""
+        mask = self.mask.reshape(*self.mask.shape, *[1] * (self.values.dim() - 2))
+        total = self.values.to(torch.promote_types(self.values.dtype, torch.float32)).masked_fill(~mask, 0).sum(1)
+        return total / self.lengths.clamp(min=1).reshape(-1, *[1] * (total.dim() - 1))
+
     def rows(self) -> list[Tensor]:
         """Return the sequences without their padding, each (L_i, ...)."""
         return [row[:length] for row, length in zip(self.values, self.lengths.tolist(), strict=True)]

@@ -1,0 +1,89 @@
+"""Code-switching restore (CSR): between denoising and fine-tuning, a translator learns to undo switched words.
+
+Zan et al. 2022, "Bridging Cross-Lingual Gaps During Leveraging the Multilingual Sequence-to-Sequence Pretraining for
+Text Generation and Understanding", section 3. In both sides of a parallel corpus, X and Y, spans of words are replaced
+by their translations into the other language; the model restores the sentences,
+
+    L = - sum log P(X | X') - sum log P(Y | Y'),
+
+from both sides by turns: two streams of equal weight. Translation is learned after that, on the same corpus.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from shared.corpus.lexicon import Lexicon
+from shared.corpus.manifest import Row
+from shared.corpus.noise import Edit, place_spans, span_lengths
+from shared.errors import DataError, UsageError
+from shared.text.word_spans import words
+
+
+class CodeSwitchedSpans:
+    """Spans of words are replaced, word by word, by their translations into the language of the row's other side.
+
+    Spans are drawn as in mBART's infilling: their lengths from a Poisson distribution until they cover the share of the
+    words that is wanted; they do not overlap, and every way to place them is equally likely. A word that the lexicon
+    does not have stays as it is. (The authors' script switches pieces, and takes the least similar words of its
+    lexicon; that is not repeated here.)
+
+    Args:
+        lexicon: with both directions of the pair.
+        share: of the words in spans, rounded up: 0.35.
+        mean_length: of spans, in words: 3.5.
+        top: how many of a word's translations, from the first, are drawn from: 3.
+        growth: at most how many times as many pieces the text may have afterwards; some words stay where it has more.
+
+    Raises:
+        UsageError: if the share is not in [0, 1], the length below 0.1, top or growth below 1.
+
+    """
+
+    def __init__(
+        self, *, lexicon: Lexicon, share: float = 0.35, mean_length: float = 3.5, top: int = 3, growth: float = 1.5
+    ) -> None:
+        if not 0 <= share <= 1:
+            raise UsageError(f"share must be between 0 and 1, not {share}")
+        if not 0.1 <= mean_length < math.inf:
+            raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
+        if top < 1 or not growth >= 1:
+            raise UsageError(f"top and growth must be at least 1, not {top} and {growth}")
+        self.lexicon = lexicon
+        self.share = share
+        self.mean_length = mean_length
+        self.top = top
+        self.growth = growth
+
+    def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
+        """Return the words that are replaced, in a random order.
+
+        Raises:
+            DataError: if the row does not name both languages, or the lexicon lacks the direction.
+
+        """
+        sides = row.get("source_language"), row.get("target_language")
+        other = sides[0] if language == sides[1] else sides[1]
+        if not language or not other:
+            raise DataError(f"row {row.get('id')!r} does not name the languages of both sides")
+        if (language, other) not in self.lexicon.pairs:
+            raise DataError(
+                f"row {row.get('id')!r}: the lexicon has no translations from {language!r} into {other!r}, only "
+                f"{', '.join('-'.join(pair) for pair in sorted(self.lexicon.pairs))}"
+            )
+        spans = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        wanted = math.ceil(self.share * len(spans) - 1e-9)  # 0.07 * 100 is a little more than 7
+        if not wanted:
+            return []
+        lengths = span_lengths(wanted, mean=self.mean_length, rng=rng)
+        begins = place_spans(lengths, len(spans), rng)
+        edits = []
+        for number in (begin + n for begin, length in zip(begins, lengths, strict=True) for n in range(length)):
+            start, end = spans[number]
+            found = self.lexicon.candidates(text[start:end], language, (other,))[: self.top]
+            if found:
+                _, word = found[int(rng.integers(len(found)))]
+                edits.append((start, end, word))
+        return [edits[number] for number in rng.permutation(len(edits)).tolist()]

@@ -1,0 +1,72 @@
+"""Switched spans: how much is switched, what by, on which side; and what is refused."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from mt.csr import CodeSwitchedSpans
+from shared.corpus.lexicon import Lexicon
+from shared.corpus.noise import edited
+from shared.errors import DataError, UsageError
+
+ENGLISH = [f"w{letter}" for letter in "abcdefghijklmnopqrst"]
+TEXT = " ".join(ENGLISH) + "."
+ROW = {"id": "1", "source_language": "en", "target_language": "de"}
+
+
+@pytest.fixture
+def lexicon(tmp_path):
+    lines = [f"{word} {word}{number}" for word in ENGLISH[:-1] for number in ("i", "ii", "iii", "iv")]
+    (tmp_path / "en-de.txt").write_text("\n".join(lines))
+    (tmp_path / "de-en.txt").write_text("hund dog\n")
+    return Lexicon(files={name: str(tmp_path / f"{name}.txt") for name in ("en-de", "de-en")})
+
+
+def switched(change, seed, text=TEXT, language="en", row=ROW):
+    return edited(text, change(text, np.random.default_rng(seed), language=language, row=row))
+
+
+def test_a_share_of_the_words_is_switched_in_spans(lexicon):
+    change = CodeSwitchedSpans(lexicon=lexicon)
+    places, runs, lengths = Counter(), 0, []
+    for seed in range(2000):
+        found = switched(change, seed).rstrip(".").split()
+        changed = [n for n, (old, new) in enumerate(zip(ENGLISH, found, strict=True)) if old != new]
+        places.update(changed)
+        runs += sum(n - 1 not in changed for n in changed)
+        lengths.append(len(changed))
+    assert set(lengths) <= {6, 7}  # ceil(0.35 * 20), less the last word, which the lexicon lacks
+    assert ENGLISH[-1] in switched(change, 1)
+    assert places[19] == 0 and sum(places.values()) / (2000 * 19) == pytest.approx(0.35, abs=0.02)
+    assert 2 < sum(lengths) / runs < 4.5  # single words, drawn one by one, would give 1.5
+
+
+def test_translations_are_drawn_evenly_from_the_first_three(lexicon):
+    change = CodeSwitchedSpans(lexicon=lexicon, share=1.0)
+    endings = Counter(word[2:] for seed in range(500) for word in switched(change, seed)[:-1].split()[:-1])
+    total = sum(endings.values())
+    assert sorted(endings) == ["i", "ii", "iii"]
+    assert all(abs(count - total / 3) < 4 * (total * 2 / 9) ** 0.5 for count in endings.values())
+
+
+def test_each_side_is_switched_into_the_language_of_the_other(lexicon):
+    change = CodeSwitchedSpans(lexicon=lexicon, share=1.0)
+    assert switched(change, 1, "Der Hund.", "de") == "Der Dog."
+    back = {"id": "1", "source_language": "de", "target_language": "en"}
+    assert switched(change, 1, "Der Hund.", "de", back) == "Der Dog."
+    assert switched(CodeSwitchedSpans(lexicon=lexicon, share=0.0), 1) == TEXT
+    assert switched(change, 1, "") == ""
+
+
+def test_what_does_not_fit_is_refused(lexicon):
+    change = CodeSwitchedSpans(lexicon=lexicon)
+    with pytest.raises(
+        DataError, match="row '1': the lexicon has no translations from 'en' into 'fr', only de-en, en-de"
+    ):
+        switched(change, 1, row=ROW | {"target_language": "fr"})
+    with pytest.raises(DataError, match="row '1' does not name the languages of both sides"):
+        switched(change, 1, row=ROW | {"target_language": None})
+    for wrong in ({"share": -0.1}, {"mean_length": 0.0}, {"top": 0}, {"growth": 0.9}):
+        with pytest.raises(UsageError):
+            CodeSwitchedSpans(lexicon=lexicon, **wrong)

@@ -1,0 +1,118 @@
+"""The contrast of mRASP2 against the definition in numpy and the arithmetic of the authors' criterion."""
+
+import numpy as np
+import pytest
+import torch
+
+from mt.mrasp2 import Contrast
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.layer import Layer
+from shared.nn.transformer import Encoder
+from shared.nn.translator import EncoderModel
+from shared.objectives.objective import Loss, Term
+from shared.padded import Padded
+
+SOURCES = [[5, 6, 7, 2], [5, 8, 2], [5, 9, 10, 11, 12, 2], [5, 13, 2]]
+TARGETS = [[4, 14, 2], [4, 15, 16, 2], [4, 17, 2], [4, 18, 19, 20, 2]]
+
+
+def padded(rows):
+    return Padded.from_sequences([torch.tensor(row) for row in rows], padding=0)
+
+
+def batch(sources=SOURCES, targets=TARGETS):
+    return Batch({"source": padded(sources), "target": padded(targets)})
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(1)
+    embedding = TextEmbedding(vocabulary=30, width=16, padding=0, dropout=0.2)
+    encoder = Encoder(layer=Layer(width=16, heads=2, feedforward=32, dropout=0.2), layers=2)
+    return EncoderModel(embeddings={"source": embedding}, encoder=encoder)
+
+
+def vectors(model, rows):
+    """Each sentence by itself, without padding: the mean over all its states."""
+    with torch.no_grad():
+        return [
+            model.encode(Batch({"source": padded([row])})).memories["source"].values[0].mean(0).double().numpy()
+            for row in rows
+        ]
+
+
+def loop(xs, ys, temperature):
+    total = 0.0
+    for i, x in enumerate(xs):
+        cosines = [x @ y / np.linalg.norm(x) / np.linalg.norm(y) / temperature for y in ys]
+        total -= np.log(np.exp(cosines[i]) / np.exp(cosines).sum())
+    return total
+
+
+def evaluate(part, model, data):
+    return part.evaluate(model, data, lambda field: model.encode(data, field))
+
+
+def test_the_loss_is_the_papers_over_targets_for_each_source(model):
+    model.eval()
+    found = evaluate(Contrast(temperature=0.1), model, batch())
+    xs, ys = vectors(model, SOURCES), vectors(model, TARGETS)
+    assert found["contrast"].sum.item() == pytest.approx(loop(xs, ys, 0.1), rel=1e-4)
+    assert abs(loop(ys, xs, 0.1) - loop(xs, ys, 0.1)) > 1e-2  # the other direction is another loss
+    assert found["contrast"].count.item() == 4 and found["contrast_accuracy"].weight == 0.0
+
+
+def test_padding_changes_nothing(model):
+    model.eval()
+    longer = batch(SOURCES + [[5, *range(6, 29), 2]], TARGETS + [[4, *range(6, 29), 2]])
+    rows = torch.arange(4)
+    part = Contrast()
+    cut = Batch({name: longer[name].select(rows) for name in ("source", "target")})
+    torch.testing.assert_close(
+        evaluate(part, model, cut)["contrast"].sum, evaluate(part, model, batch())["contrast"].sum
+    )
+
+
+def test_sources_are_encoded_again_unless_their_states_are_reused(model):
+    model.train()
+    passes = []
+    model.encoder.register_forward_hook(lambda *_: passes.append(1))
+    data = batch()
+    encoding = model.encode(data)
+    for reuse, wanted in ((True, 1), (False, 2)):
+        passes.clear()
+        part = Contrast(reuse=reuse)
+        part.evaluate(model, data, lambda field: encoding)["contrast"].sum.backward(retain_graph=True)
+        assert len(passes) == wanted
+    assert model.embeddings["source"].weight.grad.abs().sum() > 0
+
+
+def test_the_total_is_that_of_the_authors_criterion(model):
+    """They add weight * L_ctr * tokens / sentences to the cross entropy's sum, and divide by tokens."""
+    model.eval()
+    part = Contrast(weight=0.7)
+    contrast = evaluate(part, model, batch())["contrast"]
+    cross_entropy, tokens = torch.tensor(37.5), torch.tensor(11)
+    total = Loss({"cross_entropy": Term(cross_entropy, tokens), "contrast": contrast}).total()
+    sentences = len(batch())
+    wanted = (cross_entropy + 0.7 * contrast.sum * tokens / sentences) / tokens
+    torch.testing.assert_close(total, wanted)
+    assert {name: count.item() for name, count in part.counts(batch()).items()} == {
+        "contrast": 4,
+        "contrast_accuracy": 4,
+    }
+
+
+def test_means_are_over_real_states():
+    states = Padded(torch.arange(12.0).reshape(2, 3, 2), torch.tensor([2, 0]))
+    assert Encoding({"source": states}).memories["source"].mean().tolist() == [[1.0, 2.0], [0.0, 0.0]]
+
+
+def test_what_does_not_fit_is_refused(model):
+    with pytest.raises(UsageError, match="temperature must be positive, not 0"):
+        Contrast(temperature=0)
+    with pytest.raises(UsageError, match="reads the field 'speech'"):
+        Contrast(source="speech").check(model)
