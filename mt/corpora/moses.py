@@ -6,8 +6,9 @@ A file pair is found by its names, in any of these forms (en-de as an example; t
     {root}/{split}.en-de.en               {root}/{split}.en-de.de               news-commentary-v14.de-en.de (WMT)
     {root}/opus.en-de-{split}.en          {root}/opus.en-de-{split}.de          opus.de-en-train.de (OPUS-100)
 
-and the same in ``{root}/en-de/`` or ``{root}/de-en/``. Line n of one file is the translation of line n of the other;
-only ``\n`` ends a line. Several pairs can be one split:
+and the same in ``{root}/en-de/`` or ``{root}/de-en/``, and in ``{root}/{any}/en_de/`` (``train/en_de/train.en``: PC32,
+the corpus of mRASP, whose ``train`` and ``dev`` are folders of pairs). Line n of one file is the translation of line n
+of the other; only ``\n`` ends a line. Several pairs can be one split:
 ``splits=["train=europarl-v7+commoncrawl", "dev=newstest2013"]``.
 
 Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`` ...; they become the columns
@@ -71,7 +72,9 @@ class Moses(Recorded):
         source, target = self.source_language, self.target_language
         marks = (f"{source}-{target}", f"{target}-{source}")
         pairs: dict[str, tuple[Path, Path]] = {}
-        for folder in (root, *(root / mark for mark in marks)):
+        inside = sorted(path for path in root.glob("*") if path.is_dir())
+        under = [folder / mark.replace("-", "_") for folder in inside for mark in marks]
+        for folder in (root, *(root / mark for mark in marks), *under):
             for path in sorted(folder.glob(f"*.{source}")):
                 stem = path.name.removesuffix(f".{source}")
                 partner = path.with_name(f"{stem}.{target}")
@@ -90,12 +93,11 @@ class Moses(Recorded):
 
     def inputs(self, split: str) -> list[Path]:
         """Return the files of both sides."""
-        pairs = [self._pairs[stem] for stem in self._splits[split]]
-        return [path for source, target in pairs for path in (source, target, *_further_references(target))]
+        return [path for stem in self._splits[split] for path in self._files(*self._pairs[stem])]
 
     def count(self, split: str) -> int:
         """Return the number of lines of one side."""
-        return sum(count_lines(self._pairs[stem][0]) for stem in self._splits[split])
+        return sum(self._count(*self._pairs[stem]) for stem in self._splits[split])
 
     def rows(self, split: str) -> Iterator[SourceRow]:
         """Go through the sentence pairs; blank lines are rows too.
@@ -105,24 +107,35 @@ class Moses(Recorded):
 
         """
         for stem in self._splits[split]:
-            source_file, target_file = self._pairs[stem]
-            files = [source_file, target_file, *_further_references(target_file)]
-            for file in files[1:]:
-                counts = count_lines(source_file), count_lines(file)
-                if counts[0] != counts[1]:
-                    first = f"line {min(counts) + 1} has no partner"
-                    raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}: {first}")
-            texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
-            for number, (source, target, *further) in enumerate(texts, 1):
-                row = {
-                    **{f"target_text_{n}": text.strip() or None for n, text in enumerate(further, 1)},
-                    "id": f"{stem}_{number}",
-                    "source_text": source.strip(),
-                    "source_language": self.source_language,
-                    "target_text": target.strip(),
-                    "target_language": self.target_language,
-                }
-                yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})
+            yield from self._rows(stem, *self._pairs[stem])
+
+    def _files(self, source: Path, target: Path) -> list[Path]:
+        """Return the files of a pair, further references behind the first."""
+        return [source, target, *_further_references(target)]
+
+    def _count(self, source: Path, _target: Path) -> int:
+        """Return the number of sentences of a pair."""
+        return count_lines(source)
+
+    def _rows(self, stem: str, source_file: Path, target_file: Path) -> Iterator[SourceRow]:
+        """Go through the sentences of a pair."""
+        files = self._files(source_file, target_file)
+        for file in files[1:]:
+            counts = count_lines(source_file), count_lines(file)
+            if counts[0] != counts[1]:
+                first = f"line {min(counts) + 1} has no partner"
+                raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}: {first}")
+        texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
+        for number, (source, target, *further) in enumerate(texts, 1):
+            row = {
+                **{f"target_text_{n}": text.strip() or None for n, text in enumerate(further, 1)},
+                "id": f"{stem}_{number}",
+                "source_text": source.strip(),
+                "source_language": self.source_language,
+                "target_text": target.strip(),
+                "target_language": self.target_language,
+            }
+            yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})
 
 
 def _further_references(target: Path) -> list[Path]:

@@ -26,11 +26,12 @@ def write(root, source_name, target_name, pairs=PAIRS, end="\n"):
         ("opus.de-en-train.en", "opus.de-en-train.de", "train"),
         ("opus.en-de-dev.en", "opus.en-de-dev.de", "dev"),
         ("de-en/opus.de-en-test.en", "de-en/opus.de-en-test.de", "test"),
+        ("train/en_de/train.en", "train/en_de/train.de", "train"),
     ],
 )
 def test_names(tmp_path, source, target, split):
     """Every form of names is found, in both directions; only a newline ends a line."""
-    (tmp_path / source).parent.mkdir(exist_ok=True)
+    (tmp_path / source).parent.mkdir(parents=True, exist_ok=True)
     write(tmp_path, source, target)
     (tmp_path / "train.fr").write_text("no partner\n")
     corpus = Moses(root=tmp_path, source_language="en", target_language="de")
