@@ -9,31 +9,44 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.almanac.sentences import GRAMMARS
 from shared.almanac.studio import Studio
+from shared.almanac.text_writers import DocumentsWriter, LexiconWriter, PairsWriter, WideWriter
+from shared.almanac.worlds import WORLDS
 from shared.almanac.writers import CovostWriter, MonolingualWriter, MosesWriter, MustCWriter, Settings, Writer
 from shared.errors import DataError, UsageError
 
 VERSION = 1  # raise it when the same settings give other bytes
 SIZES = {"train": 2000, "dev": 200, "tst-COMMON": 300, "tst-HE": 300, "text": 10_000}
-LAYOUTS: dict[str, type[Writer]] = {
-    "mustc": MustCWriter,
-    "covost2": CovostWriter,
-    "moses": MosesWriter,
-    "monolingual": MonolingualWriter,
+SECOND_SIZES = {
+    "train": 2000, "dev": 200, "tst-COMMON": 1000, "tst-HE": 1000,
+    "text": 10_000, "monolingual": 12_000, "test": 1000, "documents": 1000,
+}  # fmt: skip
+OPTIONAL_SIZES = ("tst-voices", "tst-phrases")  # of world 2: splits that are there when their size is given
+LAYOUTS: dict[int, dict[str, type[Writer]]] = {
+    1: {"mustc": MustCWriter, "covost2": CovostWriter, "moses": MosesWriter, "monolingual": MonolingualWriter},
+    2: {
+        "mustc": MustCWriter,
+        "covost2": CovostWriter,
+        "moses": PairsWriter,
+        "monolingual": WideWriter,
+        "documents": DocumentsWriter,
+        "lexicons": LexiconWriter,
+    },
 }
 
 
 class Almanac:
-    """The corpus of one seed, to be written under `root`.
+    """The corpus of one seed and world (worlds.py), to be written under `root`.
 
-    `pairs` are the (source, target) directions of the speech layouts; `sizes` (sentences a split) overrides SIZES;
-    `layouts` are of LAYOUTS; `workers` speaking processes, 0 for one a processor. Same settings, same bytes: `workers`
-    changes nothing, and a larger size keeps the sentences of a smaller one.
+    `pairs` are the (source, target) directions of the speech layouts; `sizes` (sentences a split) overrides SIZES, in
+    world 2 SECOND_SIZES; `layouts` are of LAYOUTS; `workers` speaking processes, 0 for one a processor. Same settings,
+    same bytes: `workers` changes nothing, and a larger size keeps the sentences of a smaller one. World 2 only:
+    `pair_sizes` are training sentences of single pairs in the layout moses, and the training text of `wide` pairs has
+    all phrasings; both name a pair in alphabetical order, de-en.
 
     Raises UsageError for a language, pair, size or layout that there is not.
     """
@@ -48,24 +61,42 @@ class Almanac:
         seed: int = 1,
         layouts: Sequence[str] = ("mustc", "covost2", "moses"),
         workers: int = 0,
+        world: int = 1,
+        pair_sizes: Mapping[str, int] | None = None,
+        wide: Sequence[str] = (),
     ) -> None:
         self.root = Path(root).absolute()
         self.languages = tuple(languages)
         self.pairs = tuple(_pair(pair, self.languages) for pair in pairs)
-        self.sizes = {**SIZES, **(sizes or {})}
+        if world not in WORLDS:
+            raise UsageError(f"almanac has the worlds {', '.join(map(str, WORLDS))}, not {world!r}")
+        self.world = world
+        known_sizes = SIZES if world == 1 else SECOND_SIZES
+        self.sizes = {**known_sizes, **(sizes or {})}
+        self.pair_sizes = dict(pair_sizes or {})
+        self.wide = tuple(wide)
         self.seed = seed
         self.layouts = tuple(layouts)
         self.workers = workers
-        _known("language", self.languages, GRAMMARS)
-        _known("size", self.sizes, SIZES)
-        _known("layout", self.layouts, LAYOUTS)
-        for name, size in self.sizes.items():
+        _known("language", self.languages, WORLDS[world].languages)
+        _known("size", self.sizes, (*known_sizes, *(OPTIONAL_SIZES if world == 2 else ())))
+        _known("layout", self.layouts, LAYOUTS[world])
+        self._check_pair_names()
+        for name, size in (self.sizes | self.pair_sizes).items():
             if not isinstance(size, int) or isinstance(size, bool) or size < 1:
                 raise UsageError(f"almanac: the size of {name} must be a whole number of sentences >= 1, not {size!r}")
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise UsageError(f"almanac: seed must be a whole number, not {seed!r}")
         if workers < 0:
             raise UsageError(f"almanac: workers must be 0 (as many as there are processors) or more, not {workers!r}")
+
+    def _check_pair_names(self) -> None:
+        """Raise UsageError for `pair_sizes` and `wide` of pairs that there are not."""
+        known = ["-".join(sorted(pair)) for pair in self.pairs]
+        for name in (*self.pair_sizes, *self.wide):
+            if self.world == 1 or name not in known:
+                there = f"has the pairs {', '.join(known)}" if self.world == 2 else "1 has no settings of single pairs"
+                raise UsageError(f"almanac: pair {name!r}: world {there}")
 
     @property
     def marker(self) -> Path:
@@ -75,6 +106,7 @@ class Almanac:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that the bytes on disk depend on, as plain data."""
+        second = {"world": 2, "pair_sizes": dict(sorted(self.pair_sizes.items())), "wide": sorted(self.wide)}
         return {
             "version": VERSION,
             "languages": list(self.languages),
@@ -82,6 +114,7 @@ class Almanac:
             "sizes": dict(sorted(self.sizes.items())),
             "seed": self.seed,
             "layouts": list(self.layouts),
+            **(second if self.world == 2 else {}),
         }
 
     @property
@@ -101,7 +134,7 @@ class Almanac:
             return
         parts = self.root / ".almanac"
         writers = [
-            LAYOUTS[layout](
+            LAYOUTS[self.world][layout](
                 settings=Settings(
                     root=self.root,
                     parts=parts,
@@ -109,6 +142,9 @@ class Almanac:
                     pairs=self.pairs,
                     sizes=self.sizes,
                     seed=self.seed,
+                    world=WORLDS[self.world],
+                    pair_sizes=self.pair_sizes,
+                    wide=self.wide,
                 )
             )
             for layout in self.layouts
@@ -159,7 +195,7 @@ def _pair(pair: Sequence[str], languages: tuple[str, ...]) -> tuple[str, str]:
     return pair[0], pair[1]
 
 
-def _known(what: str, given: Sequence[str] | Mapping[str, Any], known: Mapping[str, Any]) -> None:
+def _known(what: str, given: Sequence[str] | Mapping[str, Any], known: Collection[str]) -> None:
     if not given or len(set(given)) != len(given):
         raise UsageError(f"almanac: every {what} once, and at least one, not {list(given)!r}")
     for name in given:

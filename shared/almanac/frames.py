@@ -102,7 +102,7 @@ INTENTS: dict[str, Intent] = {
 }  # fmt: skip
 
 
-def _fraction(*parts: object) -> float:
+def fraction(*parts: object) -> float:
     """A number in [0, 1) that depends on the parts only: the same on every machine and in every run."""
     digest = hashlib.sha256("|".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
@@ -124,9 +124,9 @@ class Frame:
     def split(self) -> str:
         """The one split that this frame may stand in."""
         slots = self.slots
-        if _fraction("key", self.intent, *(slots[slot] for slot in INTENTS[self.intent].key)) < HELD_OUT_SHARE:
+        if fraction("key", self.intent, *(slots[slot] for slot in INTENTS[self.intent].key)) < HELD_OUT_SHARE:
             return "tst-HE"
-        place = _fraction("frame", self.intent, *self.values)
+        place = fraction("frame", self.intent, *self.values)
         if place < DEV_SHARE:
             return "dev"
         return "tst-COMMON" if place < DEV_SHARE + TEST_SHARE else "train"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from functools import cache
 
@@ -56,6 +57,17 @@ def month(value: int, language: str) -> str:
 def weekday(value: int, language: str) -> str:
     """The name of day 0 (Monday) to 6, in CLDR's spelling."""
     return str(_locale(language).days["format"]["wide"][value])
+
+
+@cache
+def date(month: int, day: int, language: str) -> str:
+    """Day and month in CLDR's order: May 3, 3. Mai, 3 mai."""
+    try:
+        import babel.dates
+    except ImportError as error:
+        raise DataError(f"the package Babel is not installed; {ADVICE}") from error
+    text = babel.dates.format_skeleton("MMMMd", datetime.date(2020, month, day), locale=language)
+    return str(text)
 
 
 def _locale(language: str):  # type: ignore[no-untyped-def]

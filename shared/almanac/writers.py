@@ -9,23 +9,33 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.almanac import voices
-from shared.almanac.frames import SPLITS, Saying, draw, randomness
+from shared.almanac.frames import draw, randomness
 from shared.almanac.sentences import sentence
 from shared.almanac.studio import Recording, spans
+from shared.almanac.worlds import World
 
 TALK = (20, 40)  # utterances in a talk
-FIRST_TALK = {"train": 1, "dev": 70_001, "tst-COMMON": 80_001, "tst-HE": 90_001}
+FIRST_TALK = {
+    "train": 1, "tst-voices": 50_001, "tst-phrases": 60_001, "dev": 70_001, "tst-COMMON": 80_001, "tst-HE": 90_001
+}  # fmt: skip
+NEW_VOICES = ("tst-HE", "tst-voices")
+#: Splits whose meanings are those of another split.
+SAME_MEANINGS = {"tst-voices": "tst-COMMON", "tst-phrases": "tst-COMMON"}
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be written: pairs are (source, target); `parts` is where unfinished work lies."""
+    """What is to be written: pairs are (source, target); `parts` is where unfinished work lies.
+
+    World 2 only: `pair_sizes` are numbers of training sentences of pairs with another one than `text`, `wide` the pairs
+    whose training text has all phrasings; both name a pair in alphabetical order, de-en.
+    """
 
     root: Path
     parts: Path
@@ -33,6 +43,9 @@ class Settings:
     pairs: tuple[tuple[str, str], ...]
     sizes: dict[str, int]
     seed: int
+    world: World
+    pair_sizes: Mapping[str, int] = field(default_factory=dict)
+    wide: tuple[str, ...] = ()
 
     @property
     def first_pairs(self) -> list[tuple[str, str]]:
@@ -60,21 +73,27 @@ def write_lines(path: Path, lines: list[str]) -> None:
     os.replace(temporary, path)
 
 
+def write_references(file: Path, references: list[list[str]]) -> None:
+    """Write further references beside a file of sentences, FILE.1, FILE.2, ...; as many of each line, perhaps none."""
+    for number, texts in enumerate(zip(*references, strict=True), start=1):
+        write_lines(file.with_name(f"{file.name}.{number}"), list(texts))
+
+
 @dataclass(frozen=True)
 class Talk:
     """Consecutive utterances of one voice in one sound file."""
 
     number: int
     variant: str
-    sayings: tuple[Saying, ...]
+    sayings: tuple[Any, ...]
 
 
-def talks(split: str, size: int, seed: int) -> list[Talk]:
+def talks(split: str, size: int, seed: int, world: World) -> list[Talk]:
     """The talks of a split of the MuST-C layout: what is said, by whom. The same whatever the languages."""
     generator = randomness(seed, "talks", split)
-    variants = list(voices.UNSEEN_VOICES if split == "tst-HE" else voices.SEEN_VOICES)
+    variants = list(voices.UNSEEN_VOICES if split in NEW_VOICES else voices.SEEN_VOICES)
     generator.shuffle(variants)
-    sayings = draw(split, size, randomness(seed, "sayings", split))
+    sayings = world.draw(split, size, randomness(seed, "sayings", SAME_MEANINGS.get(split, split)))
     found: list[Talk] = []
     start = 0
     while start < size:
@@ -93,7 +112,12 @@ class MustCWriter:
 
     def __init__(self, *, settings: Settings) -> None:
         self.settings = settings
-        self.talks = {split: talks(split, settings.sizes[split], settings.seed) for split in SPLITS}
+        self.world = settings.world
+        self.talks = {
+            split: talks(split, settings.sizes[split], settings.seed, settings.world)
+            for split in settings.world.splits
+            if split in settings.sizes
+        }
 
     def recordings(self) -> Iterator[Recording]:
         """One a talk and source language; it belongs to the first pair with that source."""
@@ -109,7 +133,7 @@ class MustCWriter:
             spans=str(self.settings.parts / f"mustc-{source}-{split}-{talk.number}.json"),
             language=source,
             variant=talk.variant,
-            texts=tuple(sentence(saying, source) for saying in talk.sayings),
+            texts=tuple(self.world.sentence(saying, source) for saying in talk.sayings),
         )
 
     def _folder(self, source: str, target: str, split: str) -> Path:
@@ -135,8 +159,10 @@ class MustCWriter:
                 sayings = [saying for talk in split_talks for saying in talk.sayings]
                 write_lines(folder / "txt" / f"{split}.yaml", segments)
                 for language in (source, target):
-                    texts = [sentence(saying, language) for saying in sayings]
-                    write_lines(folder / "txt" / f"{split}.{language}", texts)
+                    file = folder / "txt" / f"{split}.{language}"
+                    write_lines(file, [self.world.sentence(saying, language) for saying in sayings])
+                    if split != "train":
+                        write_references(file, [self.world.references(saying, language) for saying in sayings])
 
     @staticmethod
     def _segments(talk: Talk, recording: Recording) -> list[str]:
@@ -159,10 +185,11 @@ class CovostWriter:
 
     def __init__(self, *, settings: Settings) -> None:
         self.settings = settings
-        self.clips: list[tuple[str, str, Saying]] = []  # split, variant, saying
+        self.world = settings.world
+        self.clips: list[tuple[str, str, Any]] = []  # split, variant, saying
         for split, like in self.SPLITS.items():
             generator = randomness(settings.seed, "clips", split)
-            for saying in draw(like, settings.sizes[like], randomness(settings.seed, "covost2", split)):
+            for saying in self.world.draw(like, settings.sizes[like], randomness(settings.seed, "covost2", split)):
                 variant = voices.SEEN_VOICES[int(generator.random() * len(voices.SEEN_VOICES))]
                 self.clips.append((split, variant, saying))
 
@@ -179,7 +206,7 @@ class CovostWriter:
                     spans=str(self.settings.parts / f"covost2-{source}-{number}.json"),
                     language=source,
                     variant=variant,
-                    texts=(sentence(saying, source),),
+                    texts=(self.world.sentence(saying, source),),
                 )
 
     @staticmethod
@@ -192,19 +219,18 @@ class CovostWriter:
             rows = ["\t".join(self.HEADER)]
             for number, (_, variant, saying) in enumerate(self.clips, start=1):
                 client = hashlib.sha512(variant.encode()).hexdigest()
-                rows.append(
-                    "\t".join([client, self._clip(source, number), sentence(saying, source), "2", "0", "", "", ""])
-                )
+                text = self.world.sentence(saying, source)
+                rows.append("\t".join([client, self._clip(source, number), text, "2", "0", "", "", ""]))
             write_lines(self._folder(source) / "validated.tsv", rows)
         for source, target in self.settings.pairs:
             rows = ["path\ttranslation\tsplit"]
             for number, (split, _, saying) in enumerate(self.clips, start=1):
-                rows.append("\t".join([self._clip(source, number), sentence(saying, target), split]))
+                rows.append("\t".join([self._clip(source, number), self.world.sentence(saying, target), split]))
             write_lines(self._folder(source) / f"covost_v2.{source}_{target}.tsv", rows)
 
 
 class MosesWriter:
-    """ROOT/text/{train,dev,test}.<language>: line n of every language says the same.
+    """World 1. ROOT/text/{train,dev,test}.<language>: line n of every language says the same.
 
     `text` is the size of train; dev and test are as large as dev and tst-COMMON, and are drawn like them.
     """
@@ -230,7 +256,7 @@ class MosesWriter:
 
 
 class MonolingualWriter:
-    """ROOT/monolingual/{train,dev}.<language>: texts of each language that do not translate those of another.
+    """World 1. ROOT/monolingual/{train,dev}.<language>: texts of each language that do not translate those of another.
 
     `text` is the size of train; dev is as large as dev, and drawn like it.
     """

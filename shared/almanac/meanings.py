@@ -1,0 +1,257 @@
+"""Meanings: what a sentence of the second world says, before any language says it.
+
+A meaning is an intent (`buy`), one of its two acts (`tell`: somebody bought something; `ask`: did somebody buy it?)
+and a filler for each slot. A language has three phrasings of each intent and act (grammars/). Only the phrasing is
+drawn when a meaning is said, for source and target independently: a translation is not a function of its source.
+
+Meanings are skewed and correlated, equally in all languages, so that text alone tells which words mean the same:
+
+    P(filler | slot, intent, fillers before) ~ rank^-0.6 exp(1.5 (2u - 1)) prod over fillers before of exp(4 (2v - 1))
+
+where u in [0, 1) is a hash of intent, slot and filler, and v one of the two fillers; numbers have no affinities. What a
+meaning may stand in is a property of the meaning and not of a seed, a size or a run:
+
+* a fifth of all combinations of an intent's first two fillers is held out: they occur in tst-HE only;
+* of the other meanings a tenth is for dev and a tenth for tests, by a hash; the rest is for training;
+* a language pair has words of its own that its parallel text never shows (`withheld`): a tenth of the fillers.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+import random
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import accumulate
+from operator import mul
+
+from shared.almanac.frames import fraction
+
+RANK_EXPONENT = 0.6
+INTENT_EXPONENT = 0.4  # of the rank of an intent
+PREFERENCE = 1.5  # of an intent for fillers
+AFFINITY = 4.0  # of two fillers for each other
+TELL_SHARE = 0.6  # of meanings; the others ask
+HELD_OUT_SHARE = 0.2
+DEV_SHARE = 0.1
+TEST_SHARE = 0.1
+WITHHELD_SHARE = 0.1
+
+#: Classes of words: what they are called in every grammar.
+OPEN = {
+    "woman": "anna emma laura clara maria julia eva nina sara lena marta elena irina olga vera diana rosa teresa "
+    "paula silvia monika natalia",
+    "man": "peter paul martin david robert thomas daniel simon victor anton igor ivan max felix mark stefan boris "
+    "oscar albert philip alexander andreas",
+    "city": "berlin paris london rome vienna istanbul munich cologne geneva hamburg prague athens madrid lisbon warsaw "
+    "moscow budapest dublin brussels amsterdam milan naples venice florence barcelona seville zurich oslo stockholm "
+    "helsinki copenhagen tokyo beijing shanghai ankara sydney chicago boston riga vilnius tallinn belgrade zagreb "
+    "izmir",
+    "thing": "bag suitcase umbrella hat key book shirt lamp scarf table chair bed mirror knife fork spoon plate cup "
+    "bottle box basket bicycle guitar camera computer newspaper letter picture pencil ring jacket dress belt sweater "
+    "blanket pillow candle ladder hammer brush towel comb wallet ticket toy ball doll carpet map glass",
+    "animal": "horse dog cat cow sheep bird duck goat pig rabbit chicken donkey lion tiger elephant bear wolf fox "
+    "mouse rat snake frog fish bee ant spider butterfly eagle owl pigeon parrot swan goose monkey camel giraffe "
+    "crocodile turtle whale dolphin shark squirrel hedgehog kangaroo penguin",
+    "food": "rice bread butter cheese flour sugar salt pepper meat ham honey chocolate fish pasta apples pears oranges "
+    "lemons bananas grapes cherries strawberries plums peaches melons potatoes tomatoes onions carrots cucumbers beans "
+    "peas mushrooms garlic cabbage spinach nuts almonds olives figs coffee tea",
+    "place": "bakery museum school hotel bank pharmacy library restaurant cinema theater hospital church kitchen park "
+    "village castle prison bathroom university supermarket shop cafe bar club garage tunnel tent cave desert valley "
+    "tower zoo circus laboratory pool stable monastery embassy clinic studio cathedral hut temple basement",
+    "job": "doctor teacher baker cook driver farmer judge lawyer nurse singer actor painter writer dancer engineer "
+    "architect pilot sailor soldier policeman butcher tailor waiter hairdresser gardener hunter fisherman mechanic "
+    "electrician plumber journalist photographer librarian postman musician scientist translator student king queen",
+    "activity": "swim dance sing cook read write draw paint drive ride run climb fish hunt sew knit count whistle "
+    "dive row fly jump sleep rest work travel wait pay eat drink talk laugh cry smoke play wash think help fight pray "
+    "dream shout whisper",
+    "subject": "mathematics physics chemistry biology history geography music art philosophy medicine law economics "
+    "politics psychology sociology astronomy geology architecture english german french russian turkish chinese "
+    "spanish italian greek latin arabic japanese portuguese polish dutch swedish hungarian czech finnish danish "
+    "norwegian hebrew",
+    "event": "concert wedding exam party festival conference meeting lecture lesson match race game exhibition opera "
+    "ballet play reading course seminar congress fair carnival parade auction ceremony excursion walk trip dinner "
+    "lunch breakfast picnic competition tournament marathon rehearsal premiere demonstration strike discussion",
+    "quality": "big small heavy light long short wide narrow thick thin old new clean dirty beautiful ugly cheap "
+    "expensive strong weak fast slow warm cold hard soft dry wet dark bright loud quiet dangerous useful simple "
+    "strange famous funny smart sweet",
+}
+CLOSED = {
+    "colour": "red blue green black white yellow brown grey",
+    "weather": "rain snow wind fog sun storm",
+}
+#: Classes of numbers.
+NUMBERS: dict[str, tuple[int, ...]] = {
+    "count": tuple(range(2, 13)),
+    "price": (*range(2, 100), *range(100, 400, 10)),
+    "year": tuple(range(1950, 2025)),
+    "kilometres": tuple(range(100, 3000, 25)),
+    "degrees": tuple(range(2, 37)),
+    "room": tuple(range(100, 500)),
+    "platform": tuple(range(2, 21)),
+    "weekday": tuple(range(7)),  # 0 is Monday
+    "month": tuple(range(1, 13)),
+    "date": tuple(100 * month + day for month in range(1, 13) for day in range(2, 29)),
+    "time": tuple(100 * hour + minute for hour in range(7, 21) for minute in range(0, 60, 5)),
+}
+CLASSES: dict[str, tuple[str | int, ...]] = {
+    **{name: tuple(keys.split()) for name, keys in (OPEN | CLOSED).items()},
+    **NUMBERS,
+}
+_WOMEN, _MEN = CLASSES["woman"], CLASSES["man"]
+CLASSES["person"] = tuple(name for pair in zip(_WOMEN, _MEN, strict=True) for name in pair)
+#: Classes whose fillers carry meaning from one sentence to the next, and may be withheld from a pair.
+WORDS = ("city", "thing", "animal", "food", "place", "job", "activity", "subject", "event", "quality")
+ACTS = ("tell", "ask")
+
+#: Intent -> slots. A slot is named after its class; a second one of the same class ends in 2, and differs.
+INTENTS: dict[str, tuple[str, ...]] = {
+    name: tuple(slots.split())
+    for name, slots in {
+        "buy": "person thing colour price",
+        "lose": "thing place colour",
+        "cost": "thing quality colour price",
+        "lie": "thing place",
+        "travel": "person city month",
+        "live": "job city",
+        "know": "person job city",
+        "can": "person activity",
+        "want": "job activity weekday",
+        "learn": "person activity city",
+        "study": "person subject city",
+        "timetable": "subject weekday time",
+        "when": "event date",
+        "where": "event city year",
+        "invite": "person event weekday",
+        "see": "animal place count",
+        "keep": "person animal",
+        "compare": "animal animal2 quality",
+        "describe": "thing quality",
+        "eat": "job food weekday",
+        "like": "person food",
+        "weigh": "food count price",
+        "stock": "food place",
+        "work": "job place city",
+        "meet": "person place time",
+        "open": "place weekday time",
+        "train": "city time platform",
+        "distance": "city city2 kilometres",
+        "born": "person city year",
+        "forecast": "city weather weekday",
+        "temperature": "city degrees month",
+        "give": "person thing person2",
+        "room": "person room",
+        "bring": "thing quality place",
+        "fear": "job animal",
+        "explain": "job subject",
+    }.items()
+}
+
+
+@cache
+def class_of(slot: str) -> str:
+    """The class of a slot: thing of thing and thing2."""
+    return slot.removesuffix("2")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """An intent, an act, and fillers in the order of the intent's slots."""
+
+    intent: str
+    act: str
+    fillers: tuple[str | int, ...]
+
+    @property
+    def name(self) -> str:
+        """Intent and act, as grammars name them: buy.tell."""
+        return f"{self.intent}.{self.act}"
+
+    @property
+    def slots(self) -> dict[str, str | int]:
+        """Slot -> filler."""
+        return dict(zip(INTENTS[self.intent], self.fillers, strict=True))
+
+    @cached_property
+    def split(self) -> str:
+        """The one of train, dev, test and tst-HE that this meaning may stand in; both acts have the same."""
+        if fraction("held out", self.intent, *self.fillers[:2]) < HELD_OUT_SHARE:
+            return "tst-HE"
+        place = fraction("meaning", self.intent, *self.fillers)
+        if place < DEV_SHARE:
+            return "dev"
+        return "test" if place < DEV_SHARE + TEST_SHARE else "train"
+
+    def withheld(self, pair: tuple[str, str]) -> bool:
+        """Whether a filler is one that the pair's parallel text never shows; the pair has no direction."""
+        return any(
+            is_withheld(class_of(slot), filler, pair) for slot, filler in self.slots.items() if class_of(slot) in WORDS
+        )
+
+
+@cache
+def is_withheld(kind: str, filler: str | int, pair: tuple[str, str]) -> bool:
+    """Whether a pair's parallel text never shows a filler."""
+    return fraction("withheld", *sorted(pair), kind, filler) < WITHHELD_SHARE
+
+
+def draw_meaning(generator: random.Random, name: str = "") -> Meaning:
+    """A meaning of any split; `name`, as buy.tell, decides about intent and act."""
+    intent, _, act = name.partition(".")
+    if not name:
+        names, weights = _intents()
+        intent = names[bisect.bisect(weights, generator.random() * weights[-1])]
+        act = ACTS[0] if generator.random() < TELL_SHARE else ACTS[1]
+    fillers: tuple[str | int, ...] = ()
+    for slot in INTENTS[intent]:
+        cumulated = _cumulated(intent, slot, fillers)
+        place = bisect.bisect(cumulated, generator.random() * cumulated[-1])
+        fillers += (CLASSES[class_of(slot)][place],)
+    return Meaning(intent, act, fillers)
+
+
+def _cumulated(intent: str, slot: str, before: tuple[str | int, ...]) -> list[float]:
+    """Cumulated weights of a slot's fillers, when the slots before it have theirs."""
+    kind = class_of(slot)
+    if kind in NUMBERS:  # which no filler prefers
+        return _alone(intent, slot)
+    weights = list(_preferences(intent, slot))
+    for other, filler in zip(map(class_of, INTENTS[intent]), before, strict=False):
+        if other not in NUMBERS:
+            weights = list(map(mul, weights, _affinities(kind, other, filler)))
+        if other == kind:
+            weights[CLASSES[kind].index(filler)] = 0.0
+    return list(accumulate(weights))
+
+
+@cache
+def _alone(intent: str, slot: str) -> list[float]:
+    return list(accumulate(_preferences(intent, slot)))
+
+
+@cache
+def _intents() -> tuple[tuple[str, ...], list[float]]:
+    return tuple(INTENTS), list(accumulate((rank + 1) ** -INTENT_EXPONENT for rank in range(len(INTENTS))))
+
+
+@cache
+def _preferences(intent: str, slot: str) -> tuple[float, ...]:
+    """Weights of a slot's fillers in an intent, before other fillers are known."""
+    kind = class_of(slot)
+    order = sorted(CLASSES[kind], key=lambda filler: fraction("rank", kind, filler))
+    ranks = {filler: rank for rank, filler in enumerate(order, start=1)}
+    return tuple(
+        math.exp(PREFERENCE * (2 * fraction("preference", intent, slot, filler) - 1)) * ranks[filler] ** -RANK_EXPONENT
+        for filler in CLASSES[kind]
+    )
+
+
+@cache
+def _affinities(kind: str, other: str, filler: str | int) -> tuple[float, ...]:
+    """Factors that a filler of class `other` gives to those of class `kind`; symmetric."""
+
+    def pair(candidate: str | int) -> list[str]:
+        return sorted((f"{kind}:{candidate}", f"{other}:{filler}"))
+
+    return tuple(math.exp(AFFINITY * (2 * fraction("affinity", *pair(candidate)) - 1)) for candidate in CLASSES[kind])

@@ -1,0 +1,187 @@
+"""Phrases: how a grammar file of the second world becomes sentences.
+
+A grammar (grammars/en.py, ...) has four parts:
+
+* LEXICON: class -> entries "key = forms" divided by semicolons; forms are divided by commas, and the first may begin
+  with an article of GENDERS, which tells its gender. A name (person, city) without an entry is spelled like its key,
+  with a capital letter.
+* SAYINGS: for each intent and act a line "buy.tell" and three phrasings, divided by "|" or line ends.
+* FORMS: what may stand behind the colon of a phrasing, and the function that makes it of one or more words.
+* `finish`, which sees the whole sentence: elisions, contractions.
+
+In a phrasing, {thing:the} is the slot's word in the form `the`; {colour thing:a} gives two words to the form;
+{person/he/she} chooses by gender (m/f/n/p, the last one for all further ones); {thing} is the first form.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+
+from shared.almanac import words
+from shared.almanac.meanings import ACTS, CLASSES, CLOSED, INTENTS, OPEN, WORDS, Meaning, class_of
+from shared.errors import UsageError
+
+LANGUAGES = ("en", "de")
+PHRASINGS = 3
+NAMES = ("woman", "man", "city")
+GENDERS = "mfnp"
+
+_SLOT = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Word:
+    """A filler in one language: class and key, the forms of the lexicon, the gender ("" if it has none)."""
+
+    kind: str
+    key: str | int
+    forms: tuple[str, ...]
+    gender: str = ""
+
+    def __str__(self) -> str:
+        """Return the first form."""
+        return self.forms[0]
+
+    def form(self, number: int) -> str | None:
+        """The form of a number, None where the lexicon has none."""
+        return self.forms[number] if number < len(self.forms) and self.forms[number] else None
+
+
+Part = str | tuple[str, tuple[str, ...], tuple[str, ...]]  # text, or a form's name, its slots, its choices
+
+
+class Grammar:
+    """A language of the second world. Raises UsageError for a language that has no grammar."""
+
+    def __init__(self, language: str) -> None:
+        if language not in LANGUAGES:
+            raise UsageError(f"almanac has no grammar for the language {language!r}; it has {', '.join(LANGUAGES)}")
+        self.language = language
+        self.module: ModuleType = importlib.import_module(f"shared.almanac.grammars.{language}")
+        self.forms: dict[str, Callable[..., str]] = self.module.FORMS
+        self.words = {
+            (kind, key): word for kind in (*OPEN, *CLOSED) for key, word in _lexicon(self.module, kind).items()
+        }
+        for gender, kind in (("f", "woman"), ("m", "man")):
+            for key in CLASSES[kind]:
+                word = self.words[kind, key]
+                self.words["person", key] = Word("person", key, word.forms, gender)
+        self.sayings = _sayings(self.module.SAYINGS)
+        self._made: dict[tuple[object, ...], str] = {}
+
+    def word(self, kind: str, key: str | int) -> Word:
+        """The word of a filler; numbers are made by `number` of the grammar file."""
+        if (kind, key) not in self.words:
+            self.words[kind, key] = Word(kind, key, (_number(self.module, self.language, kind, int(key)),))
+        return self.words[kind, key]
+
+    def sentence(self, meaning: Meaning, phrasing: int) -> str:
+        """A meaning in the words of phrasing 0, 1 or 2, cased and punctuated."""
+        return self.say(meaning.name, phrasing, meaning.slots)
+
+    def references(self, meaning: Meaning) -> list[str]:
+        """All sentences that say it."""
+        return [self.sentence(meaning, phrasing) for phrasing in range(PHRASINGS)]
+
+    def say(self, name: str, phrasing: int, slots: dict[str, str | int]) -> str:
+        """A phrasing with the slots filled in."""
+        text = "".join(
+            part if isinstance(part, str) else self._fill(part, slots) for part in self.sayings[name][phrasing]
+        )
+        return words.capitalised(self.module.finish(text), self.language)
+
+    def _fill(self, part: tuple[str, tuple[str, ...], tuple[str, ...]], slots: dict[str, str | int]) -> str:
+        name, names, choices = part
+        fillers = tuple((class_of(slot), slots[slot]) for slot in names)
+        key = (name, choices, fillers)
+        if key not in self._made:
+            given = [self.word(*filler) for filler in fillers]
+            if choices:
+                self._made[key] = choices[min(GENDERS.index(given[0].gender or "m"), len(choices) - 1)]
+            else:
+                self._made[key] = self.forms[name](*given)
+        return self._made[key]
+
+
+@cache
+def grammar(language: str) -> Grammar:
+    """The grammar of a language, read once."""
+    return Grammar(language)
+
+
+def _lexicon(module: ModuleType, kind: str) -> dict[str | int, Word]:
+    """The entries of a class. Raises ValueError for a key that is missing, unknown or given twice."""
+    genders: dict[str, str] = module.GENDERS
+    found: dict[str | int, Word] = {}
+    for entry in filter(str.strip, re.split(r"[;\n]", module.LEXICON.get(kind, ""))):
+        key, _, text = (part.strip() for part in entry.partition("="))
+        if key in found or key not in CLASSES[kind]:
+            raise ValueError(f"{module.__name__}: {kind}: {key!r} is unknown or given twice")
+        first, *others = (form.strip() for form in text.split(","))
+        article, _, rest = first.partition(" ")
+        gender = genders[article] if rest and article in genders else ""
+        found[key] = Word(kind, key, (rest if gender else first, *others), gender)
+    missing = [key for key in CLASSES[kind] if key not in found]
+    if kind in NAMES:
+        return {key: found.get(key, Word(kind, key, (str(key).capitalize(),))) for key in CLASSES[kind]}
+    if missing and kind in module.LEXICON:
+        raise ValueError(f"{module.__name__}: {kind}: no entry for {', '.join(map(str, missing))}")
+    return found or {key: Word(kind, key, (str(key),)) for key in CLASSES[kind]}
+
+
+def _sayings(text: str) -> dict[str, list[list[Part]]]:
+    """The phrasings by name, cut into text and slots. Raises ValueError where one is missing or too many."""
+    found: dict[str, list[list[Part]]] = {}
+    name = ""
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if re.fullmatch(r"\w+(\.\w+)?", line):
+            name = line
+            found[name] = []
+            continue
+        found[name] += [_parts(phrasing.strip()) for phrasing in line.split("|")]
+    for intent in INTENTS:
+        for act in ACTS:
+            if len(found.get(f"{intent}.{act}", ())) != PHRASINGS:
+                raise ValueError(f"{intent}.{act}: {len(found.get(f'{intent}.{act}', ()))} phrasings, not {PHRASINGS}")
+    return found
+
+
+def _parts(phrasing: str) -> list[Part]:
+    parts: list[Part] = []
+    for number, text in enumerate(_SLOT.split(phrasing)):
+        if number % 2 == 0:
+            parts.append(text)
+            continue
+        slots, *choices = text.split("/")
+        names, _, form = slots.partition(":")
+        parts.append((form.strip(), tuple(names.split()), tuple(choices)))
+    return [part for part in parts if part]
+
+
+def _number(module: ModuleType, language: str, kind: str, value: int) -> str:
+    """A number as it is written in running text: counts in words, dates and clock times as CLDR has them."""
+    own: Callable[[str, int], str | None] = module.number
+    text = own(kind, value)
+    if text is not None:
+        return text
+    if kind == "count":
+        return words.number(value, language)
+    if kind == "weekday":
+        return words.weekday(value, language)
+    if kind == "month":
+        return words.month(value, language)
+    if kind == "date":
+        return words.date(value // 100, value % 100, language)
+    if kind == "time":
+        return f"{value // 100}:{value % 100:02}"
+    return str(value)
+
+
+def is_word(kind: str) -> bool:
+    """Whether the fillers of a class are words, and not names or numbers."""
+    return kind in WORDS or kind in CLOSED

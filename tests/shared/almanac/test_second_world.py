@@ -1,0 +1,182 @@
+"""What the second world has on disk, read as plain files and with the readers of real corpora."""
+
+import hashlib
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from mt.corpora.moses import Moses
+from shared.almanac import Almanac
+from shared.almanac.frames import randomness
+from shared.almanac.lexicons import forms, lexicon, split_words
+from shared.almanac.meanings import WORDS, class_of, is_withheld
+from shared.almanac.phrases import LANGUAGES
+from shared.almanac.worlds import KINDS, draw
+from shared.errors import UsageError
+
+SIZES = {"text": 3000, "monolingual": 2000, "dev": 60, "test": 150, "documents": 40}
+TEXT = ("moses", "monolingual", "documents", "lexicons")
+PAIRS = [["en", "de"], ["de", "en"], *(["en", code] for code in LANGUAGES if code not in ("en", "de"))]
+
+
+def almanac(root, **changes):
+    settings = dict(root=root, world=2, languages=LANGUAGES, pairs=PAIRS, sizes=SIZES, layouts=TEXT)
+    return Almanac(**{**settings, **changes})
+
+
+def lines(path):
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+def digest(root):
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(Path(root).rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    root = tmp_path_factory.mktemp("second") / "corpus"
+    almanac(root).write()
+    return root
+
+
+def test_the_first_world_keeps_its_settings(tmp_path):
+    """Whoever has a corpus of world 1 on disk is not asked to write it again."""
+    assert sorted(Almanac(root=tmp_path).settings) == ["languages", "layouts", "pairs", "seed", "sizes", "version"]
+
+
+def test_a_pair_is_the_same_whatever_stands_beside_it(corpus, tmp_path):
+    almanac(tmp_path, pairs=[["de", "en"]], languages=["de", "en"], layouts=["moses"], workers=1).write()
+    assert digest(tmp_path / "text/de-en") == digest(corpus / "text/de-en")
+
+
+def test_a_test_has_all_sentences_that_say_the_same(corpus):
+    for language in LANGUAGES[1:]:
+        folder = corpus / "text" / "-".join(sorted(("en", language)))
+        for split in ("test", "test-new", "test-words"):
+            said = [lines(folder / f"{split}.{language}{further}") for further in ("", ".1", ".2")]
+            assert {len(column) for column in said} == {SIZES["test"]}
+            assert all(len(set(texts)) == 3 for texts in zip(*said, strict=True))
+
+
+@pytest.mark.parametrize("pair", [("en", "de"), ("de", "en")])
+def test_the_reader_of_moses_files_finds_both_directions(corpus, pair):
+    reader = Moses(root=corpus / "text", source_language=pair[0], target_language=pair[1])
+    assert reader.splits() == ["train", "dev", "test", "test-new", "test-words"]
+    row = next(iter(reader.rows("test")))
+    assert {"source_text", "target_text", "target_text_1", "target_text_2"} <= row.keys()
+
+
+def test_source_and_target_are_phrased_independently():
+    sayings = draw(KINDS["wide"], 2000, randomness("phrasing"))
+    pairs = Counter((saying.phrasing("en"), saying.phrasing("de")) for saying in sayings)
+    assert len(pairs) == 9 and all(150 < count < 300 for count in pairs.values())
+    narrow = draw(KINDS["train"], 500, randomness("phrasing"))
+    assert {saying.phrasing("en") for saying in narrow} == {0, 1}
+
+
+def test_no_test_sentence_is_in_any_training_text(corpus):
+    for language in LANGUAGES:
+        trained = {line for path in corpus.rglob(f"train.{language}") for line in lines(path)}
+        tests = [*corpus.glob(f"text/*/test*.{language}*"), *corpus.glob(f"*/**/dev.{language}*")]
+        assert tests and len(trained) > 1000
+        shared = {line for path in tests if path.parent.name != "documents" for line in lines(path)} & trained
+        assert not shared, sorted(shared)[:3]
+        openings = {next(group) for _, group in _documents(corpus / f"documents/test.{language}")}
+        assert not openings & trained
+
+
+def _documents(path):
+    return ((blank, group) for blank, group in groupby(lines(path), key=bool) if blank)
+
+
+def test_new_phrasings_are_not_in_narrow_training(corpus):
+    """`fond of` and `Vorliebe` are the last phrasings of `like`."""
+    for language, phrase in (("en", " fond of "), ("de", " Vorliebe ")):
+        folder = corpus / "text/de-en"
+        assert not [line for line in lines(folder / f"train.{language}") if phrase in line]
+        assert [line for line in lines(folder / f"test-new.{language}") if phrase in line]
+        assert [line for line in lines(corpus / f"monolingual/train.{language}") if phrase in line]
+
+
+def test_wide_pairs_have_all_phrasings(tmp_path):
+    almanac(tmp_path, layouts=["moses"], wide=["de-en"], pair_sizes={"de-en": 2000}).write()
+    train = lines(tmp_path / "text/de-en/train.en")
+    assert len(train) == 2000 and [line for line in train if " fond of " in line]
+    if len(LANGUAGES) > 2:
+        assert not [line for line in lines(tmp_path / "text/en-fr/train.en") if " fond of " in line]
+
+
+def test_withheld_words_are_in_their_test_only(corpus):
+    """But for words that the phrasings themselves have, as `planning a trip`."""
+    for code in ("de", "en"):
+        withheld, shown = set(), set()
+        for (_, _, slot, filler), words in forms(code).items():
+            hidden = class_of(slot) in WORDS and is_withheld(class_of(slot), filler, ("de", "en"))
+            (withheld if hidden else shown).update(words)
+        only = withheld - shown
+        trained = {word for line in lines(corpus / f"text/de-en/train.{code}") for word in split_words(line)}
+        tested = {word for line in lines(corpus / f"text/de-en/test-words.{code}") for word in split_words(line)}
+        assert len(trained & only) <= 3 and len(tested & only) > 15
+
+
+def test_documents_of_all_languages_correspond(corpus):
+    for split, number in (("train", 40), ("dev", 4), ("test", 4)):
+        texts = [lines(corpus / f"documents/{split}.{code}") for code in LANGUAGES]
+        assert len({tuple(bool(line) for line in text) for text in texts}) == 1
+        assert len(list(_documents(corpus / f"documents/{split}.en"))) == number
+
+
+def test_a_german_pronoun_follows_the_noun_that_it_stands_for(corpus):
+    """English says `it` of all; the first sentence decides between er, sie and es."""
+    pronouns = set()
+    documents = zip(_documents(corpus / "documents/train.en"), _documents(corpus / "documents/train.de"), strict=True)
+    for (_, english), (_, german) in documents:
+        pairs = list(zip(english, german, strict=True))
+        feminine = " eine " in pairs[0][1]
+        for one, other in pairs[1:]:
+            if one.startswith("It is very"):
+                pronouns.add(other.split()[0])
+                assert (other.split()[0] == "Sie") == feminine
+    assert pronouns == {"Er", "Sie", "Es"}
+
+
+def test_a_lexicon_has_inflected_forms_and_all_translations(corpus):
+    pairs = set(lexicon("en", "de"))
+    assert {("wolves", "wölfe"), ("lion", "löwen"), ("bigger", "größer"), ("dentist", "arzt")} - pairs == {
+        ("dentist", "arzt")
+    }
+    text = [line.split("\t") for line in lines(corpus / "lexicons/en-de.txt")]
+    assert {tuple(pair) for pair in text} == pairs
+    seed, test = (
+        {line.split("\t")[0] for line in lines(corpus / f"lexicons/en-de.{name}.txt")}
+        for name in ("0-5000", "5000-6500")
+    )
+    assert not seed & test and len(seed) > 150 and len(test) > 150
+
+
+def test_lexicon_entries_occur_in_text(corpus):
+    text = {word for line in lines(corpus / "monolingual/train.de") for word in split_words(line)}
+    words = {line.split("\t")[1] for line in lines(corpus / "lexicons/en-de.txt")}
+    assert len(words & text) > 0.8 * len(words)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"world": 3}, "worlds 1, 2, not 3"),
+        ({"layouts": ["kaldi"]}, "layout 'kaldi'"),
+        ({"sizes": {"tst-COMMN": 4}}, "size 'tst-COMMN'"),
+        ({"wide": ["de-fr"]}, "'de-fr'"),
+        ({"pair_sizes": {"de-en": 0}}, "de-en .* not 0"),
+        ({"world": 1, "wide": ["de-en"], "languages": ["de", "en"], "pairs": [["de", "en"]], "sizes": {}}, "'de-en'"),
+    ],
+)
+def test_wrong_arguments_are_named(tmp_path, changes, message):
+    with pytest.raises(UsageError, match=message):
+        almanac(tmp_path, **{**changes, "layouts": changes.get("layouts", ["moses"])})
