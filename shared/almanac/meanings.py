@@ -43,7 +43,7 @@ OPEN = {
     "woman": "anna emma laura clara maria julia eva nina sara lena marta elena irina olga vera diana rosa teresa "
     "paula silvia monika natalia",
     "man": "peter paul martin david robert thomas daniel simon victor anton igor ivan max felix mark stefan boris "
-    "oscar albert philip alexander andreas",
+    "oscar arthur philip alexander andreas",
     "city": "berlin paris london rome vienna istanbul munich cologne geneva hamburg prague athens madrid lisbon warsaw "
     "moscow budapest dublin brussels amsterdam milan naples venice florence barcelona seville zurich oslo stockholm "
     "helsinki copenhagen tokyo beijing shanghai ankara sydney chicago boston riga vilnius tallinn belgrade zagreb "
@@ -65,7 +65,7 @@ OPEN = {
     "electrician plumber journalist photographer librarian postman musician scientist translator student king queen",
     "activity": "swim dance sing cook read write draw paint drive ride run climb fish hunt sew knit count whistle "
     "dive row fly jump sleep rest work travel wait pay eat drink talk laugh cry smoke play wash think help fight pray "
-    "dream shout whisper",
+    "dream shout cough",
     "subject": "mathematics physics chemistry biology history geography music art philosophy medicine law economics "
     "politics psychology sociology astronomy geology architecture english german french russian turkish chinese "
     "spanish italian greek latin arabic japanese portuguese polish dutch swedish hungarian czech finnish danish "

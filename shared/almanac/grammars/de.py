@@ -79,7 +79,7 @@ paint = malen; drive = fahren; ride = reiten; run = laufen; climb = klettern; fi
 knit = stricken; count = zählen; whistle = pfeifen; dive = tauchen; row = rudern; fly = fliegen; jump = springen
 sleep = schlafen; rest = ruhen; work = arbeiten; travel = reisen; wait = warten; pay = bezahlen; eat = essen
 drink = trinken; talk = reden; laugh = lachen; cry = weinen; smoke = rauchen; play = spielen; wash = waschen
-think = denken; help = helfen; fight = kämpfen; pray = beten; dream = träumen; shout = schreien; whisper = flüstern
+think = denken; help = helfen; fight = kämpfen; pray = beten; dream = träumen; shout = schreien; cough = husten
 """,
     "subject": """
 mathematics = Mathematik; physics = Physik; chemistry = Chemie; biology = Biologie; history = Geschichte
