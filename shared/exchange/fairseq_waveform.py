@@ -16,8 +16,16 @@ from shared.exchange.fairseq_model import ACTIVATIONS
 from shared.exchange.fairseq_names import PARTS, layers_of
 from shared.exchange.import_sizes import built
 from shared.exchange.loaded import LoadReport, load_renamed
-from shared.exchange.waveform_model import SPEECH, WaveformPlan, counterparts, system_around
+from shared.exchange.waveform_model import (
+    QUANTISER,
+    SPEECH,
+    WaveformPlan,
+    counterparts,
+    pretraining_head,
+    system_around,
+)
 from shared.nn.heads import CtcHead
+from shared.nn.quantiser import ContrastiveHead
 from shared.systems.reading_model import ReadingModel
 from shared.text.letters import Letters
 from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
@@ -25,7 +33,7 @@ from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 #: What a fine-tuned checkpoint puts before the names of the encoder.
 FINE_TUNED = "w2v_encoder.w2v_model."
 HEAD = "w2v_encoder.proj"
-#: What only pre-training needs.
+#: What only pre-training needs, much of which is left where it is.
 PRE_TRAINING = re.compile(r"(quantizer|project_q|final_proj|target_glu|_ema)(\..+)?")
 #: Settings that change what is computed in ways that there is no place for here, with the values that change nothing.
 ELSEWHERE: dict[str, tuple[Any, ...]] = {
@@ -176,20 +184,24 @@ def import_waveform_model(
         )
     bare = {name.removeprefix(FINE_TUNED): tensor for name, tensor in tensors.items()}
     plan = settings.plan(bare)
-    tokenizer, head = None, None
+    whole = names_of(plan)
+    tokenizer, heads = None, dict[str, CtcHead | ContrastiveHead]()
     if fine_tuned:
         rows, width = bare[f"{HEAD}.weight"].shape
         tokenizer = letters_of(_dictionary(dictionary, path.parent), rows)
-        head = CtcHead(
+        heads["ctc"] = CtcHead(
             tap=plan.layers,
             width=width,
             vocabulary=rows,
             blank=tokenizer.blank,
             dropout=float(settings.get("final_dropout", 0.0)),
         )
-    model = built(partial(plan.build, str(path), head), tensors, path)
-    used = {name: tensor for name, tensor in bare.items() if not PRE_TRAINING.fullmatch(name)}
-    whole = names_of(plan)
+    else:
+        dropout = float(settings.get("dropout_features", 0.0))
+        heads |= pretraining_head(bare, whole, int(settings.get("latent_groups", 2)), dropout)
+    model = built(partial(plan.build, str(path), heads), tensors, path)
+    wanted = {theirs for name in model.state_dict() for theirs in counterparts(name, whole, dict(PARTS))}
+    used = {name: tensor for name, tensor in bare.items() if name in wanted or not PRE_TRAINING.fullmatch(name)}
     own = {name: counterparts(name, whole, dict(PARTS)) for name in model.state_dict()}
     report = load_renamed(model, used, own, str(path))
     report.elsewhere = [name for name in tensors if name.removeprefix(FINE_TUNED) not in used]
@@ -209,6 +221,10 @@ def names_of(plan: WaveformPlan) -> dict[str, str]:
         f"{SPEECH}.norm": "encoder.layer_norm",
         "encoder.norm": "encoder.layer_norm",
         "heads.ctc.projection": HEAD,
+        f"{QUANTISER}.logits": "quantizer.weight_proj",
+        f"{QUANTISER}.codes": "quantizer.vars",
+        "heads.contrastive.states": "final_proj",
+        "heads.contrastive.targets": "project_q",
     }
     for number in range(len(plan.convolutions)):
         place = f"feature_extractor.conv_layers.{number}"

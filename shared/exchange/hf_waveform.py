@@ -15,14 +15,22 @@ from shared.exchange.hf_model import ACTIVATIONS
 from shared.exchange.hf_reading import CONFIG, Config, read_json, read_tensors
 from shared.exchange.import_sizes import built
 from shared.exchange.loaded import LoadReport, load_renamed
-from shared.exchange.waveform_model import SPEECH, WaveformPlan, counterparts, system_around
+from shared.exchange.waveform_model import (
+    QUANTISER,
+    SPEECH,
+    WaveformPlan,
+    counterparts,
+    pretraining_head,
+    system_around,
+)
 from shared.nn.heads import CtcHead
+from shared.nn.quantiser import ContrastiveHead
 from shared.systems.reading_model import ReadingModel
 from shared.text.letters import Letters, Recased
 from shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 MODEL_TYPE, PREFIX, HEAD, VECTOR = "wav2vec2", "wav2vec2.", "lm_head", "masked_spec_embed"
-#: What only pre-training needs.
+#: What only pre-training needs; in a model without all of it, or with a head for CTC, it is left where it is.
 PRE_TRAINING = re.compile(r"(quantizer|project_hid|project_q)\..+")
 #: Settings that change what is computed in ways that there is no place for here, with the values that change nothing.
 ELSEWHERE: dict[str, tuple[Any, ...]] = {
@@ -47,6 +55,10 @@ WHOLE = {
     f"{SPEECH}.norm": "encoder.layer_norm",
     "encoder.norm": "encoder.layer_norm",
     "heads.ctc.projection": HEAD,
+    f"{QUANTISER}.logits": "quantizer.weight_proj",
+    f"{QUANTISER}.codes": "quantizer.codevectors",
+    "heads.contrastive.states": "project_hid",
+    "heads.contrastive.targets": "project_q",
 }
 #: The names of weight normalisation before torch 2.1, and now.
 RENAMED = {
@@ -76,18 +88,22 @@ def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = Non
     tensors, weights = read_tensors(folder)
     bare = {RENAMED.get(_bare(name), _bare(name)): tensor for name, tensor in tensors.items()}
     plan = plan_of(config, bare, _normalised(folder))
-    tokenizer, head = None, None
+    whole = names_of(plan)
+    tokenizer, heads = None, dict[str, CtcHead | ContrastiveHead]()
     if f"{HEAD}.weight" in bare:
         rows, width = bare[f"{HEAD}.weight"].shape
         tokenizer = letters_of(folder, rows)
         dropout = float(config.get("final_dropout", 0.0))
-        head = CtcHead(tap=plan.layers, width=width, vocabulary=rows, blank=tokenizer.blank, dropout=dropout)
-    model = built(partial(plan.build, str(config.path), head), tensors, config.path)
-    used = {name: tensor for name, tensor in bare.items() if not PRE_TRAINING.fullmatch(name)}
-    whole = names_of(plan)
+        heads["ctc"] = CtcHead(tap=plan.layers, width=width, vocabulary=rows, blank=tokenizer.blank, dropout=dropout)
+    else:
+        groups = int(config.get("num_codevector_groups", 2))
+        heads |= pretraining_head(bare, whole, groups, float(config.get("feat_quantizer_dropout", 0.0)))
+    model = built(partial(plan.build, str(config.path), heads), tensors, config.path)
     names = {name: counterparts(name, whole, PARTS) for name in model.state_dict()}
+    wanted = {theirs for parts in names.values() for theirs in parts}
+    used = {name: tensor for name, tensor in bare.items() if name in wanted or not PRE_TRAINING.fullmatch(name)}
     report = load_renamed(model, used, names, str(weights))
-    report.elsewhere = [name for name in tensors if PRE_TRAINING.fullmatch(_bare(name))]
+    report.elsewhere = [name for name in tensors if RENAMED.get(_bare(name), _bare(name)) not in used]
     return system_around(model, tokenizer, source_languages, str(folder)), report
 
 

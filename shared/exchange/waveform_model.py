@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torch import Tensor
+
 from shared.corpus.fields import SpeechField, TextField
 from shared.errors import DataError
 from shared.nn.heads import CtcHead
 from shared.nn.layer import Layer
+from shared.nn.quantiser import ContrastiveHead, ProductQuantiser
 from shared.nn.spans import SpanMasking
 from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
@@ -21,6 +24,11 @@ from shared.systems.reading_model import ReadingModel
 from shared.text.vocabulary import VocabularyTokenizer
 
 SPEECH = "embeddings.speech"
+QUANTISER = "heads.contrastive.quantiser"
+PROJECTIONS, KINDS = ("states", "targets"), ("weight", "bias")
+
+#: Modules by their name in ``model.heads``.
+Heads = Mapping[str, CtcHead | ContrastiveHead]
 
 
 @dataclass(frozen=True)
@@ -58,12 +66,12 @@ class WaveformPlan:
     layer_drop: float = 0.0
     gradient_scale: float = 1.0
 
-    def build(self, source: str, head: CtcHead | None = None) -> EncoderModel:
+    def build(self, source: str, heads: Heads) -> EncoderModel:
         """Build the model, with fresh parameters.
 
         Args:
             source: the file, for messages.
-            head: for CTC, if the checkpoint has one.
+            heads: those that the checkpoint has.
 
         Raises:
             DataError: if what it says does not fit together.
@@ -90,14 +98,48 @@ class WaveformPlan:
             encoder = Encoder(
                 layer=Layer(**self.layer),
                 layers=self.layers,
-                taps=None if head is None else [self.layers],
+                taps=[self.layers] if "ctc" in heads else None,
                 layer_drop=self.layer_drop,
             )
         except (TypeError, ValueError) as error:
             raise DataError(f"{source}: its settings do not fit together ({error})") from error
-        return EncoderModel(
-            embeddings={"speech": embedding}, encoder=encoder, heads=None if head is None else {"ctc": head}
-        )
+        return EncoderModel(embeddings={"speech": embedding}, encoder=encoder, heads=dict(heads))
+
+
+def pretraining_head(tensors: dict[str, Tensor], names: Mapping[str, str], groups: int, dropout: float) -> Heads:
+    """Return the head of contrastive pre-training, {"contrastive": head}, or {} if the checkpoint lacks a part of it.
+
+    Args:
+        tensors: of the checkpoint; that of the codes gets the shape that it has here.
+        names: beginnings of names, ours and theirs.
+        groups: of the quantiser.
+        dropout: of what it quantises.
+
+    """
+    ours = ("logits.weight", "logits.bias", "codes")
+    theirs = [theirs_of(f"{QUANTISER}.{name}", names) for name in ours]
+    theirs += [theirs_of(f"heads.contrastive.{name}.{kind}", names) for name in PROJECTIONS for kind in KINDS]
+    if any(name not in tensors for name in theirs):
+        return {}
+    logits, codes = tensors[theirs[0]], tensors[theirs[2]]
+    if groups < 1 or len(logits) % groups or codes.dim() != 3 or codes.shape[1] != len(logits):
+        return {}  # groups that share their codes, for example
+    tensors[theirs[2]] = codes.reshape(groups, -1, codes.shape[-1])
+    compared, width = tensors[theirs[3]].shape
+    quantiser = ProductQuantiser(
+        inputs=logits.shape[1],
+        width=groups * codes.shape[-1],
+        groups=groups,
+        entries=len(logits) // groups,
+        dropout=dropout,
+    )
+    return {"contrastive": ContrastiveHead(quantiser=quantiser, width=width, compared=compared)}
+
+
+def theirs_of(name: str, whole: Mapping[str, str]) -> str:
+    """Return the name there of one of our tensors outside of the layers."""
+    [theirs] = counterparts(name, whole, {})
+    return theirs
 
 
 def counterparts(name: str, whole: Mapping[str, str], parts: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:

@@ -111,10 +111,18 @@ def _plan(model):
     return SimpleNamespace(convolutions=[None] * len(layers), norm_each=each)
 
 
-def test_what_only_pretraining_needs_is_listed_by_name():
-    _, report = import_fairseq(HERE / "waveform_base")
-    assert {name.split(".")[0] for name in report.elsewhere} == {"quantizer", "project_q", "final_proj"}
-    assert [line for line in report.lines() if "quantizer.vars" in line] == ["elsewhere   quantizer.vars"]
+def test_the_quantiser_is_imported_for_further_pretraining():
+    system, report = import_fairseq(HERE / "waveform_base")
+    assert report.elsewhere == []
+    head = system.model.heads["contrastive"]
+    theirs = torch.load(HERE / "waveform_base" / "checkpoint.pt", weights_only=False)["model"]
+    groups, entries, width = head.quantiser.codes.shape
+    for group in range(groups):
+        assert torch.equal(head.quantiser.codes[group], theirs["quantizer.vars"][0, group * entries :][:entries])
+    assert torch.equal(head.states.weight, theirs["final_proj.weight"])
+    assert torch.equal(head.targets.weight, theirs["project_q.weight"])
+    assert torch.equal(head.quantiser.logits.bias, theirs["quantizer.weight_proj.bias"])
+    assert theirs["quantizer.vars"].shape == (1, groups * entries, width)
 
 
 def test_an_encoder_writes_nothing_and_says_so(tmp_path):

@@ -1,0 +1,107 @@
+"""The loss of wav2vec 2.0 against transformers', with the same parameters, masks and distractors.
+
+Gumbel noise is left out. transformers' loss has no penalty; its distractors are frames, numbered through the batch.
+"""
+
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.exchange.hf_waveform import import_hf_waveform
+from shared.padded import Padded
+from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from tests.parity.test_huggingface_speech import BASE, LARGE, disturbed
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.parity
+
+#: Without dropout, so that both can be in training, where probabilities are those of the softmax.
+PLAIN = dict.fromkeys(
+    ("hidden_dropout", "attention_dropout", "activation_dropout", "feat_proj_dropout", "layerdrop"), 0.0
+) | {"feat_quantizer_dropout": 0.0, "num_negatives": 7, "diversity_loss_weight": 0.3}
+
+
+def without_noise(logits, tau, hard):
+    """Take the most probable entry, with the gradient of the softmax at the temperature.
+
+    The sum is exact: transformers compares vectors, not entries, to find distractors that equal the true frame, and
+    the rounding of torch's function hides some of them.
+    """
+    soft = (logits / tau).softmax(-1)
+    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
+
+
+def theirs(folder, settings):
+    torch.manual_seed(1)
+    model = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**settings | PLAIN))
+    disturbed(model, 0.15)
+    with torch.no_grad():  # so that several entries are in use
+        model.quantizer.weight_proj.weight.normal_(std=3.0)
+    model.save_pretrained(folder)
+    transformers.Wav2Vec2FeatureExtractor(do_normalize=False).save_pretrained(folder)
+    return model.train()
+
+
+def prepared(objective, lengths):
+    """Return a batch with masks and distractors, and the latter as transformers numbers them."""
+    generator = torch.Generator().manual_seed(2)
+    speech = Padded.from_sequences([torch.randn(length, generator=generator) * 0.1 for length in lengths])
+    torch.manual_seed(4)
+    batch = objective.prepare(Batch({"speech": speech}))
+    masked, distractors = batch[MASKED].values, batch[DISTRACTORS]
+    frames = masked.shape[1]
+    numbers = torch.zeros(*masked.shape, distractors.values.shape[2], dtype=torch.int64)
+    for row in range(len(speech)):
+        steps = masked[row].nonzero()[:, 0]
+        numbers[row, steps] = row * frames + steps[distractors.rows()[row]]
+    return batch, numbers
+
+
+@pytest.mark.parametrize(
+    ("settings", "lengths"),
+    [(BASE, [8000, 8000, 8000]), (LARGE, [9000, 6000, 7321])],
+    ids=["base", "large"],
+)
+def test_terms_and_gradients(settings, lengths, tmp_path, monkeypatch, compared):
+    compared.named("transformers", f"wav2vec 2.0 pre-training ({'base' if settings is BASE else 'large'})")
+    monkeypatch.setattr(torch.nn.functional, "gumbel_softmax", without_noise)
+    other = theirs(tmp_path, settings | {"mask_time_prob": 0.6, "mask_time_length": 5})
+    system, report = import_hf_waveform(tmp_path)
+    report.check()
+    objective = ContrastivePretraining(system=system, distractors=7, diversity=0.3, penalty=0.0).train()
+    batch, numbers = prepared(objective, lengths)
+    other.set_gumbel_temperature(objective.code_temperature)
+    mask = (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+    found = objective(batch)
+    expected = other(
+        batch["speech"].values,
+        attention_mask=None if settings is BASE else mask,  # the base model's norm reads padding
+        mask_time_indices=batch[MASKED].values,
+        sampled_negative_indices=numbers,
+    )
+    count = objective.counts(batch)["contrastive"]
+    assert int(count) == int(batch[MASKED].values.sum()) > 100
+    close = {"rtol": 1e-4, "atol": 1e-4}
+    torch.testing.assert_close(found.parts["contrastive"].sum, expected.contrastive_loss, **close)
+    torch.testing.assert_close(found.parts["diversity"].sum, expected.diversity_loss, **close)
+    loss = found.total(objective.counts(batch))
+    compared.close("loss", loss, expected.loss / count)
+    assert 2.5 < expected.codevector_perplexity < 8  # of 8 entries in 2 groups
+    loss.backward()
+    (expected.loss / count).backward()
+    head, embedding = objective.head, objective.embedding
+    for own, gradient in (
+        (head.states.weight, other.project_hid.weight.grad),
+        (head.targets.weight, other.project_q.weight.grad),
+        (head.quantiser.logits.weight, other.quantizer.weight_proj.weight.grad),
+        (head.quantiser.codes, other.quantizer.codevectors.grad.view_as(head.quantiser.codes)),
+        (embedding.masking.vector, other.wav2vec2.masked_spec_embed.grad),
+        (embedding.projection.weight, other.wav2vec2.feature_projection.projection.weight.grad),
+        (embedding.convolutions.layers[0].convolution.weight, _first(other).grad),
+    ):
+        assert gradient.abs().max() > 0
+        compared.close("gradients", own.grad / gradient.abs().max(), gradient / gradient.abs().max())
+
+
+def _first(model):
+    return model.wav2vec2.feature_extractor.conv_layers[0].conv.weight

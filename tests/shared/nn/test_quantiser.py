@@ -1,0 +1,86 @@
+"""The product quantiser against loops over elements and groups."""
+
+import math
+
+import pytest
+import torch
+
+from shared.nn.quantiser import ContrastiveHead, ProductQuantiser, perplexity
+from shared.padded import Padded
+
+
+def quantiser(**arguments) -> ProductQuantiser:
+    torch.manual_seed(1)
+    return ProductQuantiser(**{"inputs": 5, "width": 6, "groups": 3, "entries": 4} | arguments)
+
+
+def test_each_group_gives_its_most_probable_code_and_padding_takes_no_part() -> None:
+    module = quantiser().eval()
+    x = Padded(torch.randn(2, 7, 5), torch.tensor([7, 4]))
+    found = module(x)
+    probabilities, usage = torch.zeros(3, 4), torch.zeros(3, 4)
+    for row, length in enumerate((7, 4)):
+        for place in range(length):
+            logits = x.values[row, place] @ module.logits.weight.T + module.logits.bias
+            for group in range(3):
+                own = logits[4 * group : 4 * group + 4]
+                best = int(own.argmax())
+                expected = module.codes[group, best]
+                torch.testing.assert_close(found.vectors[row, place, 2 * group : 2 * group + 2], expected)
+                assert found.entries[row, place, group] == best
+                probabilities[group] += own.exp() / own.exp().sum() / 11
+                usage[group, best] += 1 / 11
+    torch.testing.assert_close(found.probabilities, probabilities)
+    torch.testing.assert_close(found.usage, usage)
+
+
+def test_perplexity_of_hand_values() -> None:
+    assert perplexity(torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])) == 2
+    torch.testing.assert_close(perplexity(torch.full((2, 320), 1 / 320)), torch.tensor(640.0))
+    expected = 2 + math.exp(-0.25 * math.log(0.25) - 0.75 * math.log(0.75))
+    torch.testing.assert_close(perplexity(torch.tensor([[0.5, 0.5], [0.25, 0.75]])), torch.tensor(expected))
+
+
+def test_in_training_the_vector_is_one_code_and_the_gradient_that_of_the_softmax() -> None:
+    """Straight through: forward as hard, backward as soft, at the temperature and with the noise that was drawn."""
+    module = quantiser(groups=1, width=2).train()
+    x = Padded(torch.randn(1, 9, 5), torch.tensor([9]))
+    direction = torch.randn(1, 9, 2)
+    torch.manual_seed(3)
+    found = module(x, 0.7)
+    for place in range(9):
+        torch.testing.assert_close(found.vectors[0, place], module.codes[0, int(found.entries[0, place, 0])])
+    (gradient,) = torch.autograd.grad((found.vectors * direction).sum(), module.logits.weight)
+    torch.manual_seed(3)
+    noise = -torch.empty(1, 9, 1, 4).exponential_().log()
+    logits = module.logits(x.values)[:, :, None] + noise
+    soft = (logits / 0.7).softmax(-1)
+    assert torch.equal(soft.argmax(-1), found.entries)
+    (expected,) = torch.autograd.grad((soft[:, :, 0] @ module.codes[0] * direction).sum(), module.logits.weight)
+    torch.testing.assert_close(gradient, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_low_temperature_changes_gradients_and_not_how_often_an_entry_is_drawn() -> None:
+    module = quantiser(groups=1, width=2).train()
+    x = Padded(torch.randn(1, 1, 5).expand(1, 20000, 5), torch.tensor([20000]))
+    expected = module.logits(x.values[0, 0]).softmax(-1)
+    for temperature in (2.0, 0.5):
+        drawn = torch.bincount(module(x, temperature).entries[0, :, 0], minlength=4) / 20000
+        torch.testing.assert_close(drawn, expected, atol=0.02, rtol=0)
+
+
+def test_new_logits_and_codes_are_drawn_as_published() -> None:
+    module = ProductQuantiser(inputs=512)
+    assert module.codes.shape == (2, 320, 128) and 0 <= module.codes.min() < 0.01 and 0.99 < module.codes.max() <= 1
+    assert float(module.logits.weight.detach().std()) == pytest.approx(1, abs=0.01)
+    assert not module.logits.bias.any()
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"width": 7}, {"groups": 0}, {"entries": 0}, {"dropout": 1.0}], ids=lambda one: str(one)
+)
+def test_refuses(arguments) -> None:
+    with pytest.raises(ValueError):
+        quantiser(**arguments)
+    with pytest.raises(ValueError, match="compared=0"):
+        ContrastiveHead(quantiser=quantiser(), width=3, compared=0)
