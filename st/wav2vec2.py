@@ -31,7 +31,7 @@ from shared.nn.translator import MEMORY, EncoderModel
 from shared.nn.waveform import WaveformEmbedding
 from shared.objectives.objective import Loss, Objective, Term
 from shared.padded import Padded
-from shared.systems.system import System
+from shared.systems.reading_model import ReadingModel
 
 #: The batch's fields of drawn masks (B, S) bool and distractors (B, M, K) int64, which number the row's masked frames.
 MASKED, DISTRACTORS = "masked", "distractors"
@@ -63,7 +63,7 @@ class ContrastivePretraining(Objective):
     def __init__(
         self,
         *,
-        system: System,
+        system: ReadingModel,
         distractors: int = 100,
         temperature: float = 0.1,
         diversity: float = 0.1,
@@ -89,7 +89,7 @@ class ContrastivePretraining(Objective):
         self.at(1)
 
     @staticmethod
-    def _check(system: System) -> None:
+    def _check(system: ReadingModel) -> None:
         model = system.model
         embedding = dict(model.embeddings.items()).get("speech") if isinstance(model, EncoderModel) else None
         if not isinstance(model, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
