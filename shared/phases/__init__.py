@@ -1,5 +1,6 @@
 """What ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
+from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
 from shared.phases.generating import Generate
 from shared.phases.manifests import Prepare, Write
@@ -11,6 +12,7 @@ from shared.phases.trim import Trim
 from shared.training.fit import Fit
 
 __all__ = [
+    "Assemble",
     "Average",
     "Evaluate",
     "Fit",

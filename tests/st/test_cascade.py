@@ -1,0 +1,264 @@
+"""A cascade against its two parts by hand, over all pairs, and token by token; and its folder."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from shared import described
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.corpus.loader import collate
+from shared.errors import UsageError
+from shared.generator import Hypothesis
+from shared.nn.heads import TiedProjection
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.padded import Padded
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.search import BeamSearch, GreedySearch, Rules
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from st.cascade import BestOf, Cascade, Marginal, OneBest
+from tests.test_nouns import WORDS, embedding, layer
+
+RULES = Rules(maximum_length_extra=5)
+SEARCH = BeamSearch(beam=3, rules=RULES)
+
+
+@pytest.fixture(autouse=True)
+def rooms(monkeypatch):
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    """Two with files of one name."""
+    made = []
+    for kind, size in (("char", 262), ("bpe", 272)):
+        place = tmp_path_factory.mktemp(kind) / "tokenizer.model"
+        path = train_sentencepiece(WORDS * 9, place, kind=kind, size=size)
+        made.append(SentencePieceTokenizer(model=str(path), tags=["de", "en"]))
+    return made
+
+
+def text_system(tokenizer, seed, column="target_text", **options):
+    torch.manual_seed(seed)
+    target = embedding(tokenizer)
+    letters = [tokenizer.eos, *{id for word in WORDS for id in tokenizer.encode(word)}]
+    with torch.no_grad():  # of other symbols, most are bytes that make no text
+        target.tokens.weight[[id for id in range(tokenizer.size) if id not in letters]] = 0.0
+        target.tokens.weight *= 4
+    model = Translator(
+        embeddings={"source": embedding(tokenizer)},
+        encoder=Encoder(layer=layer(), layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+    )
+    with torch.no_grad():  # so that outputs differ with what is read
+        for parameter in (*model.embeddings.parameters(), *model.decoder.layers[0].memory_attention.parameters()):
+            parameter *= 4
+    return System(
+        model=model,
+        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
+        output=TextField(column=column, tokenizer=tokenizer),
+        **({"source_languages": ["en"], "target_languages": ["de"]} | options),
+    ).eval()
+
+
+@pytest.fixture
+def parts(tokenizers):
+    """Return a "recogniser" (of text: what it reads makes no difference to a cascade) and a translator."""
+    recogniser = text_system(tokenizers[0], 1, "source_text", output_name="transcript", target_languages=["en"])
+    return recogniser, text_system(tokenizers[1], 2)
+
+
+def five_best():
+    return BeamSearch(beam=5, n_best=5, rules=RULES)
+
+
+def test_a_cascade_is_its_parts_one_after_the_other(parts, tmp_path):
+    recogniser, translator = parts
+    heard = recogniser.translate(WORDS, search=SEARCH)
+    written = translator.translate(heard, search=SEARCH)
+    assert len({*written}) > 1
+    cascade = Cascade(recogniser=recogniser, translator=translator, recogniser_search=SEARCH).eval()
+    cascade.save(tmp_path / "model")
+    for system in (cascade, System.load(tmp_path / "model")):
+        for size in (1, 2, 16):
+            found = system.hypotheses(WORDS[::-1], search=SEARCH, batch_size=size)[::-1]
+            assert [h[0].texts for h in found] == [
+                {"transcript": z, "translation": y} for z, y in zip(heard, written, strict=True)
+            ]
+    assert len({file.name for file in (tmp_path / "model").glob("tokenizer*.model")}) == 2
+    assert cascade.for_task(writes="transcript") is recogniser
+    assert cascade.for_task(reads=["source"], writes="translation") is cascade
+    with pytest.raises(UsageError, match="can write transcript or translation, not 'summary'"):
+        cascade.for_task(writes="summary")
+
+
+class Mute(System):
+    """Hears nothing in what begins with an "a"; otherwise its second guess is empty."""
+
+    def translate_batch(self, batch, search, *, forced=None):
+        texts = [self.output.tokenizer.decode(row.tolist()) for row in batch["source"].rows()]
+        best = ["" if text.startswith("a") else text for text in texts]
+        guesses = [[text, " ", text[::-1]] for text in best]
+        return [[Hypothesis([], -0.1 * n, {"transcript": z}) for n, z in enumerate(some)] for some in guesses]
+
+
+MIXINGS = {"one best": OneBest(), "best of": BestOf(hypotheses=3), "marginal": Marginal(hypotheses=3)}
+
+
+@pytest.mark.parametrize("mixing", MIXINGS.values(), ids=MIXINGS)
+def test_an_empty_transcript_has_an_empty_translation(parts, mixing, monkeypatch):
+    recogniser, translator = parts
+    shown = []
+    real = Translator.encode
+
+    def encode(self, batch, field=None):
+        shown.append(batch["source"].lengths.min())
+        return real(self, batch, field)
+
+    monkeypatch.setattr(Translator, "encode", encode)
+    mute = Mute(**recogniser.arguments)
+    search = BeamSearch(beam=3, n_best=3)
+    cascade = Cascade(recogniser=mute, translator=translator, recogniser_search=search, mixing=mixing).eval()
+    found = [h[0] for h in cascade.hypotheses(WORDS, search=SEARCH)]
+    for word, hypothesis in zip(WORDS, found, strict=True):
+        if word.startswith("a"):
+            assert hypothesis.texts == {"transcript": "", "translation": ""}
+        else:
+            assert hypothesis.texts["transcript"] in (word, word[::-1]) and hypothesis.texts["translation"]
+    assert min(shown) > translator.inputs["source"].overhead
+    only = cascade.hypotheses(["abc", "aabb"], search=SEARCH)
+    assert [h[0].texts["translation"] for h in only] == ["", ""]
+
+
+SILENCE = {"transcript": "", "translation": ""}
+
+
+def spoken(recogniser, word, number):
+    """Return the best transcripts but for empty ones; none, if the very best is empty."""
+    heard = recogniser.hypotheses([word], search=five_best())[0][:number]
+    return [h for h in heard if h.texts["transcript"].strip()] if heard[0].texts["transcript"].strip() else []
+
+
+def test_the_best_pair_is_the_best_of_all_pairs(parts):
+    recogniser, translator = parts
+    for weight in (0.0, 1.0, 30.0):
+        cascade = Cascade(
+            recogniser=recogniser,
+            translator=translator,
+            recogniser_search=five_best(),
+            mixing=BestOf(hypotheses=4, weight=weight),
+        ).eval()
+        found = cascade.hypotheses(WORDS, search=SEARCH)
+        for word, hypotheses in zip(WORDS, found, strict=True):
+            pairs = []
+            heard = spoken(recogniser, word, 4)
+            for z in heard:
+                [[y]] = translator.hypotheses([z.texts["transcript"]], search=SEARCH)
+                pairs.append((y.score + weight * z.score, z.texts | y.texts))
+            score, texts = max(pairs, key=lambda pair: pair[0], default=(0.0, SILENCE))
+            assert hypotheses[0].texts == texts
+            assert hypotheses[0].score == pytest.approx(score, rel=1e-5)
+
+
+@torch.no_grad()
+def log_mean(translator, transcripts, log_weights, prefix):
+    """Return the log-probabilities (V,) of the next token, each transcript encoded by itself."""
+    tokens = Padded(torch.tensor([prefix]), torch.tensor([len(prefix)]))
+    scores = []
+    for text in transcripts:
+        row = {"id": text, "source_text": text, "source_language": "en", "target_language": "de"}
+        encoding = translator.model.encode(collate([row], translator.inputs, np.random.default_rng(0)))
+        scores.append(translator.model.log_probabilities(tokens, encoding)[0, -1].double())
+    return (torch.stack(scores).exp() * log_weights.double().exp()[:, None]).sum(0).log()
+
+
+SEARCHES = {"greedy": GreedySearch(rules=RULES), "beam": BeamSearch(beam=4, n_best=4, rules=RULES)}
+
+
+@pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)
+def test_the_marginal_is_the_mean_over_transcripts_at_every_token(parts, search):
+    recogniser, translator = parts
+    temperature = 0.3
+    cascade = Cascade(
+        recogniser=recogniser,
+        translator=translator,
+        recogniser_search=five_best(),
+        mixing=Marginal(hypotheses=3, temperature=temperature),
+    ).eval()
+    found = cascade.hypotheses(WORDS, search=search)
+    tokenizer = translator.output.tokenizer
+    for word, hypotheses in zip(WORDS, found, strict=True):
+        heard = spoken(recogniser, word, 3)
+        if not heard:
+            assert hypotheses[0].texts == SILENCE
+            continue
+        weights = torch.tensor([h.score / temperature for h in heard]).log_softmax(0)
+        texts = [h.texts["transcript"] for h in heard]
+        for hypothesis in hypotheses:
+            prefix, total = [tokenizer.id("<de>")], 0.0
+            for place, token in enumerate(hypothesis.tokens):
+                scores = log_mean(translator, texts, weights, prefix)
+                if isinstance(search, GreedySearch) and place < 5:
+                    scores[tokenizer.pad] = -torch.inf
+                    scores[tokenizer.eos] = -torch.inf if place == 0 else scores[tokenizer.eos]
+                    assert token == int(scores.argmax())
+                total += float(scores[token])
+                prefix.append(token)
+            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+        assert hypotheses[0].texts["transcript"] == texts[0]
+    assert len({h[0].texts["translation"] for h in found}) > 1
+
+
+def test_what_is_restored_is_what_is_translated(parts, tokenizers):
+    recogniser, translator = parts
+    restorer = text_system(tokenizers[0], 3, "source_text", output_name="transcript", target_languages=["en"])
+    cascade = Cascade(recogniser=recogniser, translator=translator, restorer=restorer, recogniser_search=SEARCH).eval()
+    heard = recogniser.translate(WORDS, search=SEARCH)
+    restored = [r.strip() or z for r, z in zip(restorer.translate(heard), heard, strict=True)]
+    assert restored != heard
+    found = [h[0].texts for h in cascade.hypotheses(WORDS, search=SEARCH)]
+    assert [texts["transcript"] for texts in found] == heard
+    assert [texts["translation"] for texts in found] == translator.translate(restored, search=SEARCH)
+
+
+def test_parts_that_do_not_fit_are_refused(parts, tokenizers):
+    recogniser, translator = parts
+    german = text_system(tokenizers[1], 2, source_languages=["de"])
+    for options, message in (
+        ({"recogniser": translator}, "the recogniser writes translation, in the target language"),
+        ({"translator": recogniser}, "both write 'transcript'"),
+        ({"translator": german}, "the recogniser writes en, the translator reads de"),
+        ({"restorer": translator}, "the restorer writes translation"),
+        ({"mixing": BestOf(hypotheses=2)}, "BestOf needs 2 hypotheses of the recogniser, whose search finds 1"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            Cascade(**{"recogniser": recogniser, "translator": translator} | options)
+    for kind, options in itertools.product((BestOf, Marginal), ({"hypotheses": 0},)):
+        with pytest.raises(UsageError, match="at least 1 hypothesis"):
+            kind(**options)
+    with pytest.raises(UsageError, match="temperature must be above 0"):
+        Marginal(hypotheses=2, temperature=0.0)
+    with pytest.raises(UsageError, match="cannot be forced"):
+        Cascade(recogniser=recogniser, translator=translator).translate_batch(Batch({}), SEARCH, forced=[])
+
+
+def test_a_recipe_joins_two_folders_without_data_and_without_training(parts, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, system in zip(("recogniser", "translator"), parts, strict=True):
+        system.save(tmp_path / name)
+    keys = {"recogniser_folder": "recogniser", "translator_folder": "translator", "results_folder": "results"}
+    keys |= {"noprogressbar": True, "device": "cpu"}
+    recipe = Recipe.load("own/cascade", keys | {"phases.prepare": None, "phases.evaluate": None})
+    output = run_recipe(recipe, command="a test").output
+    joined = System.load(output / "assemble" / "model")
+    assert joined.translate(WORDS) == parts[1].translate(parts[0].translate(WORDS))
+    assert joined.origin == ["all parameters from recogniser", "all parameters from translator"]
