@@ -67,6 +67,7 @@ class MarginalGenerator:
         """Return the state before the next token; see :class:`shared.generator.Generator`."""
         number = self.log_weights.shape[1]
         sentences = encoding.extras["rows"]
+        assert isinstance(sentences, Tensor)
         versions = torch.arange(number, device=sentences.device)
         inner = (sentences[:, None] * number + versions).flatten()
         places = torch.arange(len(sentences), device=sentences.device).repeat_interleave(number)
