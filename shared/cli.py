@@ -59,7 +59,11 @@ def options_of_all_commands(
 def prepare(
     context: typer.Context,
     corpus: Annotated[
-        str, typer.Argument(help="mustc, covost2, moses, monolingual, tsv, almanac, or one that a package provides")
+        str,
+        typer.Argument(
+            help="of speech: mustc, mtedx, covost2, fleurs, parquet, nemo, lhotse, fairseq_s2t, tsv; of text: moses, "
+            "monolingual, wmt, iwslt; made on the spot: almanac; or one that a package provides"
+        ),
     ],
     root: Annotated[Path, typer.Option(help="folder that holds the corpus")],
     out: Annotated[Path | None, typer.Option(help="output folder for the manifests (not for almanac)")] = None,

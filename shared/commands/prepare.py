@@ -111,6 +111,8 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
             options[key] = text.split(",")
         elif annotation.startswith("int"):
             options[key] = _whole(text, key)
+        elif annotation.startswith("bool"):
+            options[key] = _truth(text, key)
         else:
             options[key] = text
     for key, parameter in parameters.items():
@@ -124,6 +126,12 @@ def _pair(item: str, key: str) -> tuple[str, int]:
     if not equals:
         raise UsageError(f"--{key}: {item!r} is not NAME=NUMBER")
     return name, _whole(number, key)
+
+
+def _truth(text: str, key: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise UsageError(f"--{key}: {text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 def _whole(text: str, key: str) -> int:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shared.corpus.mpeg import naming_damage
+from shared.corpus.shards import open_sound, place_in_shard
 from shared.errors import DataError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def read_audio(path: str | Path, start: float = 0.0, duration: float | None = No
     as if silence surrounded it.
 
     Args:
-        path: a file that libsndfile reads.
+        path: a file that libsndfile reads, or its place in a shard (see shared/corpus/shards.py).
         start: seconds from the beginning of the file.
         duration: seconds; None means to the end.
 
@@ -132,6 +133,17 @@ def probe(path: str | Path) -> float:
         if decoded < sound.frames - END_TOLERANCE * sound.samplerate:
             raise DataError(f"{path}: cut off: {sound.frames} samples announced, {decoded} decoded")
         return decoded / sound.samplerate
+
+
+def probe_header(path: str | Path) -> tuple[int, int]:
+    """Return the sampling rate and the number of samples that the header of a sound file announces.
+
+    Raises:
+        DataError: if the file is missing or unreadable.
+
+    """
+    with _open(path) as sound:
+        return sound.samplerate, sound.frames
 
 
 @dataclass(frozen=True)
@@ -200,15 +212,15 @@ def _check_end(path: str | Path, start: float, duration: float, length: float) -
 def _open(path: str | Path) -> soundfile.SoundFile:
     import soundfile
 
-    try:
-        sound = soundfile.SoundFile(os.fsencode(path))  # soundfile cannot encode every name
+    inside = place_in_shard(path) is not None
+    try:  # soundfile cannot encode every name
+        sound = soundfile.SoundFile(open_sound(path) if inside else os.fsencode(path))
     except soundfile.LibsndfileError as error:
-        if not Path(path).is_file():
+        if not inside and not Path(path).is_file():
             raise DataError(f"{path}: there is no such sound file") from error
-        size = Path(path).stat().st_size
-        raise DataError(f"{path}: not readable as sound ({size} bytes; {error.error_string})") from error
+        raise DataError(f"{path}: not readable as sound ({_size(path)} bytes; {error.error_string})") from error
     wrong = None
-    size = Path(path).stat().st_size
+    size = _size(path)
     if sound.frames <= 0:
         wrong = f"holds no samples ({size} bytes)"
     elif sound.frames > MOST_IN_A_BYTE * size:
@@ -221,14 +233,20 @@ def _open(path: str | Path) -> soundfile.SoundFile:
     return sound
 
 
+def _size(path: str | Path) -> int:
+    """Return the size of a sound file in bytes."""
+    with open_sound(path) as file:
+        return file.seek(0, os.SEEK_END)
+
+
 def _check_whole(path: str | Path, sound: soundfile.SoundFile) -> None:
     """Refuse a wav or ogg that was cut off; libsndfile reads what is there and is silent about the rest."""
-    size = Path(path).stat().st_size
+    size = _size(path)
     if sound.format == "OGG" and not _last_pages(path)[1]:
         raise DataError(f"{path}: cut off: the last of its {size} bytes are not those of a last page")
     if sound.format not in ("WAV", "WAVEX"):
         return
-    with open(path, "rb") as file:
+    with open_sound(path) as file:
         file.seek(12)
         while len(header := file.read(8)) == 8:
             announced = int.from_bytes(header[4:], "little")
@@ -242,8 +260,8 @@ def _check_whole(path: str | Path, sound: soundfile.SoundFile) -> None:
 
 def _last_pages(path: str | Path) -> tuple[int, int]:
     """Return where the last two pages of an ogg file end, in samples; 0 for one that is not there or not the last."""
-    with open(path, "rb") as file:
-        file.seek(max(0, Path(path).stat().st_size - 2 * _OGG_PAGE))
+    with open_sound(path) as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 2 * _OGG_PAGE))
         tail = file.read()
     page = tail.rfind(b"OggS")
     before = tail.rfind(b"OggS", 0, max(page, 0))

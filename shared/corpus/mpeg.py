@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from shared.corpus.shards import open_sound
+
 #: Its lines: an error or warning with a place in its source, or a note.
 _LINE = re.compile(r"(?:\[[^\]]*libmpg123[^\]]*\] *|(?:Note|Warning|warning|error): )(?P<message>.*)")
 
@@ -75,7 +77,7 @@ def _report(path: str | Path, lines: list[str]) -> None:
 def _is_mpeg(path: str | Path) -> bool:
     """Tell whether a file begins as an mp3 does: with a tag, or the bits by which frames are found."""
     try:
-        with open(path, "rb") as file:
+        with open_sound(path) as file:
             start = file.read(3)
     except (OSError, ValueError):  # whoever opens it next says why
         return False

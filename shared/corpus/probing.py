@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from shared.corpus.audio import clip_duration, levels, probe
 from shared.corpus.findings import ERRORS, SHORTEST, Problem
 from shared.corpus.mpeg import listed_damage
+from shared.corpus.shards import file_of
 from shared.errors import DataError
 
 Result = TypeVar("Result")
@@ -73,7 +74,7 @@ def _examine(path: str | None, start: float | None, duration: float | None, *, l
             kind = "unreadable audio"
             heard = levels(path, start or 0.0, real) if listen else None
     except DataError as error:
-        missing = kind == "unreadable audio" and not os.path.isfile(path)
+        missing = kind == "unreadable audio" and not os.path.isfile(file_of(path))
         return None, [Problem("missing audio" if missing else kind, str(error))]
     strange = {}
     if damage:
@@ -92,7 +93,7 @@ def _examine(path: str | None, start: float | None, duration: float | None, *, l
 def _length(path: str) -> float:
     """Return the length of a file in seconds; a talk is opened once for all its segments."""
     try:
-        status = os.stat(path)
+        status = os.stat(file_of(path))
     except OSError as error:
         raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
     except ValueError as error:  # a zero byte in the name

@@ -61,7 +61,7 @@ def source(item: Row | Unusable, column: str = "") -> tuple[Path | None, int | N
 def place(item: Row | Unusable, column: str = "") -> str:
     """Return "file, line n: " for a row, or a column of it, that was read from a file, and nothing for others."""
     file, line = source(item, column)
-    return "" if file is None else f"{file}, {'row' if file.suffix == '.arrow' else 'line'} {line}: "
+    return "" if file is None else f"{file}, {'row' if file.suffix in ('.arrow', '.parquet') else 'line'} {line}: "
 
 
 class Corpus(Protocol):

@@ -6,13 +6,20 @@ The layout: Common Voice (Corpus 4 is what the translations were made for) with 
     {root}/fr/validated.tsv                          client_id, path, sentence, ... (tabs, no quoting, \ escapes)
     {root}/fr/covost_v2.fr_en.tsv                    path, translation, split
 
+Common Voice is at https://commonvoice.mozilla.org/datasets (with a login; Corpus 4 is among the older ones), the
+tables of translations at https://github.com/facebookresearch/covost. Mirrors with the sound inside are read by
+``parquet``.
+
 The two tables are joined on ``path``; the splits are train (rows marked train and train_covost), dev and test, as in
 the makers' get_covost_splits.py. That script drops silently what the join does not find; here it is an error, as a
-missing clip is, unless ``prepare`` is allowed to skip a share of the training rows.
+missing clip is, unless ``prepare`` is allowed to skip a share of the training rows. Later versions of Common Voice lack
+clips whose speakers have taken them back: ``later_version`` leaves those out of every split, and the log has their
+number. Scores on such a test set are not those of the published one.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as shown
@@ -41,6 +48,7 @@ class CoVoST2(Recorded):
         source_language: str,
         target_language: str = "en",
         splits: list[str] | None = None,
+        later_version: bool = False,
     ) -> None:
         """Check the direction and look for its files.
 
@@ -49,6 +57,7 @@ class CoVoST2(Recorded):
             source_language: a Common Voice code, such as ``fr`` or ``zh-CN``.
             target_language: likewise; one of the two is ``en``.
             splits: some of train, dev and test; None means all.
+            later_version: leave out clips that ``validated.tsv`` does not have, and say how many they are.
 
         Raises:
             DataError: if CoVoST 2 has no such direction or split, or a file is missing.
@@ -68,12 +77,15 @@ class CoVoST2(Recorded):
         self.target_language = languages.check(target_language)
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
+        self._later = later_version
         self._splits = splits or list(_SPLITS)
         self._home = Path(root).absolute() / source_language
         for path in (*self.inputs(self._splits[0]), self._home / "clips"):
             if not path.exists():
                 raise DataError(
-                    f"{path}: not there; CoVoST 2 needs {self._home.name}/validated.tsv, clips/ and the tsv"
+                    f"{path}: not there; CoVoST 2 needs {self._home.name}/validated.tsv, clips/ "
+                    "(https://commonvoice.mozilla.org/datasets) and "
+                    "the tsv (https://github.com/facebookresearch/covost)"
                 )
         self._tables: tuple[dict[str, tuple[str, str]], dict[str, list[tuple[int, str, str]]]] | None = None
 
@@ -99,8 +111,20 @@ class CoVoST2(Recorded):
         """
         translations, validated = self.inputs(split)
         sentences, by_split = self._read()
+        lost = sum(path not in sentences for _, path, _ in by_split[split]) if self._later else 0
+        if lost:
+            logging.getLogger("dragoman").warning(
+                "%s: %d of %d clips of %s are not in %s and are left out",
+                translations,
+                lost,
+                len(by_split[split]),
+                split,
+                validated,
+            )
         for line, path, translation in by_split[split]:
             if path not in sentences:
+                if self._later:
+                    continue
                 yield Unusable(f"clip {path} is not in {validated}", translations, line, Path(path).stem)
                 continue
             speaker, sentence = sentences[path]

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from reprlib import repr as shown
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import yaml
@@ -38,8 +38,6 @@ _PART = 1000
 
 #: An item of the list: what the keys say, None for a list or a map.
 _Item = dict[str, str | None]
-
-_ORDER = ("train", "dev", "tst-COMMON", "tst-HE")
 
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
@@ -86,6 +84,14 @@ class MustC(Recorded):
     """Reads one language pair of MuST-C."""
 
     name = "mustc"
+    #: The splits in their order; others come behind them.
+    order: tuple[str, ...] = ("train", "dev", "tst-COMMON", "tst-HE")
+    #: The folders of splits that have another name there.
+    folders: ClassVar[dict[str, str]] = {}
+    #: Where the corpus comes from, for somebody who has nothing of it.
+    obtained = (
+        "MuST-C is given out after a licence form at https://mt.fbk.eu; without one: mtedx or fleurs (docs/data.md)"
+    )
 
     def __init__(
         self,
@@ -113,12 +119,17 @@ class MustC(Recorded):
         self._data = Path(root).absolute() / self.folder / "data"
         if not self._data.is_dir():
             pairs = sorted(path.parent.name for path in Path(root).glob("*-*/data"))
-            raise DataError(f"{self._data}: no such folder; {root} holds {', '.join(pairs) or 'no pair'}")
-        there = sorted(path.name for path in self._data.iterdir() if (path / "txt").is_dir())
+            raise DataError(
+                f"{self._data}: no such folder; {root} holds {', '.join(pairs) or 'no pair'}. {self.obtained}"
+            )
+        ours = {folder: split for split, folder in self.folders.items()}
+        there = sorted(ours.get(path.name, path.name) for path in self._data.iterdir() if (path / "txt").is_dir())
         for split in splits or []:
             if split not in there:
                 raise DataError(f"{self._data}: no split {split!r}; there are {', '.join(there) or 'none'}")
-        self._splits = splits or sorted(there, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name))
+        self._splits = splits or sorted(
+            there, key=lambda name: (self.order.index(name) if name in self.order else len(self.order), name)
+        )
         if not self._splits:
             raise DataError(f"{self._data}: no split (a folder with txt/ and wav/) is there")
         self.published = _PUBLISHED.get(self.folder, {})
@@ -129,8 +140,9 @@ class MustC(Recorded):
 
     def inputs(self, split: str) -> list[Path]:
         """Return the yaml and the two texts."""
-        texts = self._data / split / "txt"
-        return [texts / f"{split}.{ending}" for ending in ("yaml", self.source_language, self.target_language)]
+        folder = self.folders.get(split, split)
+        texts = self._data / folder / "txt"
+        return [texts / f"{folder}.{ending}" for ending in ("yaml", self.source_language, self.target_language)]
 
     def count(self, split: str) -> int:
         """Return the number of lines of the transcript."""
@@ -154,7 +166,7 @@ class MustC(Recorded):
                 raise DataError(
                     f"{segments_file}: {len(segments)} segments, but {file.name} has {lines} lines: {first}"
                 )
-        audio = self._data / split / "wav"
+        audio = self._data / self.folders.get(split, split) / "wav"
         wavs, speakers = list(segments.wav_names), list(segments.speaker_names)
         numbers = segments.numbers_in_time()
         texts = zip(*(read_lines(file, "surrogateescape") for file in (source_file, target_file)), strict=True)
@@ -163,7 +175,7 @@ class MustC(Recorded):
             stem = Path(wav).stem
             row = {
                 "id": f"{stem}_{numbers[position]}",
-                "audio": str(audio / wav),
+                "audio": str(self.audio(audio, wav)),
                 "start": segments.offsets[position],
                 "duration": segments.durations[position],
                 "source_text": source.strip(),
@@ -174,6 +186,10 @@ class MustC(Recorded):
                 "document": stem,
             }
             yield SourceRow(row, file=source_file, line=position + 1, files={"target_text": target_file})
+
+    def audio(self, folder: Path, name: str) -> Path:
+        """Return the sound file of a talk, by its name in the yaml."""
+        return folder / name
 
 
 def _read_segments(path: Path) -> _Segments:

@@ -1,7 +1,10 @@
 """``dragoman prepare``: a corpus that is made, and its layouts read back by name."""
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,13 @@ from shared.errors import UsageError
 def prepare(*arguments, cwd):
     command = [sys.executable, "-m", "shared.cli", "prepare", *arguments]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=200)
+
+
+def test_the_help_lists_all_corpora():
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
+    shown = prepare("--help", cwd=".").stdout
+    words = {*re.findall(r"\w+", shown)}
+    assert {*project["entry-points"]["dragoman.corpora"]} <= words, shown
 
 
 def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):

@@ -1,0 +1,77 @@
+"""Files with a JSON object a line, plain or compressed with gzip; a mistake is named with its file and line."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import zlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from reprlib import repr as shown
+from typing import Any
+
+from shared.corpus.lines import LONGEST_LINE
+from shared.corpus.reader import Unusable
+from shared.errors import DataError, one_line, shortened
+from shared.machine.nesting import from_json
+
+Record = dict[str, Any]
+
+
+def read_json_lines(path: Path) -> Iterator[tuple[int, Record | Unusable]]:
+    """Yield the number of each line that is not blank, from 1, and its object, or what is wrong with it.
+
+    Raises:
+        DataError: if the file is missing, damaged, or has a line of more than ``LONGEST_LINE`` bytes.
+
+    """
+    try:
+        with gzip.open(path, "rb") if path.suffix == ".gz" else open(path, "rb") as file:
+            for number, raw in enumerate(iter(partial(file.readline, LONGEST_LINE + 1), b""), 1):
+                if len(raw) > LONGEST_LINE:
+                    raise DataError(f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes")
+                if raw.strip():
+                    yield number, _object(raw, path, number)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read ({shortened(one_line(error), 200)})") from error
+
+
+def _object(raw: bytes, path: Path, number: int) -> Record | Unusable:
+    try:
+        value = from_json(raw.decode("utf-8"))
+    except ValueError as error:  # not UTF-8, too
+        return Unusable(f"not JSON ({shortened(one_line(error), 100)})", path, number)
+    if not isinstance(value, dict):
+        return Unusable(f"an object is expected, not {shown(value)}", path, number)
+    return value
+
+
+def text_in(record: Record, key: str) -> str | None:
+    """Return a text of an object, None if it has none.
+
+    Raises:
+        DataError: if the value is no text.
+
+    """
+    value = record.get(key)
+    if value is None or isinstance(value, str):
+        return None if value is None else value.strip()
+    raise DataError(f"{key} is {shown(value)}, not a text")
+
+
+def seconds_in(record: Record, key: str) -> float | None:
+    """Return a number of seconds of an object, None if it has none.
+
+    Raises:
+        DataError: if the value is no number, or a negative one.
+
+    """
+    value = record.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise DataError(f"{key} is {shown(value)}, not a number of seconds")
+    return float(value)

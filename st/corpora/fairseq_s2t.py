@@ -1,0 +1,141 @@
+"""Tables of fairseq's S2T (Wang et al. 2020), for those who have prepared a corpus for it.
+
+The layout, with tabs and a header::
+
+    {root}/train_st.tsv, {root}/dev_st.tsv, ...    each file a split; or root is one such file
+        id    audio                n_frames    tgt_text        speaker    src_text    src_lang    tgt_lang
+        a1    wav/a.wav:16000:4800 4800        Wie geht es?    anna       How are you?    en          de
+
+``audio`` is a sound file, or ``file:first sample:number of samples`` at the file's own rate, relative to the table or
+to ``audio_root``. Features in a zip (``fbank80.zip:123:456``) are not sound, and are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from reprlib import repr as shown
+
+from shared.corpus.lines import count_lines, read_table
+from shared.corpus.manifest import Row
+from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.split_files import chosen_splits, split_files
+from shared.described import Recorded
+from shared.errors import DataError
+from shared.text import languages
+
+
+class FairseqS2T(Recorded):
+    """Reads tables of fairseq's S2T."""
+
+    name = "fairseq_s2t"
+    folder = ""
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        audio_root: str | None = None,
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the tables.
+
+        Args:
+            root: a folder with ``{split}.tsv``, or one such file.
+            source_language: of all rows, where the table has no ``src_lang``.
+            target_language: likewise; in tables for recognition, the source language.
+            audio_root: the folder that ``audio`` is relative to; None: the table's.
+            splits: names of tables without ``.tsv``; None means all.
+
+        Raises:
+            DataError: if a table is missing, or a code is unknown.
+
+        """
+        self.published: dict[str, dict[str, float]] = {}
+        self._languages = {"src_lang": source_language, "tgt_lang": target_language}
+        for code in filter(None, self._languages.values()):
+            languages.check(code)
+        self._audio_root = None if audio_root is None else Path(audio_root).absolute()
+        self._tables = split_files(Path(root).absolute(), (".tsv",))
+        self._splits = chosen_splits(root, self._tables, splits)
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the table."""
+        return [self._tables[split]]
+
+    def count(self, split: str) -> int:
+        """Return the number of lines below the header."""
+        return count_lines(self._tables[split]) - 1
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through a table.
+
+        Raises:
+            DataError: if a column is missing.
+
+        """
+        path = self._tables[split]
+        for line, cells in read_table(path, ("id", "audio", "tgt_text")):
+            if isinstance(cells, Unusable):
+                yield cells
+                continue
+            try:
+                yield SourceRow(self._row(cells, self._audio_root or path.parent), file=path, line=line)
+            except DataError as error:
+                yield Unusable(str(error), path, line, cells["id"])
+
+    def _row(self, cells: dict[str, str], folder: Path) -> Row:
+        audio, start, duration = _segment(cells["audio"], folder)
+        source, target = (self._language(cells, key) for key in ("src_lang", "tgt_lang"))
+        recognised = source == target
+        text = cells["tgt_text"].strip()
+        return {
+            "id": cells["id"],
+            "audio": audio,
+            "start": start,
+            "duration": duration,
+            "source_text": text if recognised else cells.get("src_text", "").strip() or None,
+            "source_language": source,
+            "target_text": None if recognised else text,
+            "target_language": None if recognised else target,
+            "speaker": cells.get("speaker", "").strip() or None,
+            "document": None,
+        }
+
+    def _language(self, cells: dict[str, str], key: str) -> str:
+        code = cells.get(key, "").strip() or self._languages[key]
+        if not code:
+            raise DataError(f"{key} is empty, and no language was given for all rows")
+        return languages.check(code)
+
+
+def _segment(cell: str, folder: Path) -> tuple[str, float, float | None]:
+    """Return the sound file that a cell names, and start and duration in seconds."""
+    match = re.fullmatch(r"(?P<file>.+?)(?::(?P<first>\d{1,15}):(?P<count>\d{1,15}))?", cell)
+    if match is None:
+        raise DataError(f"audio is {shown(cell)}, not a file")
+    if Path(match["file"]).suffix in (".zip", ".npy"):
+        raise DataError(f"audio is {shown(cell)}: features, not sound; give the table of the sound files")
+    file = str(folder / match["file"])
+    if match["first"] is None:
+        return file, 0.0, None
+    rate = _rate(file)
+    return file, int(match["first"]) / rate, int(match["count"]) / rate
+
+
+@lru_cache(maxsize=4096)
+def _rate(file: str) -> int:
+    import soundfile
+
+    try:
+        return int(soundfile.info(file).samplerate)
+    except soundfile.LibsndfileError as error:
+        raise DataError(f"{file}: cannot be read as sound ({error.error_string})") from error

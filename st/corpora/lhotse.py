@@ -1,0 +1,156 @@
+"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``shared.corpus.cuts`` writes them.
+
+The layout: each file a split, a cut a line::
+
+    {root}/cuts_train.jsonl.gz
+        {"type": "MonoCut", "id": "a1", "start": 1.5, "duration": 3.2, "channel": 0,
+         "recording": {"id": "a", "sources": [{"type": "file", "channels": [0], "source": "wav/a.wav"}], ...},
+         "supervisions": [{"id": "a1", "start": 0.0, "duration": 3.2, "text": "How are you?", "language": "en",
+                           "speaker": "anna", "custom": {"translation": "Wie geht es?"}, ...}]}
+
+A cut with one supervision is a row; one with several is a row for each of them. ``translation`` names the key in
+``custom`` that holds the translation: a text, or texts by language. Paths are relative to the file. Cuts that are
+mixed, padded or changed in speed or volume are refused: what they sound like is not on the disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from reprlib import repr as shown
+from typing import Any
+
+from shared.corpus.json_lines import Record, read_json_lines, seconds_in, text_in
+from shared.corpus.manifest import Row
+from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.split_files import chosen_splits, split_files
+from shared.described import Recorded
+from shared.errors import DataError
+from shared.text import languages
+
+
+class Lhotse(Recorded):
+    """Reads cuts of lhotse."""
+
+    name = "lhotse"
+    folder = ""
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        translation: str = "translation",
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the files.
+
+        Args:
+            root: a folder with ``{split}.jsonl.gz`` or ``{split}.jsonl``, or one such file; ``cuts_`` at the
+                beginning of a name is not part of the split's.
+            source_language: of all supervisions that do not say theirs.
+            target_language: of the translations; None reads none.
+            translation: the key in ``custom``.
+            splits: some of the splits; None means all.
+
+        Raises:
+            DataError: if a file is missing, or a code is unknown.
+
+        """
+        self.published: dict[str, dict[str, float]] = {}
+        self._source, self._target = source_language, target_language
+        for code in filter(None, (source_language, target_language)):
+            languages.check(code)
+        self._translation = translation
+        files = split_files(Path(root).absolute(), (".jsonl", ".jsonl.gz"))
+        self._files = {name.removeprefix("cuts_"): path for name, path in files.items()}
+        self._splits = chosen_splits(root, self._files, splits)
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the file."""
+        return [self._files[split]]
+
+    def count(self, split: str) -> int | None:
+        """Return None: lines are counted as they are read."""
+        return None
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the supervisions of all cuts."""
+        path = self._files[split]
+        for line, cut in read_json_lines(path):
+            if isinstance(cut, Unusable):
+                yield cut
+                continue
+            try:
+                for row in self._rows(cut, path.parent):
+                    yield SourceRow(row, file=path, line=line)
+            except DataError as error:
+                yield Unusable(str(error), path, line, str(cut.get("id") or ""))
+
+    def _rows(self, cut: Record, folder: Path) -> list[Row]:
+        if cut.get("type") != "MonoCut" or cut.get("channel") not in (None, 0):
+            kind, channel = shown(cut.get("type")), shown(cut.get("channel"))
+            raise DataError(f"a MonoCut of channel 0 is expected, not {kind} of channel {channel}")
+        recording = cut.get("recording")
+        if not isinstance(recording, dict):
+            raise DataError(f"recording is {shown(recording)}, not an object")
+        audio = _sound(recording, folder)
+        start = seconds_in(cut, "start") or 0.0
+        supervisions = cut.get("supervisions")
+        if not isinstance(supervisions, list) or not all(isinstance(item, dict) for item in supervisions):
+            raise DataError(f"supervisions is {shown(supervisions)}, not a list of objects")
+        if not supervisions:
+            raise DataError("a cut without supervision has no text")
+        whole = len(supervisions) == 1
+        rows = []
+        for supervision in supervisions:
+            inside = cut if whole else supervision
+            translation = self._translated(supervision)
+            rows.append(
+                {
+                    "id": text_in(cut if whole else supervision, "id"),
+                    "audio": audio,
+                    "start": start if whole else start + float(supervision.get("start") or 0.0),
+                    "duration": seconds_in(inside, "duration"),
+                    "source_text": text_in(supervision, "text"),
+                    "source_language": self._language(supervision),
+                    "target_text": translation,
+                    "target_language": None if translation is None else self._target,
+                    "speaker": text_in(supervision, "speaker"),
+                    "document": text_in(recording, "id"),
+                }
+            )
+        return rows
+
+    def _translated(self, supervision: Record) -> str | None:
+        if self._target is None:
+            return None
+        custom: Any = supervision.get("custom") or {}
+        found = custom.get(self._translation) if isinstance(custom, dict) else None
+        if isinstance(found, dict):
+            found = found.get(self._target)
+        if not isinstance(found, str):
+            raise DataError(f"custom.{self._translation} is {shown(found)}, not a text in {self._target!r}")
+        return found.strip()
+
+    def _language(self, supervision: Record) -> str:
+        code = self._source or text_in(supervision, "language")
+        if not code:
+            raise DataError("language is missing, and none was given for all cuts")
+        return languages.check(code)
+
+
+def _sound(recording: Record, folder: Path) -> str:
+    """Return the sound file of a recording."""
+    if recording.get("transforms"):
+        raise DataError(f"the recording is transformed ({shown(recording['transforms'])}): it is not on the disk")
+    sources = recording.get("sources")
+    source = sources[0] if isinstance(sources, list) and len(sources) == 1 else None
+    if not isinstance(source, dict) or source.get("type") != "file" or not isinstance(source.get("source"), str):
+        raise DataError(f"sources is {shown(sources)}, not one file")
+    return str(folder / source["source"])

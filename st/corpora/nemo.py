@@ -1,0 +1,112 @@
+"""JSON lines of NeMo, as Canary's and Granary's manifests are: an object a line.
+
+The layout::
+
+    {root}/train.json, {root}/dev.jsonl, ...       each file a split; or root is one such file
+        {"audio_filepath": "clips/a1.flac", "offset": 0.0, "duration": 3.2, "text": "Wie geht es?",
+         "source_lang": "en", "target_lang": "de"}
+
+``text`` (or ``answer``, where both are there) is in ``target_lang``: a transcript if that is the source language,
+else a translation, whose transcript another key may hold (``transcript``). Paths are relative to the file. Other keys
+(``pnc``, ``taskname``) are not read. Without the two languages in a line, those given to the reader hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from shared.corpus.json_lines import Record, read_json_lines, seconds_in, text_in
+from shared.corpus.manifest import Row
+from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.split_files import chosen_splits, split_files
+from shared.described import Recorded
+from shared.errors import DataError
+from shared.text import languages
+
+
+class Nemo(Recorded):
+    """Reads manifests of NeMo."""
+
+    name = "nemo"
+    folder = ""
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str | None = None,
+        target_language: str | None = None,
+        transcript: str = "transcript",
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the files.
+
+        Args:
+            root: a folder with ``{split}.json`` or ``{split}.jsonl`` (also compressed, ``.gz``), or one such file.
+            source_language: of all lines that do not say theirs.
+            target_language: likewise.
+            transcript: the key of a transcript beside a translation.
+            splits: names of files without their ending; None means all.
+
+        Raises:
+            DataError: if a file is missing, or a code is unknown.
+
+        """
+        self.published: dict[str, dict[str, float]] = {}
+        self._languages = {"source_lang": source_language, "target_lang": target_language or source_language}
+        for code in filter(None, self._languages.values()):
+            languages.check(code)
+        self._transcript = transcript
+        self._files = split_files(Path(root).absolute(), (".json", ".jsonl", ".json.gz", ".jsonl.gz"))
+        self._splits = chosen_splits(root, self._files, splits)
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the file."""
+        return [self._files[split]]
+
+    def count(self, split: str) -> int | None:
+        """Return None: lines are counted as they are read."""
+        return None
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the lines of a file."""
+        path = self._files[split]
+        for line, record in read_json_lines(path):
+            if isinstance(record, Unusable):
+                yield record
+                continue
+            try:
+                yield SourceRow(self._row(record, path, line), file=path, line=line)
+            except DataError as error:
+                yield Unusable(str(error), path, line, str(record.get("id") or ""))
+
+    def _row(self, record: Record, path: Path, line: int) -> Row:
+        audio = text_in(record, "audio_filepath")
+        if not audio:
+            raise DataError("audio_filepath is missing")
+        source, target = (self._language(record, key) for key in ("source_lang", "target_lang"))
+        text = text_in(record, "answer" if record.get("answer") is not None else "text")
+        recognised = source == target
+        return {
+            "id": text_in(record, "id") or f"{Path(audio).stem}-{line}",
+            "audio": str(path.parent / audio),
+            "start": seconds_in(record, "offset") or 0.0,
+            "duration": seconds_in(record, "duration"),
+            "source_text": text if recognised else text_in(record, self._transcript),
+            "source_language": source,
+            "target_text": None if recognised else text,
+            "target_language": None if recognised else target,
+            "speaker": text_in(record, "speaker"),
+            "document": None,
+        }
+
+    def _language(self, record: Record, key: str) -> str:
+        code = text_in(record, key) or self._languages[key]
+        if not code:
+            raise DataError(f"{key} is missing, and no language was given for all lines")
+        return languages.check(code)

@@ -1,0 +1,155 @@
+"""Parquet files with the sound inside, as on the Hugging Face Hub: mirrors of CoVoST 2, FLEURS and many others.
+
+The layouts, as `huggingface-cli download --repo-type dataset` writes them::
+
+    {root}/{config}/{split}-00000-of-00004.parquet ...      or {root}/{config}/{split}/0000.parquet ...
+    {root}/data/{split}-00000-of-00004.parquet ...          for a set without configs, with --config data
+
+One column holds sound files (``audio: struct<bytes, path>``), others the texts: their names are options. Without a
+column of ids, an id is the name of the shard and the number of the row. The split ``validation`` is called ``dev``.
+The sound stays in the shards (shared/corpus/shards.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.shards import Place, check_sound_column, column_type, open_shard
+from shared.described import Recorded
+from shared.errors import DataError
+from shared.text import languages
+
+_ORDER = ("train", "dev", "test")
+_OURS = {"validation": "dev", "valid": "dev", "val": "dev"}
+_SHARD = re.compile(r"(?P<split>.+?)(?:-\d{5}-of-\d{5})?")
+
+
+class Parquet(Recorded):
+    """Reads one direction of a data set in Parquet files."""
+
+    name = "parquet"
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str,
+        target_language: str | None = None,
+        config: str = "",
+        audio_column: str = "audio",
+        source_column: str = "sentence",
+        target_column: str = "translation",
+        id_column: str | None = None,
+        speaker_column: str | None = None,
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the shards and their columns.
+
+        Args:
+            root: the folder that was downloaded.
+            source_language: of the speech and its transcript.
+            target_language: of the translation; None for transcripts only.
+            config: a folder of ``root``; ``{source}`` and ``{target}`` stand for the languages: ``{source}_{target}``.
+            audio_column: holds the sound.
+            source_column: holds the transcript.
+            target_column: holds the translation.
+            id_column: holds ids, each once in a split.
+            speaker_column: holds the speaker.
+            splits: those to be read; None means all.
+
+        Raises:
+            DataError: if there is no shard, a split or column is missing, or a code is unknown.
+
+        """
+        self.source_language = languages.check(source_language)
+        self.target_language = None if target_language is None else languages.check(target_language)
+        self.folder = "-".join(filter(None, (source_language, target_language)))
+        self.published: dict[str, dict[str, float]] = {}
+        place = Path(root).absolute() / config.format(source=source_language, target=target_language)
+        self._shards = shards_of(place)
+        for split in splits or []:
+            if split not in self._shards:
+                raise DataError(f"{place}: no split {split!r}; there are {', '.join(self._shards)}")
+        self._splits = splits or list(self._shards)
+        self._audio = audio_column
+        self._columns = {"source_text": source_column}
+        if target_language is not None:
+            self._columns["target_text"] = target_column
+        self._columns |= {
+            name: column for name, column in (("id", id_column), ("speaker", speaker_column)) if column is not None
+        }
+        for path in (path for split in self._splits for path in self._shards[split]):
+            check_sound_column(path, audio_column)
+            for column in self._columns.values():
+                column_type(open_shard(path), path, column)
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the shards."""
+        return list(self._shards[split])
+
+    def count(self, split: str) -> int:
+        """Return the number of rows, from the shards' footers."""
+        return sum(open_shard(path).metadata.num_rows for path in self._shards[split])
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the rows of all shards; the sound is not touched, and durations are not known yet."""
+        for path in self._shards[split]:
+            for number, cells in read_shard(path, list(dict.fromkeys(self._columns.values()))):
+                values = {name: _text(cells[column]) for name, column in self._columns.items()}
+                row = {
+                    "id": values.get("id", f"{path.stem}-{number}"),
+                    "audio": str(Place(str(path), self._audio, number)),
+                    "start": 0.0,
+                    "duration": None,
+                    "source_text": values["source_text"],
+                    "source_language": self.source_language,
+                    "target_text": values.get("target_text"),
+                    "target_language": self.target_language,
+                    "speaker": values.get("speaker"),
+                    "document": None,
+                }
+                yield SourceRow(row, file=path, line=number + 1)
+
+
+def shards_of(folder: Path) -> dict[str, list[Path]]:
+    """Return the Parquet files of a folder by split, training first.
+
+    Raises:
+        DataError: if there is none.
+
+    """
+    found: dict[str, list[Path]] = {}
+    numbered = [path for path in folder.glob("*/*.parquet") if path.stem.isdecimal()]
+    for path in sorted([*folder.glob("*.parquet"), *numbered]):
+        match = _SHARD.fullmatch(path.stem)
+        name = match["split"] if match and path.parent == folder else path.parent.name
+        found.setdefault(_OURS.get(name, name), []).append(path)
+    if not found:
+        inside = ", ".join(sorted(place.name for place in folder.glob("*/"))) or "none"
+        raise DataError(f"{folder}: no Parquet file; folders there are {inside} (give one as --config)")
+    return {name: found[name] for name in sorted(found, key=lambda name: (_rank(name), name))}
+
+
+def _rank(split: str) -> int:
+    return _ORDER.index(split) if split in _ORDER else len(_ORDER)
+
+
+def read_shard(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the cells of each row of a Parquet file, of some columns only."""
+    first = 0
+    for batch in open_shard(path).iter_batches(batch_size=1024, columns=columns):
+        yield from enumerate(batch.to_pylist(), start=first)
+        first += batch.num_rows
+
+
+def _text(value: Any) -> str | None:
+    """Return a cell as text, None for an empty one in the file's own sense."""
+    return None if value is None else str(value).strip()

@@ -1,0 +1,151 @@
+"""Manifests of NeMo and of lhotse; what the cuts that are written say is what their reader reads."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import soundfile
+
+from shared.corpus.cuts import write_cuts
+from shared.corpus.manifest import COLUMNS, Manifest
+from shared.corpus.preparation import prepare
+from shared.corpus.reader import Unusable
+from shared.errors import DataError
+from st.corpora.lhotse import Lhotse
+from st.corpora.nemo import Nemo
+
+
+@pytest.fixture
+def wav(tmp_path):
+    (tmp_path / "clips").mkdir()
+    soundfile.write(tmp_path / "clips" / "a.wav", np.random.default_rng(1).uniform(-0.5, 0.5, 3 * 8000), 8000)
+    return tmp_path / "clips" / "a.wav"
+
+
+LINE = {"audio_filepath": "clips/a.wav", "offset": 0.5, "duration": 1.0, "text": "Wie geht es?"}
+
+
+def write(path, *records):
+    with gzip.open(path, "wt") if path.suffix == ".gz" else open(path, "w") as file:
+        file.write("".join(json.dumps(record) + "\n" for record in records))
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl.gz"])
+def test_nemo_text_is_a_transcript_or_a_translation_by_its_language(tmp_path, wav, ending):
+    translated = LINE | {"source_lang": "en", "target_lang": "de", "transcript": "How are you?", "pnc": "yes"}
+    asked = {"audio_filepath": str(wav), "duration": 2.0, "source_lang": "de", "target_lang": "de"}
+    write(tmp_path / f"train{ending}", translated, asked | {"text": "x", "answer": "Guten Tag."})
+    reader = Nemo(root=tmp_path)
+    prepare(reader, tmp_path / "out", workers=1)
+    [first, second] = Manifest.open(tmp_path / "out" / "train.arrow")
+    assert first == {
+        "id": "a-1",
+        "audio": str(wav),
+        "start": 0.5,
+        "duration": 1.0,
+        "source_text": "How are you?",
+        "source_language": "en",
+        "target_text": "Wie geht es?",
+        "target_language": "de",
+        "speaker": None,
+        "document": None,
+    }
+    assert (second["source_text"], second["target_text"], second["audio"]) == ("Guten Tag.", None, str(wav))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"audio_filepath": "a"', "not JSON"),
+        ("[1]", r"an object is expected, not \[1\]"),
+        ('{"text": "x"}', "audio_filepath is missing"),
+        ('{"audio_filepath": "a", "text": "x"}', "source_lang is missing, and no language was given for all lines"),
+        (
+            '{"audio_filepath": "a", "source_lang": "en", "target_lang": "en", "duration": "1"}',
+            "duration is '1', not a n",
+        ),
+        ('{"audio_filepath": "a", "source_lang": "en", "target_lang": "en", "text": 1}', "text is 1, not a text"),
+        ("\udce4", "not JSON"),
+    ],
+)
+def test_a_bad_line_is_named_and_the_others_come(tmp_path, line, reason):
+    good = json.dumps(LINE | {"source_lang": "en", "target_lang": "de"})
+    (tmp_path / "train.json").write_bytes(f"{good}\n\n{line}\n{good}\n".encode(errors="surrogateescape"))
+    rows = list(Nemo(root=tmp_path).rows("train"))
+    assert [isinstance(row, Unusable) for row in rows] == [False, True, False]
+    with pytest.raises(DataError, match=rf"train\.json, line 3: .*{reason}"):
+        raise DataError(str(rows[1]))
+
+
+def test_a_damaged_archive_is_named(tmp_path):
+    write(tmp_path / "train.jsonl.gz", LINE)
+    content = (tmp_path / "train.jsonl.gz").read_bytes()
+    (tmp_path / "train.jsonl.gz").write_bytes(content[:-12])
+    with pytest.raises(DataError, match=r"train\.jsonl\.gz: cannot be read"):
+        list(Nemo(root=tmp_path, source_language="en").rows("train"))
+
+
+def cut(**changes):
+    supervision = {"id": "a1", "recording_id": "a", "start": 0.0, "duration": 1.0, "channel": 0, "text": "How are you?"}
+    supervision |= {"language": "en", "speaker": "anna", "custom": {"translation": {"de": "Wie geht es?"}}}
+    return {
+        "id": "cut1",
+        "start": 0.5,
+        "duration": 1.0,
+        "channel": 0,
+        "supervisions": [supervision],
+        "recording": {"id": "a", "sources": [{"type": "file", "channels": [0], "source": "clips/a.wav"}]},
+        "type": "MonoCut",
+    } | changes
+
+
+def test_a_cut_with_several_supervisions_is_a_row_for_each(tmp_path, wav):
+    [one] = cut()["supervisions"]
+    two = one | {"id": "a2", "start": 0.75, "duration": 0.25, "custom": {"translation": "Gut."}}
+    write(tmp_path / "cuts_train.jsonl.gz", cut(), cut(id="cut2", supervisions=[one, two]))
+    reader = Lhotse(root=tmp_path, target_language="de")
+    assert reader.splits() == ["train"]
+    rows = list(reader.rows("train"))
+    assert [(row["id"], row["start"], row["duration"]) for row in rows] == [
+        ("cut1", 0.5, 1.0),
+        ("a1", 0.5, 1.0),
+        ("a2", 1.25, 0.25),
+    ]
+    assert [row["target_text"] for row in rows] == ["Wie geht es?", "Wie geht es?", "Gut."]
+    assert rows[0]["audio"] == str(wav) and rows[0]["source_language"] == "en" and rows[0]["document"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"type": "MixedCut"}, "a MonoCut of channel 0 is expected, not 'MixedCut'"),
+        ({"channel": 1}, "a MonoCut of channel 0 is expected"),
+        ({"supervisions": []}, "a cut without supervision"),
+        ({"recording": None}, "recording is None"),
+        ({"recording": {"sources": [{"type": "url", "source": "https://a"}]}}, "not one file"),
+        ({"recording": cut()["recording"] | {"transforms": [{"name": "Speed"}]}}, "transformed"),
+    ],
+)
+def test_cuts_that_are_not_on_the_disk_are_refused(tmp_path, changes, reason):
+    write(tmp_path / "train.jsonl", cut(**changes))
+    [row] = Lhotse(root=tmp_path, source_language="en").rows("train")
+    assert isinstance(row, Unusable) and reason in row.reason
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz"])
+def test_cuts_that_were_written_are_read_as_the_manifest_they_came_from(tmp_path, wav, ending):
+    row = dict.fromkeys(COLUMNS) | {"id": "r1", "audio": str(wav), "start": 0.25, "duration": 1.5, "document": "talk"}
+    row |= {"source_text": "Good “day”", "source_language": "en", "target_text": "Guten Tag", "target_language": "de"}
+    manifest = Manifest.write(tmp_path / "x.arrow", [row, row | {"id": "r2", "target_text": None, "speaker": "ben"}])
+    assert write_cuts(manifest, tmp_path / f"cuts{ending}") == 2
+    [first, second] = [json.loads(line) for line in read_text(tmp_path / f"cuts{ending}").splitlines()]
+    assert first["recording"]["num_samples"] == 24000 and first["recording"]["sampling_rate"] == 8000
+    assert "custom" not in second["supervisions"][0]
+    reader = Lhotse(root=tmp_path / f"cuts{ending}", target_language="de")
+    read = next(iter(reader.rows(reader.splits()[0])))
+    assert dict(read) == manifest[0]
+
+
+def read_text(path):
+    return gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()

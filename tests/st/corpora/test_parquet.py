@@ -1,0 +1,95 @@
+"""Data sets in Parquet files: rows as the columns say, sound read from the shards, FLEURS joined by sentence."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from shared.corpus.audio import read_audio
+from shared.corpus.manifest import Manifest
+from shared.corpus.preparation import prepare
+from shared.errors import DataError
+from st.corpora.fleurs import Fleurs
+from st.corpora.parquet import Parquet
+from tests.st.corpora.shards import sound, write_fleurs, write_shard
+
+
+def write_mirror(root, config="fr_en"):
+    """A mirror of CoVoST 2: two shards of training data, one of validation."""
+    for split, shards in (("train", 2), ("validation", 1)):
+        for number in range(shards):
+            columns = {
+                "client_id": ["anna", None, "ben"],
+                "sentence": [f"{split} {number} phrase {n}" for n in range(3)],
+                "translation": [f"{split} {number} sentence {n} " for n in range(3)],
+                "audio": [sound(10 * number + n)[1] for n in range(3)],
+            }
+            write_shard(root / config / f"{split}-{number:05}-of-{shards:05}.parquet", columns)
+
+
+def test_a_mirror_becomes_manifests_that_read_its_shards(tmp_path):
+    write_mirror(tmp_path)
+    reader = Parquet(
+        root=tmp_path,
+        source_language="fr",
+        target_language="en",
+        config="{source}_{target}",
+        speaker_column="client_id",
+    )
+    assert (reader.splits(), reader.count("train"), reader.folder) == (["train", "dev"], 6, "fr-en")
+    prepare(reader, tmp_path / "manifests", workers=1)
+    manifest = Manifest.open(tmp_path / "manifests" / "fr-en" / "train.arrow")
+    assert manifest[4] == {
+        "id": "train-00001-of-00002-1",
+        "audio": f"{tmp_path}/fr_en/train-00001-of-00002.parquet#audio:1",
+        "start": 0.0,
+        "duration": 0.3,
+        "source_text": "train 1 phrase 1",
+        "source_language": "fr",
+        "target_text": "train 1 sentence 1",
+        "target_language": "en",
+        "speaker": None,
+        "document": None,
+    }
+    np.testing.assert_allclose(read_audio(manifest[4]["audio"]), sound(11)[0], atol=1e-4)
+    assert manifest[0]["speaker"] == "anna"
+
+
+def test_columns_are_options_and_a_missing_one_is_named(tmp_path):
+    write_mirror(tmp_path, config="data")
+    reader = Parquet(root=tmp_path, source_language="fr", config="data", source_column="translation", splits=["dev"])
+    [first, *_] = reader.rows("dev")
+    assert (first["source_text"], first["target_text"]) == ("validation 0 sentence 0", None)
+    with pytest.raises(DataError, match=r"column 'text' is missing \(it has client_id, sentence, translation, audio\)"):
+        Parquet(root=tmp_path, source_language="fr", config="data", source_column="text")
+    with pytest.raises(DataError, match=r"no Parquet file; folders there are data \(give one as --config\)"):
+        Parquet(root=tmp_path, source_language="fr")
+    with pytest.raises(DataError, match="no split 'test'; there are train, dev"):
+        Parquet(root=tmp_path, source_language="fr", config="data", splits=["test"])
+
+
+def test_a_row_without_sound_is_a_bad_row(tmp_path):
+    write_shard(tmp_path / "train.parquet", {"audio": [sound(1)[1], None], "sentence": ["one", "two"]})
+    with pytest.raises(DataError, match=r"train\.parquet, row 2: row train-1: .*#audio:1: no sound in this row"):
+        prepare(Parquet(root=tmp_path, source_language="en"), tmp_path / "out", workers=1)
+
+
+def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "dragoman")
+    write_fleurs(tmp_path)
+    reader = Fleurs(root=tmp_path, source_language="de", target_language="en")
+    assert reader.splits() == ["train", "dev", "test"]
+    rows = list(reader.rows("dev"))
+    assert [row["id"] for row in rows] == ["1_1", "1_2", "3_1", "4_1", "5_1", "6_1"]
+    assert [row["audio"].rpartition(":")[2] for row in rows] == ["0", "1", "3", "4", "5", "6"]
+    assert rows[2]["source_text"] == "de_de validation sentence 3."
+    assert rows[2]["target_text"] == "en_us validation sentence 3."
+    assert "fleurs de-en dev: 1 of 7 recordings are left out: their sentence is not in en" in caplog.text
+    prepare(reader, tmp_path / "manifests", workers=1)
+    assert len(Manifest.open(tmp_path / "manifests" / "de-en" / "train.arrow")) == 6
+
+
+def test_a_language_that_fleurs_does_not_have_is_named(tmp_path):
+    write_fleurs(tmp_path)
+    with pytest.raises(DataError, match="no folder of 'fr'; it has de_de, en_us"):
+        Fleurs(root=tmp_path, source_language="fr")
