@@ -113,3 +113,8 @@ def text_readers(*, reader: Callable[..., Any], languages: list[str]) -> list[An
 def text_manifests(*, folder: str, languages: list[str], splits: list[str]) -> list[str]:
     """Return the paths of the manifests of each language and split, ``<folder>/<language>/<split>.arrow``."""
     return [str(Path(folder) / code / f"{split}.arrow") for code in languages for split in splits]
+
+
+def joined(*lists: list[Any]) -> list[Any]:
+    """Return the items of several lists of a recipe in one list."""
+    return [item for one in lists for item in one]

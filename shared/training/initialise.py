@@ -23,7 +23,7 @@ class Initialise:
         allow: [model.decoder.layers.*.memory_attention]
 
     Args:
-        folder: a model folder.
+        folder: a model folder; with None, the parts stay random, and the report says so.
         parts: prefix of this system's parameter names -> prefix of the names in the folder; for example
             ``{model.encoder: model.encoder}``. Every parameter below a prefix must be found, with the same shape.
         allow: beginnings of this system's names that may stay as they are if the folder has no fitting tensor; ``*``
@@ -36,7 +36,7 @@ class Initialise:
     def __init__(
         self,
         *,
-        folder: str,
+        folder: str | None,
         parts: dict[str, str],
         allow: list[str] | None = None,
         layers: list[int] | None = None,
@@ -45,7 +45,7 @@ class Initialise:
             raise UsageError("initialise: parts names nothing to initialise")
         if layers is not None and not layers:
             raise UsageError("initialise: layers names no layer")
-        self.folder = Path(folder)
+        self.folder = None if folder is None else Path(folder)
         self.parts = dict(parts)
         self.layers = layers
         patterns = (re.escape(one).replace(r"\*", r"[^.]+") for one in allow or [])
@@ -64,6 +64,8 @@ class Initialise:
         for here, names in wanted.items():
             if not names:
                 raise UsageError(f"initialise: the system has no parameters below {here!r}")
+        if self.folder is None:
+            return [f"{here}: begins with random parameters, no folder is given" for here in wanted]
         file = self.folder / "model.safetensors"
         try:
             with safe_open(file, framework="pt") as tensors:
@@ -119,6 +121,7 @@ class Initialise:
 
     def _check_symbols(self, system: System, pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse vectors of symbols that mean something else there than here."""
+        assert self.folder is not None
         needed = [(here, there) for here, there in pairs if tokenizer_of_rows(system, here) is not None]
         if not needed:
             return

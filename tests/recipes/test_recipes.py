@@ -25,6 +25,8 @@ TINY = {
     "encoder_layers": 1,
     "decoder_layers": 1,
     "channels": 16,
+    "shared_layers": 1,
+    "shared_channels": 16,
     "waveform_width": 16,
     "waveform_heads": 2,
     "waveform_feedforward": 32,
@@ -141,11 +143,13 @@ def test_two_updates(name, miniature):
     if "evaluate" not in recipe.phases:
         return
     rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
-    rescored = any("Rescore" in tag for phase in recipe.phases for tag in recipe.plain(phase))
-    wanted = {(None, metric) for metric in recipe.value("metrics")}
-    if "text_metrics" in recipe.keys:
-        texts = {recipe.value("output_name"): recipe.value("metrics")} | recipe.value("text_metrics")
-        wanted = {(text, metric) for text, metrics in texts.items() for metric in metrics}
-    wanted |= {(None, "perplexity")} if rescored else set()
+    wanted = set()
+    for tag, arguments in (item for phase in recipe.phases for item in recipe.plain(phase).items()):
+        if "Rescore" in tag:
+            wanted.add((None, "perplexity"))
+        elif "Evaluate" in tag:
+            name = recipe.value("output_name") if "text_metrics" in recipe.keys else None
+            texts = {name: arguments["metrics"]} | (arguments.get("texts") or {})
+            wanted |= {(text, metric) for text, metrics in texts.items() for metric in metrics}
     assert {(row.get("text"), row["metric"]) for row in rows} == wanted
     assert all(row["signature"] and row["lines"] == 2 for row in rows)

@@ -40,6 +40,16 @@ def test_vectors_of_other_symbols_are_refused(world, tmp_path, part):
         Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply(world.system())
 
 
+def test_without_a_folder_the_parts_stay_random_and_the_report_says_so(world):
+    system, before = world.system(), world.system()
+    lines = Initialise(folder=None, parts={"model.encoder": "model.encoder"}).apply(system)
+    assert lines == ["model.encoder: begins with random parameters, no folder is given"]
+    assert system.origin == []
+    assert all(torch.equal(tensor, before.state_dict()[name]) for name, tensor in system.state_dict().items())
+    with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
+        Initialise(folder=None, parts={"model.nothing": "x"}).apply(system)
+
+
 def test_what_is_missing_is_named(world, tmp_path):
     world.system().save(tmp_path / "other")
     with pytest.raises(DataError, match=r"model\.lost\..* is missing"):

@@ -1,0 +1,152 @@
+"""One model for three tasks: its losses are those of each task alone, and symbols decide what is read and written."""
+
+import math
+
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.corpus.fields import SpeechField, TextField
+from shared.described import build, describe
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.fbank import Fbank
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
+from shared.padded import Padded
+from shared.search import GreedySearch, Rules
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from st.xstnet import Tagged
+
+WIDTH = 16
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = tmp_path_factory.mktemp("t") / "t.model"
+    train_sentencepiece(["abc", "bca", "cab", "aabb"] * 9, model, kind="char", size=262)
+    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+
+
+def subsampler():
+    return Conv1dSubsampler(inputs=80, channels=8, width=WIDTH, kernels=[3, 3])
+
+
+def make_system(tokenizer):
+    torch.manual_seed(0)
+    positions = SinusoidalPositions(width=WIDTH)
+    texts = {"vocabulary": tokenizer.size, "width": WIDTH, "padding": tokenizer.pad, "positions": positions}
+    source = TextEmbedding(**texts, dropout=0.0)
+    target = TextEmbedding(**texts, dropout=0.0, shared_with=source)
+    layer = Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0)
+    speech = SpeechEmbedding(
+        frontend=Fbank(bins=80), subsampler=Tagged(subsampler=subsampler()), positions=positions, dropout=0.0
+    )
+    model = Translator(
+        embeddings={"speech": speech, "source": source},
+        encoder=Encoder(layer=layer, layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(**(layer.arguments | {"memories": ["source"]})), layers=1),
+        projection=TiedProjection(embedding=target),
+    )
+    transcript = TextField(column="source_text", tokenizer=tokenizer)
+    return System(
+        model=model,
+        inputs={"speech": SpeechField(), "source": transcript},
+        reads=["speech"],
+        output=TextField(column="target_text", tokenizer=tokenizer),
+        other_outputs={"transcript": transcript},
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+
+
+def triples(tokenizer, stream="speech"):
+    generator = torch.Generator().manual_seed(1)
+    speech = Padded(torch.randn(3, 8000, generator=generator), torch.tensor([8000, 5000, 400]))
+    fields = {"speech": speech}
+    for name, code, lengths in (("transcript", "en", (4, 6, 2)), ("target", "de", (5, 3, 3))):
+        rows = [torch.randint(tokenizer.pieces, (length,), generator=generator) for length in lengths]
+        tag, end = torch.tensor([tokenizer.id(f"<{code}>")]), torch.tensor([tokenizer.eos])
+        fields[name] = Padded.from_sequences([torch.cat([tag, row, end]) for row in rows], padding=tokenizer.pad)
+    fields["source"] = fields["transcript"]
+    codes = {"source": ["en"] * 3, "target": ["de"] * 3}
+    return Batch(fields, codes, ["0", "1", "2"], stream)
+
+
+PARTS = {
+    "st.": {"source": "speech", "target_field": "target"},
+    "asr.": {"source": "speech", "target_field": "transcript"},
+    "mt.": {"source": "source", "target_field": "target"},
+}
+
+
+def test_the_three_losses_are_those_of_each_task_alone(tokenizer):
+    system, batch = make_system(tokenizer), triples(tokenizer)
+    parts = {prefix: CrossEntropy(prefix=prefix, **options) for prefix, options in PARTS.items()}
+    objective = TaskObjective(system=system, tasks={"speech": list(parts.values()), "text": [parts["mt."]]})
+    loss = objective(batch)
+    loss.check(objective.counts(batch))
+    loss.total(objective.counts(batch)).backward()
+    together = {name: parameter.grad.clone() for name, parameter in objective.named_parameters()}
+    objective.zero_grad()
+    for prefix, options in PARTS.items():
+        alone = EncoderDecoderObjective(
+            system=system,
+            parts=[CrossEntropy(target_field=options["target_field"])],
+            source_field=options["source"],
+        )(batch)
+        torch.testing.assert_close(loss.parts[f"{prefix}cross_entropy"].sum, alone.parts["cross_entropy"].sum)
+        alone.total().backward()
+    for name, parameter in objective.named_parameters():
+        torch.testing.assert_close(together[name], parameter.grad, atol=1e-5, rtol=1e-4)
+    assert set(objective(triples(tokenizer, "text")).parts) == {"mt.cross_entropy", "mt.nll", "mt.accuracy"}
+
+
+def test_the_symbol_stands_before_the_frames_and_positions_are_added_to_both():
+    torch.manual_seed(1)
+    tagged, positions = Tagged(subsampler=subsampler()), SinusoidalPositions(width=WIDTH)
+    features = Padded(torch.randn(2, 21, 80), torch.tensor([21, 9]))
+    plain, x = tagged.subsampler(features), tagged(features)
+    assert x.lengths.tolist() == [7, 4] == tagged.lengths(features.lengths).tolist()
+    for row, (mine, theirs) in enumerate(zip(x.rows(), plain.rows(), strict=True)):
+        assert torch.equal(mine[0], tagged.tag), row
+        assert torch.equal(mine[1:], theirs), row
+    embedding = SpeechEmbedding(frontend=Fbank(bins=80), subsampler=tagged, positions=positions, dropout=0.0)
+    embedded = embedding.embed(features).values
+    place = positions(7, like=embedded)
+    torch.testing.assert_close(embedded[1, 0], tagged.tag * math.sqrt(WIDTH) + place[0])
+    torch.testing.assert_close(embedded[1, 1], plain.values[1, 0] * math.sqrt(WIDTH) + place[1])
+    x.values.sum().backward()
+    assert torch.equal(tagged.tag.grad, torch.full((WIDTH,), 2.0))  # once a row
+    assert {"tag"} < set(dict(build(describe(tagged)).named_parameters()))
+    silence = Padded(torch.zeros(1, 8000), torch.tensor([8000]))
+    assert torch.equal(embedding.lengths(silence.lengths), embedding(silence).lengths)
+
+
+def test_one_folder_translates_speech_recognises_and_translates_text(tokenizer, tmp_path):
+    make_system(tokenizer).save(tmp_path / "model")
+    system, batch = System.load(tmp_path / "model"), triples(tokenizer)
+    search = GreedySearch(rules=Rules(maximum_length=6))
+    tasks = {
+        ("speech", "translation", "<de>"): system,
+        ("speech", "transcript", "<en>"): system.for_task(writes="transcript"),
+        ("source", "translation", "<de>"): system.for_task(reads=["source"]),
+    }
+    found = {}
+    for (field, name, tag), task in tasks.items():
+        seen = Batch({one: batch[one] for one in task.reads}, batch.languages, batch.ids)
+        assert list(seen.fields) == [field]
+        found[field, name] = [(best[0].tokens, best[0].score) for best in task.translate_batch(seen, search)]
+        prefix = Padded(torch.full((3, 1), tokenizer.id(tag)), torch.ones(3, dtype=torch.int64))
+        wanted = search.search(system.model, seen, prefix=prefix, end=tokenizer.eos, padding=tokenizer.pad)
+        assert found[field, name] == [(best[0].tokens, best[0].score) for best in wanted]
+        assert task.output_name == name
+    assert len({str(outputs) for outputs in found.values()}) == 3
