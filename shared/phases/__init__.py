@@ -7,6 +7,7 @@ from shared.phases.manifests import Prepare, Write
 from shared.phases.nested import RunRecipe
 from shared.phases.pieces import TrainTokenizer
 from shared.phases.quality import Quality
+from shared.phases.terms import MeasureTerms
 from shared.phases.testing import Evaluate, Rescore
 from shared.phases.trim import Trim
 from shared.training.fit import Fit
@@ -17,6 +18,7 @@ __all__ = [
     "Evaluate",
     "Fit",
     "Generate",
+    "MeasureTerms",
     "Prepare",
     "Quality",
     "Rescore",

@@ -81,7 +81,7 @@ class Evaluate(Phase):
 
     def run(self, workspace: Workspace) -> None:
         """Evaluate on every manifest."""
-        on_main(lambda: _forget_earlier(workspace), workspace)
+        on_main(lambda: forget_earlier(workspace), workspace)
         beside = self.beside
         system = load_combined(
             self.model,
@@ -100,7 +100,7 @@ class Evaluate(Phase):
     def evaluate(self, system: System, path: Path, workspace: Workspace) -> Evaluation:
         """Evaluate the loaded model on one manifest; write, log and return what comes out."""
         stopwatch = Stopwatch()
-        manifest = _opened(path, workspace)
+        manifest = opened(path, workspace)
         evaluation = evaluate_system(
             system,
             manifest,
@@ -142,7 +142,7 @@ class Evaluate(Phase):
             how["text"] = text
         if evaluation.without_speech is not None:
             how["without_speech"] = evaluation.without_speech
-        _record(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
+        record_scores(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
 
 
 class Rescore(MainPhase):
@@ -162,29 +162,30 @@ class Rescore(MainPhase):
 
     def work(self, workspace: Workspace) -> None:
         """Score every manifest."""
-        _forget_earlier(workspace)
+        forget_earlier(workspace)
         system = System.load(self.model, workspace.device)
         for path in find_manifests(self.manifests):
             stopwatch = Stopwatch()
-            manifest = _opened(path, workspace)
+            manifest = opened(path, workspace)
             rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
             write_rescored(rescored, workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
             scores = [perplexity(rescored, system.output.tokenizer.fingerprint)]
-            _record(scores, path, manifest, self.model, workspace, stopwatch, {})
+            record_scores(scores, path, manifest, self.model, workspace, stopwatch, {})
 
 
-def _forget_earlier(workspace: Workspace) -> None:
+def forget_earlier(workspace: Workspace) -> None:
     """Remove the scores of an earlier start of this phase, which was interrupted or is done again."""
     if workspace.recipe:
         forget(workspace.output / "results.jsonl", workspace.recipe, workspace.phase)
 
 
-def _opened(path: Path, workspace: Workspace) -> Manifest:
+def opened(path: Path, workspace: Workspace) -> Manifest:
+    """Open a test manifest; with ``--debug``, its first two rows."""
     manifest = Manifest.open(path)
     return manifest.select(range(min(2, len(manifest)))) if workspace.debug else manifest
 
 
-def _record(
+def record_scores(
     scores: list[Score],
     path: Path,
     manifest: Manifest,

@@ -357,11 +357,11 @@ class System(ReadingModel):
         return Hypothesis(tokens=[], score=0.0, texts=dict.fromkeys(self.texts, ""))
 
 
-def tokenizer_of_rows(system: System, name: str) -> Tokenizer | None:
+def tokenizer_of_rows(system: ReadingModel, name: str) -> Tokenizer | None:
     """Return the tokenizer to whose symbols the rows of a parameter belong, or None if they are not symbols'."""
     embedding = re.match(r"model\.embeddings\.([^.]+)\.tokens\.", name)
     if embedding:
         return getattr(system.inputs.get(embedding[1]), "tokenizer", None)
     if re.match(r"model\.(target_embedding\.tokens|projection|heads\.[^.]+\.projection)\.", name):
-        return system.output.tokenizer
+        return system.output.tokenizer if isinstance(system, System) else None
     return None

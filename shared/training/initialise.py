@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from shared.errors import DataError, UsageError
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System, tokenizer_of_rows
 
 
@@ -126,7 +127,7 @@ class Initialise:
         if not needed:
             return
         with torch.device("meta"):  # its description is wanted, not its parameters
-            other = System.from_description(self.folder)
+            other = ReadingModel.from_description(self.folder)
         for here, there in needed:
             mine, theirs = tokenizer_of_rows(system, here), tokenizer_of_rows(other, there)
             if mine and theirs and mine.fingerprint != theirs.fingerprint:

@@ -1,0 +1,292 @@
+r"""FAT-MLM: one masked model of speech, its transcript and its translation, or any of them.
+
+Zheng et al. 2021, ICML, "Fused Acoustic and Text Encoding for Multimodal Bilingual Pretraining and Speech Translation",
+arXiv 2102.05766, section 3.
+
+Whatever a row has of speech ``s``, transcript ``x`` and translation ``y`` is embedded, each with positions and a type
+vector of its own, and joined end to end; one Transformer reads it. Spans of frames and single tokens are hidden. The
+loss at hidden places is
+
+    L = ||s - deconvolution(h_s)||^2 + CE(x | h_x) + CE(y | h_y)
+
+So a stream may hold triples, recordings with transcripts, sentence pairs, sound or text alone. The
+result initialises the encoder and the decoder of a translator (FAT-ST), which learns to translate from speech and from
+transcripts: L_ST + L_MT.
+
+The paper's formula adds up all frames; its text does not say whether the frames that were not hidden count. Here they
+do not, unless asked (``everywhere``). Weights of the three terms are not established: they are 1, and the first one is
+the mean over a frame's features, so that all three are of the same order.
+
+Legend: B rows, N samples, T frames, F features of a frame, S states of the sound, L joined states, D width, C channels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shared.batch import Batch, naming_longest
+from shared.described import Described
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.linear import Linear
+from shared.nn.spans import SpanMasking
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.transformer import Encoder
+from shared.nn.translator import EncoderModel
+from shared.nn.waveform import WaveformEmbedding
+from shared.objectives.objective import Term
+from shared.objectives.parts import EncoderDecoderObjective, Part
+from shared.padded import Padded
+from shared.systems.encoder_system import EncoderSystem
+
+SPEECH = "speech"
+#: The batch field with the hidden frames, (B, T) bool.
+HIDDEN = "speech.hidden"
+
+
+class MaskedFilterbank(Described, nn.Module):
+    """Speech as filterbank features, spans of which a trained vector replaces before they are subsampled.
+
+    Args:
+        embedding: of waveforms, by way of features.
+        masking: of features; its width is their number, F. It says how much is hidden.
+
+    """
+
+    def __init__(self, *, embedding: SpeechEmbedding, masking: SpanMasking) -> None:
+        super().__init__()
+        bins = getattr(embedding.frontend, "bins", masking.width)
+        if masking.width != bins:
+            raise ValueError(f"masks of width {masking.width} cannot hide features of {bins} bins")
+        self.embedding = embedding
+        self.masking = masking
+
+    def draw(self, speech: Padded) -> Padded:
+        """Draw which frames of waveforms (B, N) to hide: (B, T) bool."""
+        lengths = cast(Any, self.embedding.frontend).lengths(speech.lengths)
+        return Padded(self.masking.draw_frames(lengths, int(lengths.max())), lengths)
+
+    def target(self, speech: Padded) -> Padded:
+        """Return the normalised features (B, T, F), which are to be found again."""
+        return self.embedding.features(speech)
+
+    def forward(self, speech: Padded, hidden: Padded | None = None) -> Padded:
+        """Embed waveforms (B, N), with given frames (B, T) hidden: (B, S, D)."""
+        features = self.embedding.features(speech)
+        if hidden is not None:
+            features = self.masking.hide(features, hidden.values)
+        return self.embedding.embed(features)
+
+
+class MaskedWaveform(Described, nn.Module):
+    """Speech by the convolutions of wav2vec 2.0, one frame of which lasts as long as two of the filterbank.
+
+    What is to be found again is the filterbank here too: the convolutions' own output would change while it is learned.
+
+    Args:
+        embedding: of waveforms; it must have a ``masking``, which says how much is hidden.
+        frontend: waveforms to the features (B, T, F) to be found again, such as an Fbank.
+        normalisation: of those, such as an UtteranceNorm.
+
+    """
+
+    STRIDE = 2
+
+    def __init__(self, *, embedding: WaveformEmbedding, frontend: nn.Module, normalisation: nn.Module) -> None:
+        super().__init__()
+        if embedding.masking is None:
+            raise ValueError("the embedding of waveforms has no masking to hide frames with")
+        self.embedding = embedding
+        self.frontend = frontend
+        self.normalisation = normalisation
+
+    def draw(self, speech: Padded) -> Padded:
+        """Draw which frames of waveforms (B, N) to hide: (B, T) bool, alike for the two that share a vector."""
+        lengths = self.embedding.lengths(speech.lengths)
+        masking = cast(SpanMasking, self.embedding.masking)
+        hidden = masking.draw_frames(lengths, int(lengths.max())).repeat_interleave(self.STRIDE, dim=1)
+        frames = cast(Any, self.frontend).lengths(speech.lengths)
+        return Padded(hidden[:, : int(frames.max())], frames)
+
+    def target(self, speech: Padded) -> Padded:
+        """Return the normalised features (B, T, F), which are to be found again."""
+        return self.normalisation(self.frontend(speech))
+
+    def forward(self, speech: Padded, hidden: Padded | None = None) -> Padded:
+        """Embed waveforms (B, N), with given frames (B, T) hidden: (B, S, D)."""
+        frames = self.embedding.frames(speech)
+        if hidden is None:
+            return self.embedding.embed(frames, torch.zeros_like(frames.mask))
+        return self.embedding.embed(frames, hidden.values[:, :: self.STRIDE])
+
+
+class Deconvolution(Described, nn.Module):
+    """States to features: a projection, and two transposed convolutions over time and frequency.
+
+    Each doubles the number of features, and multiplies the number of frames by its stride. A row's result does not
+    depend on the others of its batch: states beyond its length count as zero.
+
+    Args:
+        width: D.
+        bins: F, a multiple of 4.
+        channels: C, of what is convolved.
+        strides: over time; together, how many frames a state stands for.
+
+    """
+
+    def __init__(self, *, width: int, bins: int = 80, channels: int = 32, strides: list[int] | None = None) -> None:
+        super().__init__()
+        strides = [2, 2] if strides is None else list(strides)
+        if len(strides) != 2 or not {*strides} <= {1, 2}:
+            raise ValueError(f"strides must be two numbers, 1 or 2 each, not {strides}")
+        if bins < 4 or bins % 4 or channels < 1:
+            raise ValueError(f"{bins=} must be a multiple of 4, and {channels=} positive")
+        self.bins, self.channels, self.strides = bins, channels, strides
+        self.projection = Linear(width, channels * bins // 4)
+        nn.init.xavier_uniform_(self.projection.weight)
+        nn.init.zeros_(self.projection.bias)
+        # A kernel of 4 with stride 2, and one of 3 with stride 1, give just so many times what enters them.
+        self.convolutions = nn.ModuleList(
+            nn.ConvTranspose2d(channels, outputs, (2 + stride, 4), stride=(stride, 2), padding=1)
+            for outputs, stride in zip((channels, 1), strides, strict=True)
+        )
+
+    def forward(self, states: Padded, lengths: Tensor) -> Padded:
+        """Return features (B, T, F) of states (B, S, D) for rows of so many frames, (B,) int64.
+
+        Raises:
+            ValueError: if a row has more frames than its states stand for.
+
+        """
+        frames = int(lengths.max())
+        rate = self.strides[0] * self.strides[1]
+        if frames > rate * states.values.shape[1]:
+            raise ValueError(f"{states.values.shape[1]} states cannot stand for {frames} frames, {rate} each")
+        values = self.projection(states.values) * states.mask[..., None]
+        x = values.unflatten(-1, (self.channels, self.bins // 4)).transpose(1, 2)  # (B, C, S, F / 4)
+        first, second = self.convolutions
+        inner = states.lengths * self.strides[0]
+        x = F.gelu(first(x))
+        real = torch.arange(x.shape[2], device=x.device) < inner[:, None]
+        x = second(x * real[:, None, :, None])
+        return Padded(x[:, 0, :frames], lengths)
+
+
+class FatModel(EncoderModel):
+    """One encoder of all that a batch has of its embeddings' fields, joined in their order.
+
+    Args:
+        embeddings: by batch field; that of "speech" hides frames, such as a MaskedFilterbank.
+        encoder: of the joined embeddings (B, L, D).
+        heads: by name: a MaskedTokenHead for each text, and a Deconvolution for speech.
+
+    """
+
+    def __init__(
+        self, *, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None = None
+    ) -> None:
+        super().__init__(embeddings=embeddings, encoder=encoder, heads=heads)
+        if encoder.taps:
+            raise ValueError(f"layers {encoder.taps} cannot be tapped: their states would belong to no field")
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Encode what a batch has of all fields, or one field alone.
+
+        Returns:
+            A memory for each field, by its name: (B, S, D), the states of its elements.
+
+        """
+        names = [name for name in self.embeddings if name in batch] if field is None else [field]
+        if not names:
+            raise KeyError(f"stream {batch.stream!r} has none of the fields {list(self.embeddings)}")
+        embedded = [self.embed(batch, name) for name in names]
+        joined, segments = Padded.concatenate(embedded)
+        states = self.encoder(joined)[0].split(segments, [one.lengths for one in embedded])
+        return Encoding(dict(zip(names, states, strict=True)))
+
+    def embed(self, batch: Batch, field: str | None = None) -> Padded:
+        """Embed a field (B, S, D); of speech, without the frames that the batch says are hidden."""
+        if field == SPEECH and HIDDEN in batch:
+            with naming_longest(batch, SPEECH):
+                return self.embeddings[SPEECH](batch[SPEECH], batch[HIDDEN])
+        return super().embed(batch, field)
+
+
+class MaskedFrames(Part):
+    """Squared error of what a deconvolution finds at hidden frames, mean over features, per frame; term "speech".
+
+    Args:
+        head: name of the Deconvolution in ``model.heads``.
+        weight: factor of the term in the loss.
+        everywhere: frames that were not hidden count as well.
+
+    """
+
+    field = SPEECH
+
+    def __init__(self, *, head: str = SPEECH, weight: float = 1.0, everywhere: bool = False) -> None:
+        super().__init__()
+        self.head = head
+        self.weight = weight
+        self.everywhere = everywhere
+
+    def check(self, model: Any) -> None:
+        """Raise UsageError if the model lacks the head."""
+        heads = list(getattr(model, "heads", []))
+        if self.head not in heads:
+            raise UsageError(f"the model has no head {self.head!r}, only {', '.join(heads) or 'none'}")
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of frames that count."""
+        return {SPEECH: self._counted(batch).sum()}
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Rebuild the features from the states, and compare."""
+        target = model.embeddings[SPEECH].target(batch[SPEECH])
+        found = model.heads[self.head](encoding.memories[SPEECH], target.lengths)
+        errors = (found.values.float() - target.values).square().mean(-1)  # (B, T)
+        counted = self._counted(batch)
+        return {SPEECH: Term(errors.masked_fill(~counted, 0.0).sum(), counted.sum(), self.weight)}
+
+    def _counted(self, batch: Batch) -> Tensor:
+        hidden = batch[HIDDEN]
+        return hidden.mask if self.everywhere else hidden.values & hidden.mask
+
+
+class FusedMasking(EncoderDecoderObjective):
+    """Hides frames, and adds up the parts whose field a batch has.
+
+    Args:
+        system: whose model is a FatModel.
+        parts: a MaskedFrames, and ``MaskedTokens`` for each text; each names its ``field``. Tokens are hidden by the
+            fields of the streams (``MaskedText``).
+
+    """
+
+    def __init__(self, *, system: EncoderSystem, parts: list[Part]) -> None:
+        nameless = [type(part).__name__ for part in parts if not hasattr(part, "field")]
+        if nameless:
+            raise UsageError(f"part {nameless[0]} does not say which field it is about")
+        super().__init__(system=system, parts=parts)
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Draw the frames to hide."""
+        if SPEECH not in batch:
+            return batch
+        return batch.with_fields(**{HIDDEN: self.model.embeddings[SPEECH].draw(batch[SPEECH])})
+
+    def parts_of(self, batch: Batch) -> list[Part]:
+        """Return the parts whose field the batch has.
+
+        Raises:
+            UsageError: if there is none.
+
+        """
+        found = [part for part in super().parts_of(batch) if cast(Any, part).field in batch]
+        if not found:
+            raise UsageError(f"stream {batch.stream!r} has no field that a part of the objective is about")
+        return found

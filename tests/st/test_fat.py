@@ -1,0 +1,257 @@
+"""One masked model of speech and text: joined encodings, hidden places, and what a missing field leaves alone."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.nn.embeddings import TextEmbedding, TypeVector
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.spans import SpanMasking
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Encoder
+from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
+from shared.objectives.masked import MaskedTokens
+from shared.padded import Padded
+from st.fat import HIDDEN, Deconvolution, FatModel, FusedMasking, MaskedFilterbank, MaskedFrames, MaskedWaveform
+
+WIDTH, BINS, VOCABULARY = 16, 8, 12
+
+
+def text_embedding(shared_with=None):
+    return TextEmbedding(
+        vocabulary=VOCABULARY,
+        width=WIDTH,
+        padding=0,
+        positions=SinusoidalPositions(width=WIDTH),
+        type_vector=TypeVector(width=WIDTH),
+        dropout=0.0,
+        shared_with=shared_with,
+    )
+
+
+def filterbank(probability=0.5):
+    embedding = SpeechEmbedding(
+        frontend=Fbank(bins=BINS),
+        normalisation=UtteranceNorm(),
+        subsampler=Conv1dSubsampler(inputs=BINS, channels=8, width=WIDTH),
+        positions=SinusoidalPositions(width=WIDTH),
+        type_vector=TypeVector(width=WIDTH),
+        dropout=0.0,
+    )
+    return MaskedFilterbank(
+        embedding=embedding, masking=SpanMasking(width=BINS, probability=probability, span=3, least=1)
+    )
+
+
+def model(speech=None):
+    torch.manual_seed(1)
+    source = text_embedding()
+    target = text_embedding(source)
+    return FatModel(
+        embeddings={"speech": speech or filterbank(), "source": source, "target": target},
+        encoder=Encoder(layer=Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0), layers=2),
+        heads={
+            "speech": Deconvolution(width=WIDTH, bins=BINS, channels=2),
+            "source": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=source, bias=True)),
+            "target": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=target, bias=True)),
+        },
+    ).eval()
+
+
+def objective(**options):
+    system = nn.Module()
+    system.model = model(**options)
+    parts = [MaskedFrames()]
+    parts += [MaskedTokens(head=name, field=name, memory=name, prefix=f"{name}.") for name in ("source", "target")]
+    return FusedMasking(system=system, parts=parts)
+
+
+def batch(*names):
+    torch.manual_seed(2)
+    speech = Padded.from_sequences([torch.randn(n) * 0.1 for n in (6000, 3700, 5100)])
+    fields = {"speech": speech}
+    for name, lengths in (("source", (4, 6, 5)), ("target", (7, 3, 5))):
+        fields[name] = Padded.from_sequences([torch.randint(1, VOCABULARY, (length,)) for length in lengths])
+        fields[f"{name}.places"] = Padded.from_sequences([torch.tensor([1, 2])] * 3)
+        fields[f"{name}.labels"] = Padded.from_sequences([torch.randint(1, VOCABULARY, (2,)) for _ in lengths])
+    return Batch({name: value for name, value in fields.items() if name.split(".")[0] in names})
+
+
+ALL = ("speech", "source", "target")
+
+
+def test_each_row_is_encoded_as_its_own_parts_joined_without_padding():
+    fat, rows = model(), batch(*ALL)
+    found = fat.encode(rows).memories
+    for number in range(3):
+        pieces = []
+        for name in ALL:
+            alone = rows[name].select(torch.tensor([number]))
+            cut = Padded(alone.values[:, : int(alone.lengths[0])], alone.lengths)
+            pieces.append(fat.embeddings[name](cut).values[0])  # positions begin anew in each
+        states = fat.encoder(Padded(torch.cat(pieces)[None], torch.tensor([sum(map(len, pieces))])))[0].values[0]
+        for name, expected in zip(ALL, states.split([len(piece) for piece in pieces]), strict=True):
+            torch.testing.assert_close(found[name].rows()[number], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_parts_that_do_not_see_each_other_have_the_states_that_they_have_alone(monkeypatch):
+    """Joined under a block mask, each part is encoded as if it were alone."""
+    fat, rows = model(), batch("source", "target")
+    alone = {name: fat.encode(rows, name).memories[name] for name in ("source", "target")}
+    joined = fat.encode(rows).memories
+    assert not torch.allclose(joined["source"].rows()[0], alone["source"].rows()[0], atol=1e-3)
+    lengths = [rows[name].lengths for name in ("source", "target")]
+    places = torch.arange(sum(rows[name].values.shape[1] for name in ("source", "target")))
+    part = (places >= lengths[0][:, None]).int() + (places >= sum(lengths)[:, None]).int()
+    block = (part[:, :, None] == part[:, None, :])[:, None]  # (B, 1, L, L)
+    plain = F.scaled_dot_product_attention
+
+    def blocked(query, key, value, attn_mask=None, **options):
+        return plain(query, key, value, attn_mask=block, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", blocked)
+    apart = fat.encode(rows).memories
+    for name in ("source", "target"):
+        for one, other in zip(apart[name].rows(), alone[name].rows(), strict=True):
+            torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+
+
+def test_only_hidden_frames_count_and_all_of_them_if_asked():
+    train, rows = objective(), batch(*ALL)
+    rows = train.prepare(rows)
+    hidden = rows[HIDDEN]
+    assert (hidden.values & ~hidden.mask).sum() == 0 and 0 < hidden.values.sum() < hidden.mask.sum()
+    fat = train.model
+    with torch.no_grad():
+        encoding = fat.encode(rows)
+    target = fat.embeddings["speech"].embedding.features(rows["speech"]).values
+    found = fat.heads["speech"](encoding.memories["speech"], hidden.lengths).values.detach()
+    for part, counted in (
+        (MaskedFrames(), hidden.values.tolist()),
+        (MaskedFrames(everywhere=True), hidden.mask.tolist()),
+    ):
+        total, frames = 0.0, 0
+        for row, marks in enumerate(counted):
+            for frame, mark in enumerate(marks):
+                if mark:
+                    total += float(((found[row, frame] - target[row, frame]) ** 2).mean())
+                    frames += 1
+        term = part.terms(fat, rows, encoding)["speech"]
+        assert term.sum.item() == pytest.approx(total, rel=1e-4)
+        assert int(term.count) == int(part.counts(rows)["speech"]) == frames
+
+
+def test_what_is_hidden_is_not_seen():
+    train, rows = objective(), batch("speech")
+    bank = train.model.embeddings["speech"]
+    hidden = bank.draw(rows["speech"])
+    features = bank.target(rows["speech"])
+    expected = features.values.clone()
+    for row, frame in hidden.values.nonzero().tolist():
+        expected[row, frame] = bank.masking.vector
+    torch.testing.assert_close(
+        bank(rows["speech"], hidden).values, bank.embedding.embed(Padded(expected, features.lengths)).values
+    )
+
+
+@pytest.mark.parametrize(
+    "fields", [("speech",), ("source",), ("target",), ("speech", "source"), ("source", "target"), ALL]
+)
+def test_a_missing_field_leaves_its_parameters_without_gradient(fields):
+    train = objective()
+    rows = train.prepare(batch(*fields))
+    counts = train.counts(rows)
+    loss = train(rows)
+    loss.check(counts)
+    assert {name.split(".")[0] for name in loss.parts} == {*fields}
+    loss.total(counts).backward()
+    given = {name for name, parameter in train.model.named_parameters() if parameter.grad is not None}
+    for field in ALL:
+        own = {name for name in given if name.startswith((f"embeddings.{field}.", f"heads.{field}."))}
+        own.discard("embeddings.source.tokens.weight")  # which serves the translation too
+        assert bool(own) == (field in fields)
+    assert any(name.startswith("encoder.") for name in given)
+
+
+@pytest.mark.parametrize("strides", [[2, 2], [2, 1]])
+def test_a_deconvolution_gives_as_many_frames_as_there_were(strides):
+    torch.manual_seed(1)
+    deconvolution = Deconvolution(width=4, bins=8, channels=3, strides=strides)
+    rate = strides[0] * strides[1]
+    for frames in range(1, 51):
+        states = Padded(torch.randn(1, -(-frames // rate), 4), torch.tensor([-(-frames // rate)]))
+        found = deconvolution(states, torch.tensor([frames]))
+        assert found.values.shape == (1, frames, 8)
+    with pytest.raises(ValueError, match="cannot stand for 51 frames"):
+        deconvolution(Padded(torch.randn(1, 12, 4), torch.tensor([12])), torch.tensor([51]))
+
+
+def test_a_deconvolved_row_does_not_depend_on_the_others_of_its_batch():
+    torch.manual_seed(1)
+    deconvolution = Deconvolution(width=4, bins=8, channels=3)
+    states = Padded(torch.randn(2, 6, 4), torch.tensor([3, 6]))
+    together = deconvolution(states, torch.tensor([11, 22])).rows()[0]
+    alone = deconvolution(Padded(states.values[:1, :3], torch.tensor([3])), torch.tensor([11])).rows()[0]
+    torch.testing.assert_close(together, alone)
+
+
+def test_a_deconvolution_is_a_sum_over_its_kernel():
+    """A loop over one transposed convolution: every input adds its kernel, twice as far apart."""
+    torch.manual_seed(1)
+    layer = Deconvolution(width=4, bins=8, channels=1).convolutions[0]
+    x = torch.randn(1, 1, 3, 2)
+    expected = layer.bias.expand(8, 6).clone()
+    for i in range(3):
+        for j in range(2):
+            expected[2 * i : 2 * i + 4, 2 * j : 2 * j + 4] += x[0, 0, i, j] * layer.weight[0, 0]
+    torch.testing.assert_close(layer(x)[0, 0], expected[1:-1, 1:-1])
+
+
+def test_a_convolutional_front_end_hides_two_frames_for_each_of_its_own():
+    torch.manual_seed(1)
+    embedding = WaveformEmbedding(
+        convolutions=WaveformConvolutions(convolutions=[[4, 400, 320]]),
+        positions=ConvolutionalPositions(width=WIDTH, kernel=4, groups=2),
+        masking=SpanMasking(width=WIDTH, probability=0.5, span=2, least=1),
+    ).eval()
+    speech = MaskedWaveform(embedding=embedding, frontend=Fbank(bins=BINS), normalisation=UtteranceNorm())
+    rows = batch("speech")
+    hidden = speech.draw(rows["speech"])
+    assert hidden.lengths.tolist() == speech.target(rows["speech"]).lengths.tolist()
+    for marks in hidden.rows():
+        whole = len(marks) // 2 * 2
+        assert (marks[0:whole:2] == marks[1:whole:2]).all()
+    places = hidden.values[:, ::2]
+    frames = embedding.frames(rows["speech"])
+    torch.testing.assert_close(speech(rows["speech"], hidden).values, embedding.embed(frames, places).values)
+    embedding.train()
+    torch.manual_seed(3)
+    first = embedding.embed(frames, torch.zeros_like(places)).values
+    torch.manual_seed(3)
+    torch.testing.assert_close(speech(rows["speech"]).values, first)  # hides nothing that nobody asked for
+    train = objective(speech=speech.eval())
+    train.model.heads["speech"] = Deconvolution(width=WIDTH, bins=BINS, channels=2, strides=[2, 1])
+    rows = train.prepare(rows)
+    train(rows).check(train.counts(rows))
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="cannot hide features of 8 bins"):
+        MaskedFilterbank(embedding=filterbank().embedding, masking=SpanMasking(width=9))
+    with pytest.raises(ValueError, match="strides must be two numbers"):
+        Deconvolution(width=4, strides=[4])
+    with pytest.raises(ValueError, match="multiple of 4"):
+        Deconvolution(width=4, bins=9)
+    with pytest.raises(UsageError, match="has no head 'other', only speech"):
+        MaskedFrames(head="other").check(model())
+    with pytest.raises(UsageError, match="stream 'more' has no field"):
+        objective().counts(Batch({"other": batch("speech")["speech"]}, {}, [], "more"))
+    with pytest.raises(KeyError, match="none of the fields"):
+        model().encode(Batch({}, {}, ["a"], "more"))
