@@ -1,10 +1,12 @@
 """Label-smoothed cross entropy over a vocabulary, without ever holding the logits of a whole batch.
 
-Legend: B batch, T target, N = B x T rows, D model, V vocabulary.
+Legend: B batch, T target, N = B x T rows, D model, V vocabulary, K labels of a row.
 
 The smoothing is fairseq's (``label_smoothed_cross_entropy.py``; Szegedy et al. 2016, section 7, states the idea): the
 label keeps ``1 - eps``, and each of the V - 1 other symbols gets ``eps / (V - 1)``. torch's ``label_smoothing`` shares
 its mass among all V symbols; ``eps`` here is ``eps * V / (V - 1)`` there.
+
+A row may also have several labels with weights, as a teacher gives them (Hinton et al. 2015, arXiv 1503.02531).
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ class CrossEntropySums:
 
     Attributes:
         loss: smoothed cross entropy, with gradient.
-        nll: negative log-likelihood of the labels, in nats, detached.
-        correct: rows no symbol of which is more probable than the label, detached.
+        nll: negative log-likelihood of the (first) labels, in nats, detached.
+        correct: rows no symbol of which is more probable than the (first) label, detached.
         count: rows.
 
     """
@@ -62,7 +64,13 @@ class Linear(Protocol):
 
 
 def label_smoothed_cross_entropy(
-    states: Tensor, projection: Linear, labels: Tensor, *, smoothing: float = 0.0, chunk: int = CHUNK
+    states: Tensor,
+    projection: Linear,
+    labels: Tensor,
+    *,
+    weights: Tensor | None = None,
+    smoothing: float = 0.0,
+    chunk: int = CHUNK,
 ) -> CrossEntropySums:
     """Project states onto the vocabulary and sum the loss.
 
@@ -75,7 +83,9 @@ def label_smoothed_cross_entropy(
     Args:
         states: (N, D).
         projection: onto the vocabulary.
-        labels: (N,) int64, :data:`IGNORED` where a row counts for nothing.
+        labels: (N,) int64, :data:`IGNORED` where a row counts for nothing; with ``weights`` (N, K), of which the first
+            says whether a row counts. A symbol that is there twice has the sum of its weights.
+        weights: (N, K), those of a row adding up to 1: the share that each label has of what a single one would have.
         smoothing: eps, the probability mass taken from the label.
         chunk: logits (rows x V) at a time, at least those of one row.
 
@@ -83,22 +93,30 @@ def label_smoothed_cross_entropy(
         ValueError: if shapes or numbers do not fit.
 
     """
-    if states.dim() != 2 or labels.shape != states.shape[:1]:
-        raise ValueError(f"states {tuple(states.shape)} and labels {tuple(labels.shape)} are not (N, D) and (N,)")
+    expected = states.shape[:1] if weights is None else (len(states), *weights.shape[1:])
+    if states.dim() != 2 or labels.shape != expected or (weights is not None and weights.shape != labels.shape):
+        shape = "(N,)" if weights is None else f"(N, K), with weights {tuple(weights.shape)}"
+        raise ValueError(f"states {tuple(states.shape)} and labels {tuple(labels.shape)} are not (N, D) and {shape}")
     if not 0 <= smoothing < 1 or chunk < 1:
         raise ValueError(f"need 0 <= smoothing < 1 and chunk >= 1, not {smoothing} and {chunk}")
     weight, bias = projection.weight, projection.bias
     rows = max(1, chunk // len(weight))
     learning = torch.is_grad_enabled()  # inside of what follows it never is
-    loss, nll, correct = _ProjectedLoss.apply(states, weight, bias, labels, smoothing, rows, learning)
-    return CrossEntropySums(loss, nll, correct, (labels != IGNORED).sum())
+    loss, nll, correct = _ProjectedLoss.apply(states, weight, bias, labels, weights, smoothing, rows, learning)
+    return CrossEntropySums(loss, nll, correct, (_first(labels) != IGNORED).sum())
+
+
+def _first(labels: Tensor) -> Tensor:
+    """Return the label (N,) that counts as the right one."""
+    return labels if labels.dim() == 1 else labels[:, 0]
 
 
 class _ProjectedLoss(torch.autograd.Function):
     """Sums of losses, negative log-likelihoods and right rows; logits are projected as autocast would.
 
     With p = softmax(logits) and q = eps / (V - 1), a row's loss is the cross entropy of p with a target that has
-    1 - eps at the label and q elsewhere, so its gradient is p - q everywhere, less 1 - eps - q at the label.
+    1 - eps at the label and q elsewhere, so its gradient is p - q everywhere, less 1 - eps - q at the label. Several
+    labels share those 1 - eps - q by their weights.
     """
 
     @staticmethod
@@ -108,6 +126,7 @@ class _ProjectedLoss(torch.autograd.Function):
         weight: Tensor,
         bias: Tensor | None,
         labels: Tensor,
+        weights: Tensor | None,
         smoothing: float,
         rows: int,
         learning: bool,
@@ -134,17 +153,20 @@ class _ProjectedLoss(torch.autograd.Function):
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
             x, of_part = states[part].to(dtype), labels[part]
+            shares = None if weights is None else weights[part].split(block)
             some = logits[: len(x)]
             if parts > 1:
                 write_product(some, x, matrix.T)
             if bias is not None:
                 some += bias
-            for few, of_few in zip(some.split(block), of_part.split(block), strict=True):
-                found = _lose(few, few if scores is None else scores[: len(few)], of_few, smoothing, any(wanted))
+            for number, (few, of_few) in enumerate(zip(some.split(block), of_part.split(block), strict=True)):
+                normalised = few if scores is None else scores[: len(few)]
+                share = None if shares is None else shares[number]
+                found = _lose(few, normalised, of_few, share, smoothing, any(wanted))
                 for total, value in zip(sums, found, strict=True):
                     total += value
             if any(wanted):
-                _add_gradients(gradients, some, part, x, matrix, (of_part != IGNORED)[:, None])
+                _add_gradients(gradients, some, part, x, matrix, (_first(of_part) != IGNORED)[:, None])
         loss, nll, correct = sums
         ctx.gradients, ctx.weight = gradients, weight
         ctx.mark_non_differentiable(nll, correct)
@@ -159,29 +181,32 @@ class _ProjectedLoss(torch.autograd.Function):
         gradients, ctx.gradients = ctx.gradients, None
         if gradients[1] is not None:
             announce_gradient(ctx.weight)
-        return (*(None if x is None else x.mul_(scale) for x in gradients), None, None, None, None)
+        return (*(None if x is None else x.mul_(scale) for x in gradients), None, None, None, None, None)
 
 
 def _lose(
-    logits: Tensor, scores: Tensor, labels: Tensor, smoothing: float, learning: bool
+    logits: Tensor, scores: Tensor, labels: Tensor, weights: Tensor | None, smoothing: float, learning: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the sums of some rows, and leave in ``logits`` (n, V) their gradients, if anything is to learn.
 
     ``scores`` (n, V) is where they are normalised: in at least single precision, or the logits themselves.
     """
-    ignored = labels == IGNORED
-    label = labels.masked_fill(ignored, 0)[:, None]
+    ignored = _first(labels) == IGNORED
+    label = (labels[:, None] if weights is None else labels).masked_fill(ignored[:, None], 0)
     rest = smoothing / max(1, logits.shape[1] - 1)
     torch.log_softmax(logits, -1, dtype=scores.dtype, out=scores)
-    at_label = scores.gather(1, label)[:, 0]
-    lost = -(1 - smoothing - rest) * at_label
+    at_labels = scores.gather(1, label)
+    at_label = at_labels[:, 0]
+    shared = at_label if weights is None else (at_labels * weights).sum(-1)
+    lost = -(1 - smoothing - rest) * shared
     if smoothing:
         lost -= rest * scores.sum(-1)
     loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -at_label))
     correct = ((at_label == scores.amax(-1)) & ~ignored).sum()
     if learning:
         torch.sub(scores.exp_(), rest, out=logits)
-        logits.scatter_add_(1, label, logits.new_full((), smoothing + rest - 1).expand_as(label))
+        taken = logits.new_full((), smoothing + rest - 1).expand_as(label)
+        logits.scatter_add_(1, label, taken if weights is None else taken * weights.to(logits.dtype))
     return loss, nll, correct
 
 
@@ -266,9 +291,7 @@ class CrossEntropy(Part):
             states = self.decode(model, prefix, encoding)
         labels = target.values[:, 1:].masked_fill(~target.mask[:, 1:], IGNORED)
         labels[:, : self.ignore_prefix] = IGNORED
-        sums = label_smoothed_cross_entropy(
-            states.flatten(0, 1), model.projection, labels.flatten(), smoothing=self.smoothing, chunk=self.chunk
-        )
+        sums = self.compare(model, batch, states.flatten(0, 1), labels.flatten())
         return {
             f"{self.prefix}cross_entropy": Term(sums.loss, sums.count, self.weight),
             f"{self.prefix}nll": Term(sums.nll, sums.count, 0.0),
@@ -278,3 +301,9 @@ class CrossEntropy(Part):
     def decode(self, model: Any, prefix: Padded, encoding: Encoding) -> Tensor:
         """Return the decoder's states (B, T - 1, D); subclasses may choose another decoder."""
         return model.decode(prefix, encoding)
+
+    def compare(self, model: Any, batch: Batch, states: Tensor, labels: Tensor) -> CrossEntropySums:
+        """Return the sums for states (N, D) and their labels (N,); subclasses may add labels of their own."""
+        return label_smoothed_cross_entropy(
+            states, model.projection, labels, smoothing=self.smoothing, chunk=self.chunk
+        )

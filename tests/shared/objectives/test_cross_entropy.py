@@ -157,3 +157,54 @@ def test_the_decoder_reads_what_comes_before_each_label(ignore_prefix):
     counts = part.counts(batch)
     assert {name: term.count.item() for name, term in terms.items()} == {name: c.item() for name, c in counts.items()}
     assert counts["x_nll"].item() == len(pairs)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("chunk", [1, 5 * 7, 1000])
+def test_several_labels_equal_torch_with_a_distribution_for_each_row(smoothing, chunk, blocks):
+    states, weight, first = make()
+    torch.manual_seed(3)
+    labels = torch.cat([first[:, None], torch.randint(7, (len(first), 3))], dim=1)  # some symbols twice
+    weights = torch.rand(len(first), 4, dtype=torch.float64)
+    weights = weights / weights.sum(1, keepdim=True)
+    target = torch.zeros(len(first), 7, dtype=torch.float64)
+    for row in range(len(first)):
+        for label, share in zip(labels[row].tolist(), weights[row].tolist(), strict=True):
+            if first[row] != IGNORED:
+                target[row] += share * smoothing / 6
+                target[row, label] += share * (1 - smoothing - smoothing / 6)
+    expected = F.cross_entropy(states @ weight.T, target, reduction="sum")
+    expected_gradients = torch.autograd.grad(expected, (states, weight))
+    sums = label_smoothed_cross_entropy(
+        states, linear(weight), labels, weights=weights, smoothing=smoothing, chunk=chunk
+    )
+    gradients = torch.autograd.grad(sums.loss, (states, weight))
+    torch.testing.assert_close(sums.loss, expected)
+    for found, wanted in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(found, wanted)
+    alone = label_smoothed_cross_entropy(states, linear(weight), first)
+    torch.testing.assert_close(sums.nll, alone.nll)
+    assert (sums.correct, sums.count) == (alone.correct, alone.count)
+
+
+def test_labels_of_weight_zero_change_no_bit():
+    states, weight, first = make(dtype=torch.float32)
+    labels = torch.cat([first[:, None], torch.full((len(first), 2), 3)], dim=1)
+    weights = torch.tensor([1.0, 0.0, 0.0]).expand(len(first), 3)
+    one = label_smoothed_cross_entropy(states, linear(weight), first, smoothing=0.1)
+    several = label_smoothed_cross_entropy(states, linear(weight), labels, weights=weights, smoothing=0.1)
+    assert torch.equal(one.loss, several.loss)
+    for found, wanted in zip(
+        torch.autograd.grad(several.loss, (states, weight)),
+        torch.autograd.grad(one.loss, (states, weight)),
+        strict=True,
+    ):
+        assert torch.equal(found, wanted)
+
+
+def test_labels_without_weights_for_each_are_refused():
+    states, weight, first = make()
+    with pytest.raises(ValueError, match=r"not \(N, D\) and \(N, K\), with weights \(11, 2\)"):
+        label_smoothed_cross_entropy(states, linear(weight), first, weights=torch.ones(11, 2))
+    with pytest.raises(ValueError, match=r"not \(N, D\) and \(N,\)"):
+        label_smoothed_cross_entropy(states, linear(weight), torch.stack([first, first], 1))

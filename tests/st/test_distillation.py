@@ -1,0 +1,143 @@
+"""Distillation token by token, against dense distributions; and a teacher that leaves no trace."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from shared.errors import DataError, UsageError
+from shared.nn.state import evaluating
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.objectives.cross_entropy import IGNORED
+from shared.objectives.teacher import Teacher
+from shared.padded import Padded
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from st.distillation import Distilled
+from tests.shared.training.conftest import World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("distillation")
+    world = World(folder)
+    teacher = world.system(dropout=0.3, seed=7)
+    with torch.no_grad():
+        for parameter in teacher.parameters():
+            parameter.mul_(1.5)  # so that it is surer of some symbols than of others
+    teacher.save(folder / "teacher")
+    world.folder = folder / "teacher"
+    return world
+
+
+def batch(world):
+    from shared.corpus.loader import Loader
+
+    return next(Loader(streams=[world.stream()], seed=1).epoch(0))
+
+
+def teacher(world):
+    return Teacher(folder=str(world.folder), tokenizer=world.tokenizer)
+
+
+def objective(world, part):
+    return EncoderDecoderObjective(system=world.system(seed=1), parts=[part])
+
+
+def dense(world, student, rows, share, top, temperature, smoothing):
+    """The loss with every distribution written out."""
+    master = type(student.system).load(world.folder).model
+    prefix = Padded(rows["target"].values[:, :-1], rows["target"].lengths - 1)
+    with torch.no_grad():
+        logits = master.project(master.decode(prefix, master.encode(rows, "source")))
+    model = student.model
+    found = model.project(model.decode(prefix, model.encode(rows, "source"))).log_softmax(-1)
+    vocabulary, total = found.shape[-1], 0.0
+    for row, length in enumerate(prefix.lengths.tolist()):
+        for place in range(length):
+            gold = torch.full((vocabulary,), smoothing / (vocabulary - 1))
+            gold[rows["target"].values[row, place + 1]] = 1 - smoothing
+            best = logits[row, place].topk(top).indices
+            taught = torch.zeros(vocabulary)
+            odds = (logits[row, place] / temperature).exp()[best]
+            taught[best] = odds / odds.sum()
+            total = total - (((1 - share) * gold + share * taught) * found[row, place]).sum()
+    return total
+
+
+@pytest.mark.parametrize(("share", "top", "temperature"), [(0.8, 8, 1.0), (0.5, 3, 2.0), (1.0, None, 1.0)])
+def test_the_loss_is_that_of_the_mixture_written_out(world, share, top, temperature):
+    top = top or world.tokenizer.size
+    part = Distilled(teacher=teacher(world), share=share, top=top, temperature=temperature, smoothing=0.1)
+    student, rows = objective(world, part), batch(world)
+    loss = student(rows)
+    loss.check(student.counts(rows))
+    expected = dense(world, student, rows, share, top, temperature, smoothing=0.1)
+    torch.testing.assert_close(loss.parts["cross_entropy"].sum, expected, rtol=1e-4, atol=1e-4)
+    parameters = list(student.parameters())
+    for found, wanted in zip(
+        torch.autograd.grad(loss.parts["cross_entropy"].sum, parameters),
+        torch.autograd.grad(expected, parameters),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def test_without_a_share_it_is_cross_entropy_to_the_last_bit(world):
+    rows = batch(world)
+    ours = objective(world, Distilled(teacher=Teacher(folder="nowhere", tokenizer=world.tokenizer), share=0.0))
+    theirs = objective(world, CrossEntropy())
+    assert torch.equal(ours(rows).parts["cross_entropy"].sum, theirs(rows).parts["cross_entropy"].sum)
+
+
+def test_a_teacher_leaves_no_trace(world):
+    rows, master = batch(world), teacher(world)
+    student = objective(world, Distilled(teacher=master))
+    plain = objective(world, CrossEntropy())
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    student.train()
+    optimizer = torch.optim.SGD(student.parameters(), lr=0.1)
+    first = [tensor.clone() for tensor in type(student.system).load(world.folder).state_dict().values()]
+    torch.set_rng_state(before)
+    prefix = Padded(rows["target"].values[:, :-1], rows["target"].lengths - 1)
+    once = master.best(rows, prefix, top=4)
+    assert torch.equal(torch.get_rng_state(), before)  # loading it has drawn nothing
+    for _ in range(10):
+        student(rows).total().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert student.state_dict().keys() == plain.state_dict().keys()
+    assert [*dict(student.named_parameters())] == [*dict(plain.named_parameters())]
+    assert all(map(torch.equal, first, master._system.state_dict().values()))
+    again = master.best(rows, prefix, top=4)
+    assert torch.equal(once[0], again[0]) and torch.equal(once[1], again[1])  # its dropout rests
+    with evaluating(student):
+        pass
+    assert not master._system.training
+
+
+def test_padding_and_start_symbols_are_not_learned(world):
+    rows = batch(world)
+    part = Distilled(teacher=teacher(world))
+    longer = rows.with_fields(
+        target=Padded(F.pad(rows["target"].values, (0, 3), value=world.tokenizer.pad), rows["target"].lengths)
+    )
+    student = objective(world, part)
+    torch.testing.assert_close(
+        student(longer).parts["cross_entropy"].sum, student(rows).parts["cross_entropy"].sum, rtol=1e-5, atol=1e-5
+    )
+    count = student(rows).parts["cross_entropy"].count
+    assert count == (rows["target"].lengths - 1).sum() and IGNORED < 0
+
+
+def test_another_tokenizer_is_refused(world, tmp_path):
+    model = train_sentencepiece(["other words", "entirely"], tmp_path / "t.model", kind="char", size=300)
+    other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+    rows = batch(world)
+    prefix = Padded(rows["target"].values[:, :-1], rows["target"].lengths - 1)
+    with pytest.raises(DataError, match="trained with another tokenizer"):
+        Teacher(folder=str(world.folder), tokenizer=other).best(rows, prefix, top=2)
+    with pytest.raises(UsageError, match="share must be between 0 and 1, not 2"):
+        Distilled(teacher=teacher(world), share=2)
+    with pytest.raises(UsageError, match="need top >= 1"):
+        Distilled(teacher=teacher(world), top=0)
