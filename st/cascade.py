@@ -13,7 +13,7 @@ Legend: B sentences, N transcripts of each.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -32,6 +32,7 @@ from shared.nn.marginal import MarginalGenerator
 from shared.search.search import AnySearch
 from shared.systems.rows import translate_rows
 from shared.systems.system import System
+from shared.text.tokenizer import Tokenizer
 
 Row = dict[str, Any]
 #: Hypotheses of each recording, best first, each with the number of the transcript that it translates.
@@ -242,6 +243,16 @@ class Cascade(System):
     def texts(self) -> dict[str, TextField]:
         """The transcript and the translation."""
         return self.recogniser.texts | self.translator.texts
+
+    def text_fields(self) -> list[TextField]:
+        """Return those of all parts."""
+        return [field for part in self.model.children() for field in part.text_fields()]  # type: ignore[operator]
+
+    def symbol_parts(self) -> Iterator[tuple[str, nn.Module, Tokenizer]]:
+        """Yield those of all parts."""
+        for name, system in self.model.named_children():
+            for part, module, tokenizer in system.symbol_parts():  # type: ignore[operator]
+                yield f"model.{name}.{part}", module, tokenizer
 
     def default_search(self) -> AnySearch:
         """Return the translator's."""

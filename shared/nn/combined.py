@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from shared.batch import Batch
 from shared.described import Described
 from shared.generator import Encoding, State, next_scores
+from shared.nn.symbols import SymbolFields
 from shared.padded import Padded
 
 
@@ -93,6 +94,15 @@ class Combination(nn.Module):
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the states of one output of so many tokens take, of all models that say so."""
         return sum(model.state_bytes(length) for model in self._generators() if hasattr(model, "state_bytes"))
+
+    def symbol_fields(self) -> dict[str, str]:
+        """Return those of all models that say so; see shared/nn/symbols.py."""
+        return {
+            f"models.{number}.{part}": field
+            for number, model in enumerate(self.models)
+            if isinstance(model, SymbolFields)
+            for part, field in model.symbol_fields().items()
+        }
 
     def _generators(self) -> list[Any]:
         return list(self.models)

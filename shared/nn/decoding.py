@@ -13,6 +13,7 @@ from shared.nn.attention import Past
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import LayerCache
 from shared.nn.positions import LearnedPositions
+from shared.nn.symbols import OUTPUT
 from shared.nn.transformer import Decoder
 from shared.padded import Padded
 
@@ -73,6 +74,10 @@ class TokenDecoder(nn.Module):
     target_embedding: TextEmbedding
     decoder: Decoder
     projection: nn.Module
+
+    def symbol_fields(self) -> dict[str, str]:
+        """See shared/nn/symbols.py."""
+        return dict.fromkeys(("target_embedding", "projection"), OUTPUT)
 
     def decode(self, prefix: Padded, encoding: Encoding) -> Tensor:
         """Return the decoder's states (B, T, D) after consuming each token of prefix (B, T)."""

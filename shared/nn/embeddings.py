@@ -129,6 +129,10 @@ class TextEmbedding(Described, nn.Module):
         owner = self._shared_with[0]
         return self.tokens.weight if owner is None else owner.weight
 
+    def symbol_tensors(self) -> list[str]:
+        """See shared/nn/symbols.py."""
+        return ["tokens.weight"] if self._shared_with[0] is None else []
+
     def forward(self, tokens: Padded, *, start: int = 0) -> Padded:
         """Embed tokens (B, L) int64, the first of which is element ``start`` of its sequence: (B, L, D)."""
         return tokens.map(lambda values: self.embed(values, start))

@@ -16,6 +16,7 @@ from shared.nn.dropout import dropout
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import activation_module, layer_norm
 from shared.nn.linear import Linear, linear, stored_for_search, stored_parameter
+from shared.nn.symbols import CTC, tensors_below
 from shared.padded import Padded
 
 
@@ -36,6 +37,10 @@ class OutputProjection(Described, nn.Module):
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+
+    def symbol_tensors(self) -> list[str]:
+        """See shared/nn/symbols.py."""
+        return ["weight"] if self.bias is None else ["weight", "bias"]
 
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
@@ -69,6 +74,10 @@ class TiedProjection(Described, nn.Module):
         """The matrix (V, D)."""
         return self._embedding[0].weight
 
+    def symbol_tensors(self) -> list[str]:
+        """See shared/nn/symbols.py."""
+        return [] if self.bias is None else ["bias"]
+
     def forward(self, states: Tensor) -> Tensor:
         """Project states (..., D) to logits (..., V)."""
         return linear(states, self.weight if self._stored is None else self._stored, self.bias)
@@ -86,19 +95,31 @@ class MaskedTokenHead(Described, nn.Module):
         projection: to the vocabulary, usually tied to the embedding of the encoder's input and with a bias.
         activation: of the dense layer, as in shared/nn/transformer.py.
         norm_epsilon: added to the variance by which the norm divides.
+        field: the input whose tokens it scores.
 
     """
 
     def __init__(
-        self, *, width: int, projection: nn.Module, activation: str = "gelu", norm_epsilon: float = 1e-5
+        self,
+        *,
+        width: int,
+        projection: nn.Module,
+        activation: str = "gelu",
+        norm_epsilon: float = 1e-5,
+        field: str = "source",
     ) -> None:
         super().__init__()
+        self.symbols_of = field
         self.dense = Linear(width, width)
         nn.init.xavier_uniform_(self.dense.weight)
         nn.init.zeros_(self.dense.bias)
         self.activation = activation_module(activation)
         self.norm = layer_norm(width, norm_epsilon)
         self.projection = projection
+
+    def symbol_tensors(self) -> list[str]:
+        """See shared/nn/symbols.py."""
+        return tensors_below(self, "projection")
 
     def forward(self, states: Tensor) -> Tensor:
         """Return logits (..., V) of states (..., D)."""
@@ -121,6 +142,8 @@ class CtcHead(Described, nn.Module):
 
     """
 
+    symbols_of = CTC
+
     def __init__(self, *, tap: int | str, width: int, vocabulary: int, blank: int, dropout: float = 0.0) -> None:
         super().__init__()
         if not 0 <= blank < vocabulary:
@@ -134,6 +157,10 @@ class CtcHead(Described, nn.Module):
         self.projection = Linear(width, vocabulary)
         nn.init.xavier_uniform_(self.projection.weight)
         nn.init.zeros_(self.projection.bias)
+
+    def symbol_tensors(self) -> list[str]:
+        """See shared/nn/symbols.py."""
+        return ["projection.weight", "projection.bias"]
 
     def forward(self, states: Tensor) -> Tensor:
         """Return logits (B, L, V), not normalised, so that a loss may take logarithm and normalisation in one."""

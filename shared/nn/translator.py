@@ -32,6 +32,12 @@ class FieldEncoder(nn.Module):
     embeddings: nn.ModuleDict
     encoder: Encoder
 
+    def symbol_fields(self) -> dict[str, str]:
+        """See shared/nn/symbols.py; a head says itself whose symbols it scores."""
+        heads = getattr(self, "heads", {})
+        found = {f"heads.{name}": head.symbols_of for name, head in heads.items() if hasattr(head, "symbols_of")}
+        return {f"embeddings.{name}": name for name in self.embeddings} | found
+
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Encode one field of a batch.
 
@@ -150,6 +156,10 @@ class Translator(Described, FieldEncoder, TokenDecoder):
         self.decoder = decoder
         self.projection = projection
         self.heads = nn.ModuleDict(heads or {})
+
+    def symbol_fields(self) -> dict[str, str]:
+        """See shared/nn/symbols.py."""
+        return FieldEncoder.symbol_fields(self) | TokenDecoder.symbol_fields(self)
 
 
 class LanguageModel(Described, TokenDecoder):

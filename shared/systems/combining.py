@@ -148,6 +148,7 @@ def through_ctc(system: System) -> CtcSystem:
         model=system.model,
         inputs=system.inputs,
         reads=system.reads,
+        decoder_output=system.output,
         output=output,
         output_name="transcript" if output.side == "source" else "translation",
         source_languages=system.source_languages,

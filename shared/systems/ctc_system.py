@@ -15,6 +15,7 @@ from shared.corpus.fields import Field, TextField
 from shared.errors import UsageError
 from shared.generator import Hypothesis, Scorer
 from shared.nn.heads import head_log_probabilities
+from shared.nn.symbols import OUTPUT
 from shared.search.ctc_prefix import CtcPrefixSearch
 from shared.search.search import AnySearch, Companion, CtcSearch
 from shared.systems.system import System
@@ -34,6 +35,7 @@ class CtcSystem(System):
         language_model: over the same vocabulary, for prefix search; None for none.
         lm_weight: of its log-probabilities.
         reads: the names of the inputs that are read together. Default: all.
+        decoder_output: the text field that the model's idle decoder was trained to produce, if it has one.
 
     Raises:
         DataError: for an unknown language code.
@@ -54,6 +56,7 @@ class CtcSystem(System):
         language_model: nn.Module | None = None,
         lm_weight: float = 0.0,
         reads: list[str] | None = None,
+        decoder_output: TextField | None = None,
     ) -> None:
         super().__init__(
             model=model,
@@ -72,6 +75,17 @@ class CtcSystem(System):
         self.head = head
         self.language_model = language_model
         self.lm_weight = lm_weight
+        self.decoder_output = decoder_output
+
+    def text_fields(self) -> list[TextField]:
+        """Return all text fields that the model reads or writes, each once."""
+        return [*super().text_fields(), *([self.decoder_output] if self.decoder_output else [])]
+
+    def symbol_field(self, name: str) -> Field | None:
+        """Return the field that a model calls by this name; the head writes the output, the idle decoder its own."""
+        if name == OUTPUT and self.decoder_output is not None:
+            return self.decoder_output
+        return super().symbol_field(name)
 
     def default_search(self) -> AnySearch:
         """Return the search used when the caller names none."""

@@ -117,7 +117,8 @@ def speech_translator(
     )
     system = System(
         model=model,
-        inputs={"speech": SpeechField()},
+        inputs={"speech": SpeechField(), **text.inputs},
+        reads=["speech"],
         output=text.output,
         source_languages=source_languages or text.source_languages,
         target_languages=target_languages or text.target_languages,

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
-from shared.corpus.fields import Field
+from shared.corpus.fields import Field, TextField
 from shared.errors import UsageError
+from shared.nn.symbols import SymbolFields, SymbolRows, tensors_below
 from shared.systems.saved_model import SavedModel
 from shared.text import languages
+from shared.text.tokenizer import Tokenizer
 
 
 class ReadingModel(SavedModel):
@@ -58,6 +60,27 @@ class ReadingModel(SavedModel):
         if self.autocast_dtype is None:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+
+    def text_fields(self) -> list[TextField]:
+        """Return all text fields that the model reads or writes, each once."""
+        return [field for field in self.inputs.values() if isinstance(field, TextField)]
+
+    def symbol_field(self, name: str) -> Field | None:
+        """Return the field that a model calls by this name in ``symbol_fields``; None if it is not known."""
+        return self.inputs.get(name)
+
+    def symbol_parts(self) -> Iterator[tuple[str, nn.Module, Tokenizer]]:
+        """Yield name, module and tokenizer of each part of the model with tensors that have a row for each symbol."""
+        fields = self.model.symbol_fields() if isinstance(self.model, SymbolFields) else {}
+        for name, text in fields.items():
+            part = self.model.get_submodule(name)
+            field = self.symbol_field(text)
+            if isinstance(part, SymbolRows) and isinstance(field, TextField):
+                yield f"model.{name}", part, field.tokenizer
+
+    def tokenizers_of_rows(self) -> dict[str, Tokenizer]:
+        """Return, by the name of a tensor, the tokenizer to whose symbols its rows belong."""
+        return {name: tokenizer for part, _, tokenizer in self.symbol_parts() for name in tensors_below(self, part)}
 
     def _known_inputs(self, names: Sequence[str]) -> list[str]:
         """Return names of inputs.

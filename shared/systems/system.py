@@ -5,7 +5,6 @@ Legend: B batch, P prefix.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -20,6 +19,7 @@ from shared.corpus.stream import translation_budget
 from shared.errors import DataError, UsageError
 from shared.generator import Generator, Hypothesis
 from shared.machine.memory import refuse_over
+from shared.nn.symbols import CTC, OUTPUT
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search
@@ -28,7 +28,6 @@ from shared.systems.inputs import chosen_language, joined, sound_rows, text_row
 from shared.systems.reading_model import ReadingModel
 from shared.systems.rows import translate_rows
 from shared.text import languages
-from shared.text.tokenizer import Tokenizer
 
 
 class System(ReadingModel):
@@ -101,6 +100,16 @@ class System(ReadingModel):
     def scored(self) -> TextField:
         """The field of the tokens that the decoder writes, by which given outputs are scored."""
         return self.output
+
+    def text_fields(self) -> list[TextField]:
+        """Return all text fields that the model reads or writes, each once."""
+        written = [self.output, *self.other_outputs.values(), *([self.ctc_output] if self.ctc_output else [])]
+        return [*super().text_fields(), *written]
+
+    def symbol_field(self, name: str) -> Field | None:
+        """Return the field that a model calls by this name; without ``ctc_output``, a CTC head writes the output."""
+        own = {OUTPUT: self.output, CTC: self.ctc_output or self.output}
+        return own.get(name) or super().symbol_field(name)
 
     @property
     def output_languages(self) -> list[str]:
@@ -355,13 +364,3 @@ class System(ReadingModel):
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""
         return Hypothesis(tokens=[], score=0.0, texts=dict.fromkeys(self.texts, ""))
-
-
-def tokenizer_of_rows(system: ReadingModel, name: str) -> Tokenizer | None:
-    """Return the tokenizer to whose symbols the rows of a parameter belong, or None if they are not symbols'."""
-    embedding = re.match(r"model\.embeddings\.([^.]+)\.tokens\.", name)
-    if embedding:
-        return getattr(system.inputs.get(embedding[1]), "tokenizer", None)
-    if re.match(r"model\.(target_embedding\.tokens|projection|heads\.[^.]+\.projection)\.", name):
-        return system.output.tokenizer if isinstance(system, System) else None
-    return None

@@ -13,20 +13,18 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 
-from shared.corpus.fields import TextField
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.machine.nesting import from_json
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, OutputProjection
-from shared.systems.system import System, tokenizer_of_rows
+from shared.nn.symbols import SymbolRows
+from shared.systems.reading_model import ReadingModel
 from shared.text.tokenizer import Tokenizer
 
 
@@ -185,8 +183,8 @@ def trim(model: str | Path, manifests: Sequence[str | Path], out: str | Path) ->
     folder, out = Path(model), Path(out)
     if folder.resolve() == out.resolve():
         raise UsageError(f"{out}: is the model that is to be trimmed: give another place")
-    system = System.load(folder)
-    fields = [field for field in (*system.inputs.values(), system.output) if isinstance(field, TextField)]
+    system = ReadingModel.load(folder)
+    fields = system.text_fields()
     kept = {field.tokenizer.fingerprint: always(field.tokenizer) for field in fields}
     texts = 0
     for path in find_manifests([str(manifest) for manifest in manifests]):
@@ -220,6 +218,14 @@ def bytes_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.iterdir())
 
 
+def _check_owners(system: ReadingModel, tokenizers: Mapping[str, Tokenizer]) -> None:
+    """Refuse a model that does not say to which text the symbols of a part belong."""
+    for name, part in system.named_modules():
+        for tensor in part.symbol_tensors() if isinstance(part, SymbolRows) else []:
+            if f"{name}.{tensor}" not in tokenizers:
+                raise DataError(f"{type(system.model).__name__}: does not say which text the symbols of {name} are of")
+
+
 class Trimming:
     """Builds a system again with fewer symbols, and copies what is left of its parameters.
 
@@ -235,24 +241,29 @@ class Trimming:
         self._owners: dict[int, Tokenizer] = {}
         self._built: dict[int, Any] = {}
 
-    def apply(self, system: System) -> System:
-        """Return the trimmed system."""
-        embeddings = cast(Mapping[str, object], getattr(system.model, "embeddings", {}))
-        texts = {name: field for name, field in system.inputs.items() if isinstance(field, TextField)}
-        self._owners = {id(embeddings[name]): field.tokenizer for name, field in texts.items() if name in embeddings}
+    def apply(self, system: ReadingModel) -> ReadingModel:
+        """Return the trimmed system.
+
+        Raises:
+            DataError: if the model does not say to which text the symbols of a part belong.
+
+        """
+        self._owners = {id(part): tokenizer for _, part, tokenizer in system.symbol_parts()}
+        tokenizers = system.tokenizers_of_rows()
+        _check_owners(system, tokenizers)
         tensors = {}
         for name, value in system.state_dict().items():
-            tokenizer = tokenizer_of_rows(system, name)
+            tokenizer = tokenizers.get(name)
             rows = None if tokenizer is None else torch.tensor(self.kept[tokenizer.fingerprint], device=value.device)
             tensors[name] = value if rows is None else value.index_select(0, rows)
-        trimmed: System = self._again(system, system.output.tokenizer)
+        trimmed: ReadingModel = self._again(system, None)
         trimmed.load_state_dict(tensors, assign=True)
         sizes = ", ".join(str(len(ids)) for ids in self.kept.values())
         trimmed.origin = [*system.origin, f"trimmed to {sizes} symbols"]
         return trimmed.eval()
 
-    def _again(self, value: Any, tokenizer: Tokenizer) -> Any:
-        """Build a described object again; ``tokenizer`` is that of the symbols that its rows belong to."""
+    def _again(self, value: Any, tokenizer: Tokenizer | None) -> Any:
+        """Build a described object again; ``tokenizer`` is that of the part of the model that it belongs to."""
         if isinstance(value, list):
             return [self._again(item, tokenizer) for item in value]
         if isinstance(value, dict):
@@ -263,12 +274,12 @@ class Trimming:
             self._built[id(value)] = self._changed(value, self._owners.get(id(value), tokenizer))
         return self._built[id(value)]
 
-    def _changed(self, value: Described, tokenizer: Tokenizer) -> Described:
+    def _changed(self, value: Described, tokenizer: Tokenizer | None) -> Described:
         name = getattr(value, "fingerprint", None)
         if name in self.kept and hasattr(value, "encode"):
             return self._tokenizer(value)
         arguments = {name: self._again(argument, tokenizer) for name, argument in value.arguments.items()}
-        if isinstance(value, TextEmbedding | OutputProjection | CtcHead):
+        if isinstance(value, SymbolRows) and "vocabulary" in arguments and tokenizer is not None:
             kept = self.kept[tokenizer.fingerprint]
             arguments["vocabulary"] = len(kept)
             for symbol in ("padding", "blank"):

@@ -12,7 +12,6 @@ from safetensors import SafetensorError, safe_open
 
 from shared.errors import DataError, UsageError
 from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System, tokenizer_of_rows
 
 
 class Initialise:
@@ -52,7 +51,7 @@ class Initialise:
         patterns = (re.escape(one).replace(r"\*", r"[^.]+") for one in allow or [])
         self._allowed = [re.compile(pattern) for pattern in patterns]
 
-    def apply(self, system: System) -> list[str]:
+    def apply(self, system: ReadingModel) -> list[str]:
         """Copy; return lines that report what was taken, which are kept in the system's ``origin``, too.
 
         Raises:
@@ -79,7 +78,7 @@ class Initialise:
         return report
 
     def _copy(
-        self, system: System, own: dict[str, torch.Tensor], wanted: dict[str, list[str]], tensors: Any
+        self, system: ReadingModel, own: dict[str, torch.Tensor], wanted: dict[str, list[str]], tensors: Any
     ) -> tuple[list[str], list[str]]:
         stored = {*tensors.keys()}
         pairs = {
@@ -120,17 +119,18 @@ class Initialise:
             raise UsageError(f"initialise: {self.folder} has {count} layers at {before[:-1]}, but no layer {chosen}")
         return f"{before}{chosen % count}{name[found.end(2) :]}"
 
-    def _check_symbols(self, system: System, pairs: Sequence[tuple[str, str]]) -> None:
+    def _check_symbols(self, system: ReadingModel, pairs: Sequence[tuple[str, str]]) -> None:
         """Refuse vectors of symbols that mean something else there than here."""
         assert self.folder is not None
-        needed = [(here, there) for here, there in pairs if tokenizer_of_rows(system, here) is not None]
+        own = system.tokenizers_of_rows()
+        needed = [(here, there) for here, there in pairs if here in own]
         if not needed:
             return
         with torch.device("meta"):  # its description is wanted, not its parameters
-            other = ReadingModel.from_description(self.folder)
+            others = ReadingModel.from_description(self.folder).tokenizers_of_rows()
         for here, there in needed:
-            mine, theirs = tokenizer_of_rows(system, here), tokenizer_of_rows(other, there)
-            if mine and theirs and mine.fingerprint != theirs.fingerprint:
+            mine, theirs = own[here], others.get(there)
+            if theirs is not None and mine.fingerprint != theirs.fingerprint:
                 raise DataError(
                     f"{self.folder}: was trained with another tokenizer ({theirs.fingerprint}, here "
                     f"{mine.fingerprint}): its symbols cannot be used ({there})"

@@ -76,7 +76,8 @@ def test_an_encoder_of_waveforms_stands_below_a_translator(folders, tmp_path):
     system = speech_translator(
         speech=load(folder=folders[0]), text=load(folder=folders[1]), channels=20, source_languages=["en"]
     ).eval()
-    assert list(system.inputs) == ["speech"] and isinstance(system.inputs["speech"], SpeechField)
+    assert system.reads == ["speech"] and isinstance(system.inputs["speech"], SpeechField)
+    assert system.inputs["source"] is not None  # the translator's own input still has its embedding and its tokenizer
     assert (system.source_languages, system.target_languages) == (["en"], System.load(folders[1]).target_languages)
     assert system.origin[1::2] == [f"all parameters from {folder}" for folder in folders]
     assert all(line.startswith("imported from checkpoint.pt") for line in system.origin[::2])

@@ -5,15 +5,27 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
+from shared import described
 from shared.batch import Batch
+from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
+from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.exchange.fairseq import import_fairseq
+from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
 from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch
+from shared.search import BeamSearch, CtcGreedySearch, GreedySearch
+from shared.systems.combining import through_ctc
 from shared.systems.system import System
 from shared.systems.trimming import TrimmedTokenizer, trim
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.initialise import Initialise
+from tests.test_nouns import WORDS, embedding, layer
 
 FIXTURES = Path(__file__).parents[2] / "parity" / "fairseq"
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -132,3 +144,114 @@ def test_lists_that_are_none_are_refused(content, tmp_path):
     tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
     with pytest.raises(DataError, match=r"kept\.json: "):
         TrimmedTokenizer(tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
+
+
+class SymbolCounts(Described, nn.Module):
+    """A head that no other module knows: it scores the symbols of the input "second"."""
+
+    symbols_of = "second"
+
+    def __init__(self, *, vocabulary: int) -> None:
+        super().__init__()
+        self.counts = nn.Parameter(torch.arange(float(vocabulary)))
+
+    def symbol_tensors(self):
+        return ["counts"]
+
+
+class Silent(Translator):
+    """Says nothing about its parts."""
+
+    def symbol_fields(self):
+        return {}
+
+
+@pytest.fixture
+def several_vocabularies(tmp_path, monkeypatch):
+    """Return a system with two inputs, a CTC head and a decoder that have four tokenizers among them."""
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    tokenizers = {}
+    for number, name in enumerate(("source", "second", "ctc", "target")):
+        path = train_sentencepiece(WORDS * 9, tmp_path / f"{name}.model", kind="bpe", size=265 + number)
+        tokenizers[name] = SentencePieceTokenizer(model=str(path), tags=["de", "en"])
+    torch.manual_seed(0)
+    target, ctc = embedding(tokenizers["target"]), tokenizers["ctc"]
+    model = Translator(
+        embeddings={name: embedding(tokenizers[name]) for name in ("source", "second")},
+        encoder=Encoder(layer=layer(), layers=1, taps=[1]),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target, bias=True),
+        heads={
+            "ctc": CtcHead(tap=1, width=16, vocabulary=ctc.size, blank=ctc.blank),
+            "letters": SymbolCounts(vocabulary=tokenizers["second"].size),
+        },
+    )
+    return System(
+        model=model,
+        inputs={name: TextField(column="source_text", tokenizer=tokenizers[name]) for name in ("source", "second")},
+        reads=["source"],
+        output=TextField(column="target_text", tokenizer=tokenizers["target"]),
+        ctc_output=TextField(column="source_text", tokenizer=ctc, prefix=[], suffix=[]),
+        source_languages=["en"],
+        target_languages=["de"],
+    ).eval()
+
+
+def test_each_part_is_trimmed_by_the_tokenizer_of_its_own_text(several_vocabularies, tmp_path):
+    whole = several_vocabularies
+    covering = manifest(tmp_path / "a.arrow", [("abc cab", "aabb")])
+    whole.save(tmp_path / "model")
+    trim(tmp_path / "model", [covering], tmp_path / "trimmed")
+    trimmed = System.load(tmp_path / "trimmed")
+    fields = {"source": whole.inputs["source"], "second": whole.inputs["second"], "ctc": whole.ctc_output}
+    mine = {"source": trimmed.inputs["source"], "second": trimmed.inputs["second"], "ctc": trimmed.ctc_output}
+    fields["target"], mine["target"] = whole.output, trimmed.output
+    kept = {name: mine[name].tokenizer.kept for name in fields}
+    assert len({len(ids) for ids in kept.values()}) > 1
+    rows = {
+        "model.embeddings.source.tokens.weight": "source",
+        "model.embeddings.second.tokens.weight": "second",
+        "model.target_embedding.tokens.weight": "target",
+        "model.projection.bias": "target",
+        "model.heads.ctc.projection.weight": "ctc",
+        "model.heads.ctc.projection.bias": "ctc",
+        "model.heads.letters.counts": "second",
+    }
+    before, after = whole.state_dict(), trimmed.state_dict()
+    for name, value in before.items():
+        expected = value[kept[rows[name]]] if name in rows else value
+        assert torch.equal(after[name], expected), name
+    assert {name: t.fingerprint for name, t in whole.tokenizers_of_rows().items()} == {
+        name: fields[text].tokenizer.fingerprint for name, text in rows.items()
+    }
+    search = CtcGreedySearch()
+    texts = ["abc cab", "abc"]
+    for reads in (["source"], ["second"]):
+        pair = [through_ctc(one.for_task(reads=reads)) for one in (whole, trimmed)]
+        scores = [one.model.heads["ctc"] for one in pair]
+        assert scores[1].blank == kept["ctc"].index(scores[0].blank)
+        assert [len(one.hypotheses(texts, search=search)) for one in pair] == [2, 2]
+        for name in ("embeddings.source", "target_embedding"):
+            part = pair[1].tokenizers_of_rows()[f"model.{name}.tokens.weight"]
+            assert part.fingerprint == mine["source" if "source" in name else "target"].tokenizer.fingerprint
+
+
+def test_a_part_without_an_owner_is_not_trimmed(several_vocabularies, tmp_path):
+    arguments = several_vocabularies.model.arguments
+    System(**several_vocabularies.arguments | {"model": Silent(**arguments)}).save(tmp_path / "model")
+    covering = manifest(tmp_path / "a.arrow", [("abc cab", "aabb")])
+    with pytest.raises(DataError, match="Silent: .* the symbols of model.embeddings.source are of"):
+        trim(tmp_path / "model", [covering], tmp_path / "trimmed")
+
+
+def test_parts_are_taken_only_with_their_own_symbols(several_vocabularies, tmp_path):
+    system = several_vocabularies
+    system.save(tmp_path / "model")
+    other = TextField(column="source_text", tokenizer=system.output.tokenizer)
+    swapped = System(**system.arguments | {"ctc_output": other})
+    part = "model.heads.ctc"
+    taken = Initialise(folder=str(tmp_path / "model"), parts={part: part})
+    assert taken.apply(system)
+    with pytest.raises(DataError, match=r"another tokenizer .* \(model.heads.ctc.projection.weight\)"):
+        taken.apply(swapped)
