@@ -24,8 +24,10 @@ SAMPLE = 5000  # sentences that tell how frequent words are
 Place = tuple[str, str, str, str | int]  # intent, act, slot, filler
 
 
-def split_words(text: str) -> list[str]:
+def split_words(text: str, language: str = "") -> list[str]:
     """Lower-case words without punctuation; apostrophes divide: l'école is two words."""
+    if language == "tr":
+        text = text.replace("İ", "i").replace("I", "ı")
     kept = "".join(letter if letter.isalnum() or letter == "-" else " " for letter in text.lower())
     return kept.split()
 
@@ -39,7 +41,7 @@ def forms(language: str) -> dict[Place, frozenset[str]]:
         for slot in filter(lambda slot: class_of(slot) in KINDS, INTENTS[intent]):
             fillers = CLASSES[class_of(slot)]
             texts = [_text(language, intent, act, phrasing, slot, filler) for filler in fillers]
-            for filler, form in zip(fillers, _contrast(texts) if spaced else _spans(texts), strict=True):
+            for filler, form in zip(fillers, _contrast(texts, language) if spaced else _spans(texts), strict=True):
                 place = (intent, act, slot, filler)
                 found.setdefault(place, set()).update(form)
     return {place: frozenset(words) for place, words in found.items()}
@@ -52,9 +54,9 @@ def _text(language: str, intent: str, act: str, phrasing: int, slot: str, filler
     return grammar(language).sentence(meaning, phrasing)
 
 
-def _contrast(texts: list[str]) -> Iterator[list[str]]:
+def _contrast(texts: list[str], language: str) -> Iterator[list[str]]:
     """For each text the word that no other has; nothing if there are several, or none."""
-    bags = [set(split_words(text)) for text in texts]
+    bags = [set(split_words(text, language)) for text in texts]
     counts = Counter(word for bag in bags for word in bag)
     for bag in bags:
         own = [word for word in bag if counts[word] == 1]

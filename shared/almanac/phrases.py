@@ -5,7 +5,8 @@ A grammar (grammars/en.py, ...) has four parts:
 * LEXICON: class -> entries "key = forms" divided by semicolons; forms are divided by commas, and the first may begin
   with an article of GENDERS, which tells its gender. A name (person, city) without an entry is spelled like its key,
   with a capital letter.
-* SAYINGS: for each intent and act a line "buy.tell" and three phrasings, divided by "|" or line ends.
+* SAYINGS: for each intent and act "buy.tell:" and three phrasings, divided by "|" or line ends; then "it:" and "who:",
+  the sentences of documents.py.
 * FORMS: what may stand behind the colon of a phrasing, and the function that makes it of one or more words.
 * `finish`, which sees the whole sentence: elisions, contractions.
 
@@ -26,7 +27,7 @@ from shared.almanac import words
 from shared.almanac.meanings import ACTS, CLASSES, CLOSED, INTENTS, OPEN, WORDS, Meaning, class_of
 from shared.errors import UsageError
 
-LANGUAGES = ("en", "de")
+LANGUAGES = ("en", "de", "fr", "ru", "tr", "zh", "es", "it")
 PHRASINGS = 3
 NAMES = ("woman", "man", "city")
 GENDERS = "mfnp"
@@ -139,10 +140,10 @@ def _sayings(text: str) -> dict[str, list[list[Part]]]:
     found: dict[str, list[list[Part]]] = {}
     name = ""
     for line in filter(None, map(str.strip, text.splitlines())):
-        if re.fullmatch(r"\w+(\.\w+)?", line):
-            name = line
+        if start := re.match(r"(\w+\.\w+|it|who): ", line):
+            name = start[1]
             found[name] = []
-            continue
+            line = line[start.end() :]
         found[name] += [_parts(phrasing.strip()) for phrasing in line.split("|")]
     for intent in INTENTS:
         for act in ACTS:
