@@ -57,6 +57,10 @@ class CodeSwitchedSpans:
         self.top = top
         self.growth = growth
 
+    def load(self) -> None:
+        """Read the lexicon."""
+        self.lexicon.load()
+
     def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
         """Return the words that are replaced, in a random order.
 

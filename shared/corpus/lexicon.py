@@ -8,6 +8,7 @@ case, the most frequent first.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from shared.corpus.lines import read_lines
@@ -22,7 +23,7 @@ MOST_KEPT = 1 << 16
 
 
 class Lexicon:
-    """Translations of words, from one or several files.
+    """Translations of words, from one or several files, which :meth:`load` reads.
 
     Args:
         files: by direction: ``{"en-de": "en-de.txt"}``.
@@ -32,7 +33,6 @@ class Lexicon:
             and to English, depth 2 also leads from German to French. Words of the first one's language are left out.
 
     Raises:
-        DataError: if a file is missing, empty or not UTF-8, or a line has no translation, with file and line.
         UsageError: without files, for a direction that is not of two different languages, a top or depth below 1.
 
     """
@@ -46,32 +46,51 @@ class Lexicon:
             raise UsageError(f"top must be at least 1, not {top}")
         if depth < 1:
             raise UsageError(f"depth must be at least 1, not {depth}")
-        self.depth = depth
-        self._translations: dict[str, dict[str, list[Word]]] = {}
-        self._direct: set[tuple[str, str]] = set()
+        self._files = [(*_languages(direction), Path(path)) for direction, path in files.items()]
+        self._top = top
+        self._both_ways = both_ways
+        self._depth = depth
         self._kept: dict[Word, list[Word]] = {}
-        for direction, path in files.items():
-            source, target = _languages(direction)
-            for word, translation in read_pairs(Path(path), top):
-                self._add((source, word), (target, translation))
-                if both_ways:
-                    self._add((target, translation), (source, word))
-        self._longest = {code: max(map(len, words)) for code, words in self._translations.items()}
-
-    def _add(self, word: Word, translation: Word) -> None:
-        language, text = word
-        found = self._translations.setdefault(language, {}).setdefault(text, [])
-        if translation not in found:
-            found.append(translation)
-        self._direct.add((language, translation[0]))
+        direct = {(source, target) for source, target, _ in self._files}
+        self._direct = direct | {(target, source) for source, target in direct} if both_ways else direct
 
     @property
     def pairs(self) -> set[tuple[str, str]]:
-        """The directions in which some word may be translated, (source, target)."""
+        """The directions in which words may be translated, (source, target)."""
         found = set(self._direct)
-        for _ in range(self.depth - 1):
+        for _ in range(self._depth - 1):
             found |= {(a, d) for a, b in found for c, d in self._direct if b == c and a != d}
         return found
+
+    @cached_property
+    def _translations(self) -> dict[str, dict[str, list[Word]]]:
+        """Direct translations, by language and word; read when they are first asked for."""
+        translations: dict[str, dict[str, list[Word]]] = {}
+
+        def add(word: Word, translation: Word) -> None:
+            found = translations.setdefault(word[0], {}).setdefault(word[1], [])
+            if translation not in found:
+                found.append(translation)
+
+        for source, target, path in self._files:
+            for word, translation in read_pairs(path, self._top):
+                add((source, word), (target, translation))
+                if self._both_ways:
+                    add((target, translation), (source, word))
+        return translations
+
+    @cached_property
+    def _longest(self) -> dict[str, int]:
+        return {code: max(map(len, words)) for code, words in self._translations.items()}
+
+    def load(self) -> None:
+        """Read the files, which happens else when a word is first looked up.
+
+        Raises:
+            DataError: if a file is missing, empty or not UTF-8, or a line has no translation, with file and line.
+
+        """
+        _ = self._longest
 
     def known(self, language: str) -> Mapping[str, list[Word]]:
         """Return the words of a language that have translations, with the direct ones, in the order of the files."""
@@ -92,7 +111,7 @@ class Lexicon:
         """
         known = self.known(source)
         text = word if word in known else word.lower()
-        found = known.get(text, []) if self.depth == 1 else self._reached((source, text))
+        found = known.get(text, []) if self._depth == 1 else self._reached((source, text))
         return [(code, like(word, near)) for code, near in found if targets is None or code in targets]
 
     def _reached(self, word: Word) -> list[Word]:
@@ -102,7 +121,7 @@ class Lexicon:
                 self._kept.clear()
             found = {word: None}
             last = [word]
-            for _ in range(self.depth):
+            for _ in range(self._depth):
                 last = [near for code, text in last for near in self.known(code).get(text, ()) if near not in found]
                 found |= dict.fromkeys(last)
             self._kept[word] = [near for near in found if near[0] != word[0]]

@@ -54,6 +54,10 @@ class Rewriting(Protocol):
 
     growth: float
 
+    def load(self) -> None:
+        """Read what it needs; called before training, so that workers share it and a missing file is named early."""
+        ...
+
     def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
         """Return edits that do not overlap, those that are given up first at the end.
 
@@ -133,6 +137,8 @@ class NoisyText:
             DataError: naming the manifest, if a text cannot be tokenised.
 
         """
+        if self.rewriting is not None:
+            self.rewriting.load()
         return self._grown(self.field.lengths(rows, folder))
 
     def _grown(self, lengths: np.ndarray) -> np.ndarray:

@@ -274,6 +274,9 @@ class Words:
     def __init__(self, table, growth=1.0):
         self.table, self.growth = table, growth
 
+    def load(self):
+        pass
+
     def __call__(self, text, rng, *, language, row):
         assert (language, row["source_text"]) == ("en", text)
         return [(text.index(old), text.index(old) + len(old), new) for old, new in self.table.items()]
