@@ -239,6 +239,17 @@ class TextField(Described):
         return ids
 
 
+def reading(*, field: TextField, column: str) -> TextField:
+    """Return a field that reads another column, in its language, and is as another field in all else.
+
+    Args:
+        field: the other one.
+        column: "source_text" or "target_text".
+
+    """
+    return type(field)(**field.arguments | {"column": column, "language_column": None})
+
+
 def blank_rows(fields: Mapping[str, Field], rows: Rows) -> np.ndarray:
     """Return (rows,) bool: which rows have an input without content: no token, no sample, nothing but spaces.
 

@@ -129,3 +129,31 @@ def _dress(axis: Axes) -> None:
     for side, spine in axis.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color("#bbbbbb")
+
+
+def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> None:
+    """Draw words as points on a plane, PNG.
+
+    Args:
+        points: x, y, the word, and the language, which chooses the colour.
+        path: of the PNG; replaced when the new one is complete.
+
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 6), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axis = figure.subplots()
+    languages = list(dict.fromkeys(language for *_, language in points))
+    for number, language in enumerate(languages):
+        own = [(x, y) for x, y, _, code in points if code == language]
+        colour = COLOURS[number % len(COLOURS)]
+        axis.scatter([x for x, _ in own], [y for _, y in own], s=12, color=colour, label=language)
+    for x, y, word, _ in points:
+        axis.annotate(word, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, color=INK)
+    axis.legend(frameon=False)
+    _dress(axis)
+    with replaced_file(path) as temporary, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        figure.savefig(temporary, format="png")

@@ -2,6 +2,7 @@
 
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
+from shared.phases.comparing import Pictures, Retrieve, WordSimilarity
 from shared.phases.generating import Generate
 from shared.phases.manifests import Prepare, Write
 from shared.phases.nested import RunRecipe
@@ -19,11 +20,14 @@ __all__ = [
     "Fit",
     "Generate",
     "MeasureTerms",
+    "Pictures",
     "Prepare",
     "Quality",
     "Rescore",
+    "Retrieve",
     "RunRecipe",
     "TrainTokenizer",
     "Trim",
+    "WordSimilarity",
     "Write",
 ]

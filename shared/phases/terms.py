@@ -72,7 +72,7 @@ class MeasureTerms(MainPhase):
             stopwatch = Stopwatch()
             manifest = opened(path, workspace)
             scores = self._scores(objective, manifest, workspace)
-            record_scores(scores, path, manifest, self.model, workspace, stopwatch, {})
+            record_scores(scores, split_name(path), manifest, self.model, workspace, stopwatch, {})
             workspace.log.info("%s: %s measured", workspace.phase, split_name(path))
 
     @torch.inference_mode()

@@ -142,7 +142,7 @@ class Evaluate(Phase):
             how["text"] = text
         if evaluation.without_speech is not None:
             how["without_speech"] = evaluation.without_speech
-        record_scores(evaluation.all_scores, path, manifest, self.model, workspace, stopwatch, how)
+        record_scores(evaluation.all_scores, split_name(path), manifest, self.model, workspace, stopwatch, how)
 
 
 class Rescore(MainPhase):
@@ -170,7 +170,7 @@ class Rescore(MainPhase):
             rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
             write_rescored(rescored, workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
             scores = [perplexity(rescored, system.output.tokenizer.fingerprint)]
-            record_scores(scores, path, manifest, self.model, workspace, stopwatch, {})
+            record_scores(scores, split_name(path), manifest, self.model, workspace, stopwatch, {})
 
 
 def forget_earlier(workspace: Workspace) -> None:
@@ -187,14 +187,25 @@ def opened(path: Path, workspace: Workspace) -> Manifest:
 
 def record_scores(
     scores: list[Score],
-    path: Path,
-    manifest: Manifest,
+    split: str,
+    manifest: Manifest | None,
     model: Path,
     workspace: Workspace,
     stopwatch: Stopwatch,
     how: dict[str, Any],
 ) -> None:
-    """Log scores and append them to the run's results, with all that is needed to trust or repeat them."""
+    """Log scores and append them to the run's results, with all that is needed to trust or repeat them.
+
+    Args:
+        scores: of one test.
+        split: the test's name.
+        manifest: the test; None if it is none of a corpus.
+        model: the model folder.
+        workspace: of the phase.
+        stopwatch: started with the test.
+        how: what else a row of results is to say.
+
+    """
     note = model / "averaged.json"
     averaged = read_record(note, AVERAGED, "a note of what was averaged") if note.is_file() else {}
     started = {"recipe": workspace.recipe, "keys": workspace.keys, "seed": workspace.seed}
@@ -204,8 +215,8 @@ def record_scores(
     common = {
         **started,
         "phase": workspace.phase,
-        "split": split_name(path),
-        "corpus": manifest.fingerprint[:12],
+        "split": split,
+        "corpus": None if manifest is None else manifest.fingerprint[:12],
         "averaging": averaged.get("averaging", "none"),
         **how,
         "hardware": hardware(workspace.device),
@@ -215,5 +226,5 @@ def record_scores(
         "commit": commit(),
     }
     for score in scores:
-        workspace.log.info("%s: %s", split_name(path), score)
+        workspace.log.info("%s: %s", split, score)
         record(workspace.output / "results.jsonl", common | score.row())

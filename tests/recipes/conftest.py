@@ -11,6 +11,7 @@ from shared.almanac import Almanac
 from shared.corpus.audio import SAMPLE_RATE, read_audio
 from shared.corpus.manifest import Manifest
 from shared.corpus.preparation import prepare
+from shared.recipe.recipe import Recipe
 from st.corpora.mustc import MustC
 
 #: Splits of MuST-C's layout that take the places of others' splits.
@@ -34,7 +35,13 @@ def miniature(tmp_path_factory):
         (own / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_mtedx(root / "mtedx", "es-en", root / "manifests" / "en-de")
     write_fleurs(root / "fleurs", root / "manifests" / "en-de")
+    (almanac / "text" / "monolingual").mkdir()
+    for code in ("en", "de"):
+        _dictionary(almanac / "text" / "dictionaries", "en", "de")
+        text = (almanac / "text" / f"train.{code}").read_text(encoding="utf-8")
+        (almanac / "text" / "monolingual" / f"train.{code}").write_text(text, encoding="utf-8")
     return {
+        **_campaigns(root, almanac),
         "fleurs": root / "fleurs",
         "mtedx": root / "mtedx",
         "mustc": almanac,
@@ -80,3 +87,68 @@ def flac_of(row):
     file = io.BytesIO()
     soundfile.write(file, sound_of(row), SAMPLE_RATE, format="FLAC")
     return file.getvalue()
+
+
+def _lines(almanac, split, code):
+    return (almanac / "text" / f"{split}.{code}").read_text(encoding="utf-8").splitlines()
+
+
+def _dictionary(folder, source, target):
+    """Write a few words and what they might be translated by, in MUSE's layout."""
+    folder.mkdir(exist_ok=True)
+    words = {"en": ["the", "is", "in", "on", "a"], "de": ["der", "die", "in", "ist", "am"]}
+    for one, other in ((source, target), (target, source)):
+        pairs = zip(words.get(one, words["de"]), words.get(other, words["de"]), strict=True)
+        (folder / f"{one}-{other}.txt").write_text("".join(f"{a} {b}\n" for a, b in pairs), encoding="utf-8")
+
+
+def _sgm(file, lines, set_name):
+    segments = "\n".join(f'<seg id="{n}">{line}</seg>' for n, line in enumerate(lines, 1))
+    file.write_text(
+        f'<srcset setid="{set_name}">\n<doc docid="one">\n{segments}\n</doc>\n</srcset>\n', encoding="utf-8"
+    )
+
+
+def _campaigns(root, almanac):
+    """Write PC32, WMT and IWSLT in their layouts; sentences in one language stand for all others."""
+    pc32 = root / "pc32"
+    texts = pc32 / "monolingual"
+    texts.mkdir(parents=True)
+    recipe = Recipe.load("pc32/mrasp2", {"data_folder": "data"})
+    for code in ("en", *recipe.value("languages"), *recipe.value("exotic")):
+        known = code if code in ("en", "de", "fr") else "fr"
+        (texts / f"train.{code}").write_text("\n".join(_lines(almanac, "train", known)[:9]) + "\n", encoding="utf-8")
+    for code in recipe.value("languages"):
+        known = code if code in ("de", "fr") else "fr"
+        for split in ("train", "dev"):
+            folder = pc32 / split / f"en_{code}"
+            folder.mkdir(parents=True)
+            for name, there in (("en", "en"), (code, known)):
+                text = "\n".join(_lines(almanac, split, there)[:9]) + "\n"
+                (folder / f"{split}.{name}").write_text(text, encoding="utf-8")
+        _dictionary(pc32 / "dictionaries", "en", code)
+    for year, pair, training, tests in (
+        ("wmt14", ("en", "de"), "europarl-v7+commoncrawl+news-commentary-v9", ("newstest2013", "newstest2014-deen")),
+        ("wmt16", ("en", "ro"), "europarl-v8+SETIMES", ("newsdev2016-enro", "newstest2016-enro")),
+        ("wmt17", ("tr", "en"), "SETIMES2", ("newstest2016-tren", "newstest2017-tren")),
+    ):
+        folder = root / year
+        folder.mkdir()
+        (folder / "pc32").symlink_to(pc32)
+        _dictionary(folder / "dictionaries", *pair)
+        for side, code in zip(("src", "ref"), pair, strict=True):
+            known = code if code in ("en", "de") else "fr"
+            for stem in training.split("+"):
+                text = "\n".join(_lines(almanac, "train", known)) + "\n"
+                (folder / f"{stem}.{pair[0]}-{pair[1]}.{code}").write_text(text, encoding="utf-8")
+            for name in tests:
+                _sgm(folder / f"{name}-{side}.{code}.sgm", _lines(almanac, "dev", known), name)
+    talks = root / "iwslt14" / "de-en"
+    talks.mkdir(parents=True)
+    _dictionary(root / "iwslt14" / "dictionaries", "de", "en")
+    for code in ("de", "en"):
+        text = "\n".join(["<talkid>1</talkid>", *_lines(almanac, "train", code)]) + "\n"
+        (talks / f"train.tags.de-en.{code}").write_text(text, encoding="utf-8")
+        for name in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012"):
+            _sgm(talks / f"IWSLT14.{name}.de-en.{code}.xml", _lines(almanac, "dev", code), name)
+    return {name: root / name for name in ("pc32", "wmt14", "wmt16", "wmt17", "iwslt14")}

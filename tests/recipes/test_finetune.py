@@ -27,7 +27,9 @@ def translator(tmp_path):
 def run(name, folder, data, *, translates=True, **overrides):
     """Run a recipe in debug mode; return its model folder."""
     overrides |= {"data_folder": str(data), "manifest_folder": str(folder / "manifests")}
-    overrides |= {"results_folder": str(folder / "results"), "source_language": "en", "target_language": "de"}
+    overrides = {"source_language": "en", "target_language": "de"} | overrides
+    overrides = {key: value for key, value in overrides.items() if value is not None}
+    overrides |= {"results_folder": str(folder / "results")}
     overrides |= {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
     overrides |= {"learning_rate": 0.001, "warmup": 1, "validation.limit": 2}
     overrides |= {"beam": 2, "rules.maximum_length_extra": 10} if translates else {}
@@ -104,3 +106,20 @@ def test_an_imported_encoder_learns_below_an_imported_translator(translator, min
             assert names
             for name in names:
                 assert torch.equal(states[name], origin.state_dict()[there + name[len(here) :]]) == same, name
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", ["text/csr", "iwslt14/csr_de-en", "wmt17/csr_tr-en"])
+def test_an_imported_translator_restores_switched_words_before_it_is_tuned(name, miniature, tmp_path):
+    sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
+    pair = {"text/csr": ("en", "de"), "iwslt14/csr_de-en": ("de", "en"), "wmt17/csr_tr-en": ("tr", "en")}[name]
+    codes = {"source_language": pair[0], "target_language": pair[1]}
+    tags = {"tags": ["de", "en", "tr"], "languages": ["de", "en"], "source_language": None, "target_language": None}
+    denoiser = run("text/mbart", tmp_path / "one", miniature["text"], translates=False, **sizes, **tags)
+    data = miniature[name.split("/")[0]]
+    model = run(name, tmp_path / "two", data, model_folder=str(denoiser), **codes)
+    before, after = System.load(denoiser), System.load(model)
+    restored = System.load(model.parents[1] / "restored" / "model")
+    names = {name for name, _ in before.named_parameters()}
+    assert changed(before, restored) == changed(restored, after) == names
+    assert any("restored" in line for line in after.origin)

@@ -1,0 +1,144 @@
+"""Phases that look at what a model makes of several languages: words, sentences, pictures of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from shared.corpus.find import find_manifests
+from shared.corpus.lexicon import read_pairs
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import UsageError
+from shared.evaluation.plots import plot_points
+from shared.evaluation.representations import (
+    principal_axes,
+    retrieved,
+    sentence_vectors,
+    similarity,
+    word_vectors,
+)
+from shared.evaluation.results import split_name
+from shared.evaluation.scores import Score
+from shared.machine.files import replaced_file
+from shared.machine.processes import MainPhase
+from shared.machine.workspace import Stopwatch, Workspace
+from shared.phases.testing import forget_earlier, opened, record_scores
+from shared.systems.system import System
+
+
+class WordSimilarity(MainPhase):
+    """How near words lie to their translations: mean cosines of the token vectors, for each lexicon.
+
+    Writes ``similarity.tsv`` and, for each lexicon, the scores "cosine" (of translations) and "cosine_of_others" (of
+    words that do not belong together) in hundredths to ``results.jsonl``.
+
+    Args:
+        model: a model folder.
+        lexicons: files in MUSE's layout by direction: ``{"en-de": path}``.
+        top: how many words of each.
+
+    """
+
+    def __init__(self, *, model: str, lexicons: Mapping[str, str], top: int = 1000) -> None:
+        if top < 2:
+            raise UsageError(f"top must be at least 2, not {top}")
+        self.model = Path(model)
+        self.lexicons = {name: Path(path) for name, path in lexicons.items()}
+        self.top = top
+
+    def work(self, workspace: Workspace) -> None:
+        """Compare the words of every lexicon."""
+        forget_earlier(workspace)
+        system = System.load(self.model, workspace.device)
+        lines = ["lexicon\tpairs\tcosine\tcosine_of_others"]
+        for name, path in self.lexicons.items():
+            stopwatch = Stopwatch()
+            pairs = list(read_pairs(path, self.top))
+            found = similarity(*(word_vectors(system, [pair[side] for pair in pairs]) for side in (0, 1)))
+            lines.append(f"{name}\t{found.pairs}\t{found.translations:.4f}\t{found.others:.4f}")
+            signature = f"vectors:mean of pieces|top:{self.top}"
+            values = {"cosine": found.translations, "cosine_of_others": found.others}
+            scores = [Score(key, 100 * value, signature, found.pairs) for key, value in values.items()]
+            record_scores(scores, name, None, self.model, workspace, stopwatch, {})
+        _write(workspace.folder / "similarity.tsv", lines)
+
+
+class Pictures(MainPhase):
+    """Words of several languages on the two axes of greatest variance of their vectors (PCA), as a picture and a table.
+
+    Args:
+        model: a model folder.
+        lexicons: files in MUSE's layout by direction, of the same source language: ``{"en-de": path, "en-fr": path}``.
+        words: so many words of the source language that all of them have, the most frequent first, are drawn.
+
+    """
+
+    def __init__(self, *, model: str, lexicons: Mapping[str, str], words: int = 20) -> None:
+        if words < 2:
+            raise UsageError(f"words must be at least 2, not {words}")
+        self.model = Path(model)
+        self.lexicons = {name: Path(path) for name, path in lexicons.items()}
+        self.words = words
+
+    def work(self, workspace: Workspace) -> None:
+        """Draw ``words.png`` and write ``words.tsv``."""
+        system = System.load(self.model, workspace.device)
+        tables = {name: dict(reversed([*read_pairs(path)])) for name, path in self.lexicons.items()}
+        first = next(iter(self.lexicons.values()))
+        frequent = dict.fromkeys(word for word, _ in read_pairs(first))
+        chosen = [word for word in frequent if all(word in table for table in tables.values())][: self.words]
+        source = next(iter(self.lexicons)).partition("-")[0]
+        shown = [(source, word) for word in chosen]
+        shown += [(name.partition("-")[2], table[word]) for name, table in tables.items() for word in chosen]
+        places = principal_axes(word_vectors(system, [word for _, word in shown])).tolist()
+        lines = [f"{code}\t{word}\t{x:.4f}\t{y:.4f}" for (code, word), (x, y) in zip(shown, places, strict=True)]
+        _write(workspace.folder / "words.tsv", ["language\tword\tx\ty", *lines])
+        points = [(x, y, word, code) for (code, word), (x, y) in zip(shown, places, strict=True)]
+        plot_points(points, workspace.folder / "words.png")
+
+
+class Retrieve(MainPhase):
+    """Find each sentence's translation among all of a manifest by the cosine of sentence vectors, in both directions.
+
+    A sentence's vector is the mean of the encoder's states. The score "retrieval" is the share, in per cent, of
+    sentences that are found, the mean of both directions. Texts that come twice count as found with either.
+
+    Args:
+        model: a model folder.
+        manifests: as paths or patterns.
+        budget: how large a batch may be.
+
+    """
+
+    def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
+        self.model = Path(model)
+        self.manifests = list(manifests)
+        self.budget = budget
+
+    def work(self, workspace: Workspace) -> None:
+        """Look in every manifest."""
+        forget_earlier(workspace)
+        system = System.load(self.model, workspace.device)
+        for path in find_manifests(self.manifests):
+            stopwatch = Stopwatch()
+            manifest = opened(path, workspace)
+            shares = self._shares(system, manifest, workspace)
+            score = Score("retrieval", sum(shares) / 2, "vectors:mean of states|cosine", len(manifest))
+            how: dict[str, Any] = {"forward": round(shares[0], 2), "backward": round(shares[1], 2)}
+            record_scores([score], split_name(path), manifest, self.model, workspace, stopwatch, how)
+
+    def _shares(self, system: System, manifest: Manifest, workspace: Workspace) -> tuple[float, float]:
+        """Return the per cent of sentences found from source to target, and from target to source."""
+        columns = ("source_text", "target_text")
+        sides = [sentence_vectors(system, manifest, column, self.budget, workspace) for column in columns]
+        texts = [manifest.column(column).to_pylist() for column in columns]
+        forward = retrieved(sides[0], sides[1], texts[1])
+        backward = retrieved(sides[1], sides[0], texts[0])
+        return 100 * forward / len(manifest), 100 * backward / len(manifest)
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    with replaced_file(path) as temporary:
+        temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")

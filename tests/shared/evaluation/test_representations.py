@@ -1,0 +1,144 @@
+"""Vectors of words and sentences: hand values, a loop, scikit-learn's convention, and the phases that record them."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError
+from shared.evaluation.representations import (
+    principal_axes,
+    retrieved,
+    sentence_vectors,
+    similarity,
+    word_vectors,
+)
+from shared.machine.workspace import Workspace
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.padded import Padded
+from shared.phases import Pictures, Retrieve, WordSimilarity
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+
+ENGLISH = ["the dog", "a red house", "we go", "the red dog"]
+GERMAN = ["der hund", "ein rotes haus", "wir gehen", "der rote hund"]
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory):
+    torch.manual_seed(1)
+    model = train_sentencepiece(ENGLISH * 3 + GERMAN * 3, tmp_path_factory.mktemp("t") / "t", kind="char", size=300)
+    tokenizer = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+    embedding = TextEmbedding(vocabulary=tokenizer.size, width=16, padding=tokenizer.pad, dropout=0.3)
+    layer = {"width": 16, "heads": 2, "feedforward": 16, "dropout": 0.3}
+    translator = Translator(
+        embeddings={"source": embedding},
+        encoder=Encoder(layer=Layer(**layer), layers=1),
+        target_embedding=embedding,
+        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=embedding),
+    )
+    return System(
+        model=translator,
+        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
+        output=TextField(tokenizer=tokenizer),
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    rows = [
+        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
+        for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))
+    ]
+    return Manifest.write(tmp_path / "en-de" / "test.arrow", rows)
+
+
+def workspace(folder):
+    return Workspace(output=folder, recipe="a/test", phase="look", noprogressbar=True, device="cpu")
+
+
+def test_a_words_vector_is_the_mean_of_its_pieces(system):
+    tokenizer = system.output.tokenizer
+    weight = system.model.embeddings["source"].weight
+    wanted = sum(weight[id] for id in tokenizer.encode("dog")) / len(tokenizer.encode("dog"))
+    torch.testing.assert_close(word_vectors(system, ["dog"])[0], wanted.detach())
+    with pytest.raises(DataError, match="'' has no pieces"):
+        word_vectors(system, [""])
+
+
+def test_cosines_of_translations_and_of_others_by_hand():
+    one = torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 3.0]])
+    other = torch.tensor([[5.0, 0.0], [0.0, -1.0], [1.0, 1.0]])
+    found = similarity(one, other)
+    root = 0.5**0.5
+    assert found.pairs == 3 and found.translations == pytest.approx((1 - 1 + 1) / 3)
+    assert found.others == pytest.approx((0 + root + 0 + root + root - root) / 6)
+    with pytest.raises(DataError, match="1 pairs of words are too few"):
+        similarity(one[:1], other[:1])
+
+
+def test_axes_are_those_of_the_covariance():
+    vectors = torch.randn(30, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    vectors[:, 2] *= 5
+    found = principal_axes(vectors).numpy()
+    values, axes = np.linalg.eigh(np.cov(vectors.numpy().T))
+    wanted = (vectors.numpy() - vectors.numpy().mean(0)) @ axes[:, ::-1][:, :2]
+    np.testing.assert_allclose(np.abs(found), np.abs(wanted), atol=1e-8)
+    np.testing.assert_allclose(found.var(0, ddof=1), values[::-1][:2])
+    assert np.corrcoef(found[:, 0], vectors[:, 2])[0, 1] > 0
+
+
+def test_sentence_vectors_are_means_of_states_on_either_side(system, manifest, tmp_path):
+    for column, language in (("source_text", "en"), ("target_text", "de")):
+        found = sentence_vectors(system, manifest, column, Budget(rows=3), workspace(tmp_path))
+        for number, text in enumerate(manifest.column(column).to_pylist()):
+            tokenizer = system.output.tokenizer
+            ids = [tokenizer.id(f"<{language}>"), *tokenizer.encode(text), tokenizer.eos]
+            alone = Batch({"source": Padded(torch.tensor([ids]), torch.tensor([len(ids)]))})
+            with torch.no_grad():
+                states = system.model.eval().encode(alone)
+            wanted = states.memories["source"].values[0].mean(0)
+            torch.testing.assert_close(found[number], wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_a_sentence_is_found_if_no_other_is_nearer():
+    queries = torch.tensor([[1.0, 0.1], [0.1, 1.0], [1.0, 1.0], [1.0, 0.2]])
+    candidates = torch.tensor([[2.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [1.0, 0.0]])
+    assert retrieved(queries, candidates, ["a", "b", "c", "d"]) == 2
+    assert retrieved(queries, candidates, ["a", "b", "c", "a"]) == 3  # the first of two equal texts is right as well
+
+
+def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
+    system.save(tmp_path / "model")
+    (tmp_path / "en-de.txt").write_text("the der\ndog hund\nred rot\nhouse haus\ndog hündin\n", encoding="utf-8")
+    lexicons = {"en-de": str(tmp_path / "en-de.txt")}
+    model = str(tmp_path / "model")
+    WordSimilarity(model=model, lexicons=lexicons).run(workspace(tmp_path))
+    Pictures(model=model, lexicons=lexicons, words=3).run(workspace(tmp_path))
+    drawn = (tmp_path / "look" / "words.tsv").read_text(encoding="utf-8").splitlines()
+    assert [line.split("\t")[:2] for line in drawn[1:]] == [
+        *(["en", word] for word in ("the", "dog", "red")),
+        *(["de", word] for word in ("der", "hund", "rot")),
+    ]
+    assert (tmp_path / "look" / "words.png").stat().st_size > 1000
+    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert [(row["split"], row["metric"], row["lines"]) for row in rows] == [
+        ("en-de", "cosine", 5),
+        ("en-de", "cosine_of_others", 5),
+    ]
+    Retrieve(model=model, manifests=[str(manifest.path)], budget=Budget(rows=2)).run(workspace(tmp_path))
+    [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert row["metric"] == "retrieval" and row["value"] == (row["forward"] + row["backward"]) / 2
