@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from shared.corpus.lexicon import Lexicon
+from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
 from shared.corpus.noise import Edit, place_spans, span_lengths
 from shared.errors import DataError, UsageError
@@ -89,5 +89,5 @@ class CodeSwitchedSpans:
             found = self.lexicon.candidates(text[start:end], language, (other,))[: self.top]
             if found:
                 _, word = found[int(rng.integers(len(found)))]
-                edits.append((start, end, word))
+                edits.append((start, end, like(text[start:end], word)))
         return [edits[number] for number in rng.permutation(len(edits)).tolist()]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shared.corpus.lexicon import Lexicon
+from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
 from shared.corpus.noise import Edit
 from shared.errors import DataError, UsageError
@@ -52,7 +52,7 @@ class AlignedSubstitution:
         if lost:
             raise UsageError(f"the lexicon translates into {', '.join(sorted(reached))}, not into {', '.join(lost)}")
         self.lexicon = lexicon
-        self.targets = None if targets is None else frozenset(targets)
+        self.targets = None if targets is None or reached <= {*targets} else frozenset(targets)
         self.share = share
         self.growth = growth
 
@@ -74,10 +74,11 @@ class AlignedSubstitution:
             return []
         spans = words(text, language, known, self.lexicon.longest(language))
         edits = []
-        for number in np.flatnonzero(rng.random(len(spans)) < self.share).tolist():
-            start, end = spans[number]
-            found = self.lexicon.candidates(text[start:end], language, self.targets)
-            if found:
-                _, word = found[int(rng.integers(len(found)))]
-                edits.append((start, end, word))
-        return [edits[number] for number in rng.permutation(len(edits)).tolist()]
+        # Numbers in [0, 1) that say whether a word is replaced, by which translation, and when that is given up.
+        for span, whether, which, when in zip(spans, *rng.random((3, len(spans))).tolist(), strict=True):
+            if whether < self.share:
+                word = text[slice(*span)]
+                found = self.lexicon.candidates(word, language, self.targets)
+                if found:
+                    edits.append((when, *span, like(word, found[int(which * len(found))][1])))
+        return [(start, end, word) for _, start, end, word in sorted(edits)]

@@ -101,10 +101,11 @@ class Lexicon:
         return self._longest.get(language, 0)
 
     def candidates(self, word: str, source: str, targets: Collection[str] | None = None) -> list[Word]:
-        """Return the translations of a word, with their languages, in the word's case; none if it is unknown.
+        """Return the translations of a word, with their languages, as the lexicon has them; none if it is unknown.
 
         Args:
-            word: as it stands in a text: "Hunde" is looked up as it is, then as "hunde".
+            word: as it stands in a text: "Hunde" is looked up as it is, then as "hunde". :func:`like` gives a
+                translation its case.
             source: its language.
             targets: languages of the translations; None: all.
 
@@ -112,7 +113,7 @@ class Lexicon:
         known = self.known(source)
         text = word if word in known else word.lower()
         found = known.get(text, []) if self._depth == 1 else self._reached((source, text))
-        return [(code, like(word, near)) for code, near in found if targets is None or code in targets]
+        return found if targets is None else [near for near in found if near[0] in targets]
 
     def _reached(self, word: Word) -> list[Word]:
         """Return the words of other languages that are reached in up to ``depth`` steps, the nearest first."""

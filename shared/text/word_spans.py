@@ -34,7 +34,7 @@ def words(text: str, language: str, known: Container[str] | None = None, longest
     pattern, joiners = _patterns()
     runs = [match.span() for match in pattern.finditer(text)]
     if languages.spaced(language):
-        if known is None:
+        if known is None or not joiners.search(text):
             return runs
         return [span for run in runs for span in _parts(text, run, known, joiners)]
     return [span for run in runs for span in _longest_known(text, run, known or (), longest)]
@@ -81,6 +81,6 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return what finds runs of letters, and the apostrophes and hyphens inside of them."""
     # Python's \w leaves out vowel signs and other marks, without which Hindi and Thai words would fall apart.
     marks = "".join(re.escape(chr(n)) for n in range(0x300, 0x20000) if unicodedata.category(chr(n))[0] == "M")
-    letter = rf"(?:[^\W\d_]|[{marks}])"
+    letters = rf"[^\W\d_]+(?:[{marks}]+[^\W\d_]*)*"
     joiner = "['’‑-]"
-    return re.compile(rf"{letter}+(?:{joiner}{letter}+)*"), re.compile(joiner)
+    return re.compile(rf"{letters}(?:{joiner}{letters})*"), re.compile(joiner)

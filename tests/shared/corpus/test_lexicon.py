@@ -28,9 +28,9 @@ def test_translations_are_read_by_word(files):
 
 def test_the_case_of_the_word_is_kept(files):
     lexicon = Lexicon(files=files)
-    assert lexicon.candidates("Dog", "en", ["de"])[0] == ("de", "Hund")
-    assert lexicon.candidates("DOG", "en", ["fr"]) == [("fr", "CHIEN")]
-    assert like("I", "ich") == "Ich"
+    assert lexicon.candidates("Dog", "en", ["de"])[0] == lexicon.candidates("dog", "en", ["de"])[0] == ("de", "hund")
+    found = [like(word, "hund") for word in ("Dog", "DOG", "dog", "I")]
+    assert found == ["Hund", "HUND", "hund", "Hund"]
 
 
 def test_top_counts_words_not_lines(files):
@@ -43,8 +43,8 @@ def test_both_ways_and_depth_lead_from_one_language_to_another(files):
     lexicon = Lexicon(files=files, both_ways=True)
     assert lexicon.candidates("hund", "de") == [("en", "dog")]
     wide = Lexicon(files=files, both_ways=True, depth=2)
-    assert wide.candidates("Hund", "de") == [("en", "Dog"), ("fr", "Chien")]
-    assert wide.candidates("Hund", "de", ["fr"]) == [("fr", "Chien")]
+    assert wide.candidates("Hund", "de") == [("en", "dog"), ("fr", "chien")]
+    assert wide.candidates("Hund", "de", ["fr"]) == [("fr", "chien")]
     assert wide.candidates("dog", "en") == lexicon.candidates("dog", "en")
     assert wide.candidates("maus", "de") == []
     assert ("de", "fr") in wide.pairs and ("de", "fr") not in lexicon.pairs and ("en", "en") not in wide.pairs
