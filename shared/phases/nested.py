@@ -21,7 +21,7 @@ class RunRecipe(Phase):
     """
 
     def __init__(self, *, recipe: str, overrides: dict[str, Any] | None = None) -> None:
-        self.recipe = Recipe.load(recipe, overrides or {})
+        self.recipe = Recipe.load(recipe, overrides or {}, handed_on=True)
 
     def outputs(self) -> list[Path]:
         """Name the other recipe's folder."""

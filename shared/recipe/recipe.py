@@ -95,7 +95,11 @@ class Recipe:
 
     @staticmethod
     def load(
-        source: str | Path, overrides: Mapping[str, Any] | Sequence[str] = (), *, above: Sequence[str] = ()
+        source: str | Path,
+        overrides: Mapping[str, Any] | Sequence[str] = (),
+        *,
+        above: Sequence[str] = (),
+        handed_on: bool = False,
     ) -> Recipe:
         """Read a recipe, its base and its overrides; nothing is imported or built.
 
@@ -104,6 +108,7 @@ class Recipe:
             overrides: by dotted key ("model.encoder.layers"), or as on the command line ("--key", "value", ...).
                 Texts are read as YAML; the last one wins.
             above: the names of the recipes that run this one, the outermost first.
+            handed_on: the overrides are those of a recipe that runs this one: one may make another useless.
 
         Raises:
             UsageError: naming file, line, key and value.
@@ -124,6 +129,7 @@ class Recipe:
                 changed[key] = plain(value)
             else:
                 new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
+                new.own = new.own and not handed_on
                 override(root, key, new)
                 changed[new.key] = plain(new)
         return Recipe(

@@ -79,7 +79,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_says_so_in_one_line(runs, wh
     said = [line for line in result.stderr.splitlines() if "error" in line.lower()]
     assert len(said) == 1 and said[0].startswith("dragoman: error: "), result.stderr
     place = runs.root / disk / "run" / "fit" / "checkpoints"
-    assert "00000015: the checkpoint could not be written" in said[0] and f"{place / '00000010'} stands" in said[0]
+    assert "00000015: the checkpoint could not be written" in said[0] and f"{place / '00000010'} is intact" in said[0]
     assert sorted(path.name for path in place.iterdir()) == ["00000005", "00000010"]
     (runs.root / disk / "filler").unlink(missing_ok=True)
     result = runs.start(disk)

@@ -317,6 +317,17 @@ def test_keys_of_the_command_line_win_over_groups(grouped):
     assert (recipe.value("updates"), recipe.inner("asr").value("updates")) == (7, 5)
 
 
+def test_one_key_of_a_group_may_make_another_useless(grouped, tmp_path):
+    file, inner = tmp_path / "grouped.yaml", tmp_path / "asr.yaml"
+    text = file.read_text().replace("updates: 2\n", "updates: 2\nspeed: 0.75\n", 1).replace("- rate: 0.25", "- {}")
+    file.write_text(text.replace("    rate: 0.5\n", "    speed: !ref <speed>\n    rate: !ref <speed>\n"))
+    inner.write_text(inner.read_text().replace("rate: 0.5\n", "speed: 0.5\nrate: !ref <speed>\n", 1))
+    recipe = grouped("--speed", "0.875")
+    run_recipe(recipe)  # nothing in the recogniser uses the speed beside the rate
+    assert recipe.inner("asr").value("rate") == 0.875
+    assert worked(tmp_path / "asr" / "1") == ["fit1", "fit2", "average1"]
+
+
 def test_a_mapping_beside_groups_is_checked(grouped, tmp_path):
     file = tmp_path / "grouped.yaml"
     file.write_text(file.read_text().replace("- rate: 0.25", "- rates: 0.25"))
