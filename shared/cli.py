@@ -16,7 +16,9 @@ import typer
 
 from shared.commands.endings import as_ctrl_c, complain, unwritable
 from shared.commands.models import models
-from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, command_line, with_options
+from shared.commands.options import OPEN, ModelOptions, SearchOptions, SoundOptions, command_line, with_options
+from shared.commands.reports import reports
+from shared.commands.talks import talks
 from shared.errors import DataError, UsageError
 from shared.machine.stopping import Interrupted
 
@@ -25,7 +27,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 def _print_version(asked: bool) -> None:
@@ -190,6 +191,13 @@ def translate(
         int, typer.Option(min=1, help="number of hypotheses per input (not available for long sound files)")
     ] = 1,
     samples: Annotated[int, typer.Option(min=1, help="number of outputs per input, with --sample")] = 1,
+    format: Annotated[
+        str, typer.Option(help="text, or with the times of sound files: srt, vtt, tsv, json (an object a file)")
+    ] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="folder for a file for each input, in a format with times; default: print"),
+    ] = None,
     *,
     sound: SoundOptions,
     search: SearchOptions,
@@ -204,6 +212,8 @@ def translate(
         languages=(source_language, target_language),
         n_best=n_best,
         samples=samples,
+        kind=format,
+        out=out,
         sound=sound,
         search=search,
         models=models,
@@ -262,77 +272,6 @@ def rescore(
 
 
 @app.command()
-def score(
-    hypotheses: Annotated[Path, typer.Argument(help="file with one hypothesis per line")],
-    references: Annotated[
-        list[Path],
-        typer.Argument(help="file with one reference per line; several files: several references per hypothesis"),
-    ],
-    language: Annotated[str, typer.Option(help="language code; it determines the tokenizer")],
-    metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
-    ] = "bleu,chrf,ter",
-    baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
-) -> None:
-    """Score hypotheses against references, with signatures; optionally with a significance test against a baseline."""
-    from shared.commands.score import score_files
-
-    score_files(hypotheses, references, language, metrics.split(","), baseline)
-
-
-@app.command()
-def diff(
-    run_a: Annotated[Path, typer.Argument(help="output folder of a run with results")],
-    run_b: Annotated[Path, typer.Argument(help="output folder of another run on the same test sets")],
-    show: Annotated[int, typer.Option(min=0, help="number of sentences to print, those that differ most")] = 5,
-    metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas; default: those of both runs")
-    ] = "",
-    phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if a run has several")] = None,
-) -> None:
-    """Compare two runs: scores with significance, the sentences that differ most, and the recipes' keys."""
-    from shared.commands.diff import diff_runs
-
-    print(diff_runs(run_a, run_b, metrics=metrics.split(",") if metrics else (), show=show, phase=phase))
-
-
-@app.command(context_settings=OPEN)
-def seeds(
-    context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
-    seeds: Annotated[str, typer.Option(help="comma-separated seeds, one run each")] = "1,2,3",
-    against: Annotated[
-        str | None,
-        typer.Option(help="recipe to compare with; quote it together with keys of its own: 'NAME --key value'"),
-    ] = None,
-    phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if the recipe has several")] = None,
-    into: Annotated[Path | None, typer.Option(help="output folder for results.jsonl and RESULTS.md")] = None,
-    launcher: Annotated[
-        str, typer.Option(help="command that starts each run, such as 'torchrun --nproc-per-node 8 --no-python'")
-    ] = "",
-) -> None:
-    """Run a recipe with several seeds: mean and spread, and significance against another recipe.
-
-    Finished runs are skipped, interrupted runs resume. --key value overrides a key of both recipes.
-    """
-    from shared.commands.seeds import run_seeds
-
-    if not all(number.strip().isdecimal() for number in seeds.split(",")):
-        raise UsageError(f"--seeds must be numbers with commas between them, not {seeds!r}")
-    done = run_seeds(
-        recipe,
-        context.args,
-        seeds=[int(number) for number in seeds.split(",")],
-        against=against,
-        phase=phase,
-        into=into,
-        launcher=launcher,
-        command=command_line(),
-    )
-    sys.exit(0 if done else 1)
-
-
-@app.command()
 def recipes() -> None:
     """List the installed recipes."""
     from shared.recipe.recipe import Recipe
@@ -341,23 +280,6 @@ def recipes() -> None:
     width = max(len(name) for name, _ in listed)
     for name, line in listed:
         print(f"{name:{width}}  {line}")
-
-
-@app.command()
-def results(
-    runs: Annotated[list[Path], typer.Argument(help="output folders of runs")],
-    into: Annotated[Path, typer.Option(help="folder of the results.jsonl and RESULTS.md to update")],
-    summary: Annotated[
-        Path | None, typer.Option(help="text file to write the headline scores into, at its <!-- results --> mark")
-    ] = None,
-) -> None:
-    """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
-    from shared.evaluation.results import collect, read
-    from shared.evaluation.tables import summarise
-
-    collect(runs, into)
-    if summary is not None:
-        summarise(read(into / "results.jsonl"), summary)
 
 
 @app.command()
@@ -372,7 +294,8 @@ def demo(
     run_demo(folder)
 
 
-app.add_typer(models)
+for further in (reports, talks, models):
+    app.add_typer(further)
 
 
 def main() -> None:

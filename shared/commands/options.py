@@ -20,6 +20,8 @@ import typer
 from shared.errors import UsageError
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
+#: The context of a command that gets keys of a recipe or options of a reader, beside its own.
+OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 

@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import groupby
 from pathlib import Path
 
 from shared.commands.diff import render_comparisons
 from shared.commands.input_files import lines
 from shared.errors import DataError
+from shared.evaluation.resegment import resegment_text
 from shared.evaluation.scores import Score, TextScorer
 from shared.evaluation.scoring import check_metrics
 from shared.evaluation.significance import compare
 
 
 def score_files(
-    hypotheses: Path, references: list[Path], language: str, metrics: list[str], baseline: Path | None = None
+    hypotheses: Path,
+    references: list[Path],
+    language: str,
+    metrics: list[str],
+    baseline: Path | None = None,
+    talks: tuple[Path | None] | None = None,
 ) -> None:
-    """Score a file of hypotheses against one or more files of references, and test it against another such file."""
+    """Score a file of hypotheses against one or more files of references, and test it against another such file.
+
+    Args:
+        hypotheses: a line for each line of the references; or for each talk.
+        references: the files.
+        language: of all of them.
+        metrics: what is scored.
+        baseline: hypotheses of another system.
+        talks: if the hypotheses are whole talks: the file that names the talk of each reference line, or None if there
+            is one talk.
+
+    Raises:
+        DataError: if the numbers of lines do not agree.
+
+    """
     check_metrics(metrics)
     sets = [list(lines([path])) for path in references]
     outputs = {path: list(lines([path])) for path in [hypotheses, *([baseline] if baseline else [])]}
+    if talks is not None:
+        cut = cutter(sets[0], None if talks[0] is None else list(lines([talks[0]])), language)
+        outputs = {path: cut(found, path) for path, found in outputs.items()}
     for path, found in [*zip(references, sets, strict=True), *outputs.items()]:
         if len(found) != len(sets[0]):
             raise DataError(f"{path}: {len(found)} lines, but {references[0]} has {len(sets[0])}")
@@ -35,3 +60,33 @@ def print_scores(scores: list[Score], name: str) -> None:
     """Print a line per score: name of what was scored, metric, value, lines, signature."""
     for item in scores:
         print(f"{name}\t{item.name}\t{item.value:.2f}\t{item.lines} lines\t{item.signature}")
+
+
+def cutter(references: list[str], talks: list[str] | None, language: str) -> Callable[[list[str], Path], list[str]]:
+    """Return what cuts the outputs of whole talks, one a line, to the lines of their references.
+
+    Args:
+        references: the lines of all talks.
+        talks: the name of each line's talk; None if all are of one, whose output may have any number of lines.
+        language: of the lines.
+
+    Raises:
+        DataError: if there are more or fewer names than references, or a talk's lines do not follow one another.
+
+    """
+    if talks is not None and len(talks) != len(references):
+        raise DataError(f"{len(talks)} lines name talks, but there are {len(references)} lines of references")
+    names = talks or [""] * len(references)
+    numbers = [list(group) for _, group in groupby(range(len(names)), names.__getitem__)]
+    groups = [[references[number] for number in group] for group in numbers]
+    if talks is not None and len(groups) != len({*talks}):
+        raise DataError("the lines of a talk must follow one another")
+
+    def cut(outputs: list[str], path: Path) -> list[str]:
+        whole = [" ".join(outputs)] if talks is None else outputs
+        if len(whole) != len(groups):
+            raise DataError(f"{path}: {len(whole)} lines, but the references are of {len(groups)} talks")
+        pairs = zip(whole, groups, strict=True)
+        return [line for text, group in pairs for line in resegment_text(text, group, language)]
+
+    return cut

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from shared.commands.input_files import lines, sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
 from shared.commands.searching import fitting, search_for
+from shared.commands.timed_output import FORMATS, rendered, write_timed
 from shared.corpus.speech_activity import check_detector, speech_detector
-from shared.errors import DataError, one_line
+from shared.errors import DataError, UsageError, one_line
 from shared.evaluation.outputs import ONE_LINE
 from shared.machine.device import Machine
 from shared.text.surrogates import printable
@@ -27,12 +30,29 @@ def translate_inputs(
     languages: tuple[str | None, str | None],
     n_best: int,
     samples: int,
+    kind: str,
+    out: Path | None,
     sound: SoundOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
-    """Translate files or standard input and print the result."""
+    """Translate files or standard input and print the result.
+
+    Raises:
+        DataError: for text that cannot be read; at the end, if sound files could not be.
+        UsageError: if options do not fit together, or the model reads something else.
+
+    """
     search_for(search, n_best=n_best, samples=samples)
+    if kind != "text":
+        if max(n_best, samples) > 1:
+            raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples")
+        options: dict[str, Any] = {"sound": sound, "search": search, "models": models}
+        render = partial(rendered, kind)
+        write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
+        return
+    if out is not None:
+        raise UsageError("--out is for --format srt, vtt, tsv and json")
     check_detector(sound.speech_detector)
     machine = Machine(device=models.device, precision=models.precision)
     system = load_models(model, models, machine, ctc=search.ctc)

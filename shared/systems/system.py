@@ -5,7 +5,7 @@ Legend: B batch, P prefix.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -24,9 +24,10 @@ from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search
 from shared.search.search_bytes import kept_outputs, search_bytes
-from shared.systems.inputs import chosen_language, joined, sound_rows, text_row
+from shared.systems.inputs import chosen_language, sound_rows, text_row
 from shared.systems.reading_model import ReadingModel
 from shared.systems.rows import translate_rows
+from shared.systems.timed import Part, TimedText, whole
 from shared.text import languages
 
 
@@ -265,8 +266,47 @@ class System(ReadingModel):
         found = self.hypotheses(inputs, **options)
         return [best[0].texts[self.output_name] if best else "" for best in found]
 
+    def hypotheses(self, inputs: Sequence[str | Path], **options: Any) -> list[list[Hypothesis]]:
+        """Translate text, or sound files if the system reads speech; return the n-best hypotheses of each input.
+
+        A sound file longer than ``maximum_seconds`` is divided at its quietest pauses (see shared/corpus/pauses.py),
+        its segments are translated, and their texts are put together again. Segments without speech are not shown to
+        the model, which would make something up: they give empty output, and a warning names file and time.
+
+        Args:
+            inputs: sentences or sound files. Blank sentences give empty output.
+            **options: those of :meth:`parts`.
+
+        Returns:
+            The hypotheses of each input, the best first. A divided file has one hypothesis: the best ones of its
+            segments in order, with the mean of their scores.
+
+        Raises:
+            DataError: if a file cannot be read, or text is not valid Unicode; naming it.
+            UsageError: if a language is unknown to the system or has to be named, an input is not what the system
+                reads, or a number is out of its range.
+
+        """
+        sides = {name: field.side for name, field in self.texts.items()}
+        return [whole(own, sides) for own in self.parts(inputs, **options)]
+
+    def timed(self, inputs: Sequence[str | Path], **options: Any) -> list[list[TimedText]]:
+        """Translate sound files and keep the times of their segments; see :meth:`hypotheses`.
+
+        Returns:
+            The segments of each file in order, from its first sample to its last; those without speech have no text.
+
+        Raises:
+            DataError: as :meth:`hypotheses`.
+            UsageError: as :meth:`hypotheses`; also if the system reads text.
+
+        """
+        if "speech" not in self.reads:
+            raise UsageError("this system reads text, which has no times")
+        return [[part.timed for part in own] for own in self.parts(inputs, **options)]
+
     @torch.inference_mode()
-    def hypotheses(
+    def parts(
         self,
         inputs: Sequence[str | Path],
         *,
@@ -278,12 +318,9 @@ class System(ReadingModel):
         keep_silence: bool = False,
         detector: SpeechDetector | None = None,
         unreadable: list[DataError] | None = None,
-    ) -> list[list[Hypothesis]]:
-        """Translate text, or sound files if the system reads speech; return the n-best hypotheses of each input.
-
-        A sound file longer than ``maximum_seconds`` is divided at its quietest pauses (see shared/corpus/pauses.py),
-        its segments are translated, and their texts are put together again. Segments without speech are not shown to
-        the model, which would make something up: they give empty output, and a warning names file and time.
+        progress: Callable[[int, int], None] | None = None,
+    ) -> list[list[Part]]:
+        """Return the segments of each input with their hypotheses; a sentence is one segment.
 
         Args:
             inputs: sentences or sound files. Blank sentences give empty output.
@@ -299,15 +336,7 @@ class System(ReadingModel):
                 shared/corpus/speech_activity.py).
             unreadable: given this list, inputs that cannot be read have no hypothesis, and their errors are added to
                 it.
-
-        Returns:
-            The hypotheses of each input, the best first. A divided file has one hypothesis: the best ones of its
-            segments in order, with the mean of their scores.
-
-        Raises:
-            DataError: if a file cannot be read, or text is not valid Unicode; naming it.
-            UsageError: if a language is unknown to the system or has to be named, an input is not what the system
-                reads, or a number is out of its range.
+            progress: called with the number of segments that are done and that of all.
 
         """
         if isinstance(inputs, str | Path):
@@ -325,40 +354,39 @@ class System(ReadingModel):
         owned: list[range] = []  # the rows of each input
         for item in inputs:
             try:
-                parts = sound_rows(item, maximum_seconds) if "speech" in self.reads else [text_row(item)]
+                found = sound_rows(item, maximum_seconds) if "speech" in self.reads else [text_row(item)]
             except DataError as error:
                 if unreadable is None:
                     raise
                 unreadable.append(error)
-                parts = []
-            owned.append(range(len(rows), len(rows) + len(parts)))
-            rows += [part | common for part in parts]
+                found = []
+            owned.append(range(len(rows), len(rows) + len(found)))
+            rows += [row | common for row in found]
         silent: set[int] = set()
         if "speech" in self.reads and not keep_silence:
             detector = detector or speech_detector()
             silent = rows_without_speech(rows, detector)
             warn_of_silence([rows[i] for i in sorted(silent)], detector)
-        found = self._translate_rows(rows, search or self.default_search(), batch_size, silent)
-        sides = {name: field.side for name, field in self.texts.items()}
-        results = []
-        for own in owned:
-            # Segments that were skipped have no score that could count in the file's mean.
-            shown = [i for i in own if i not in silent] or own[:1]
-            if len(own) > 1:
-                results.append([joined([found[i][0] for i in shown], common, sides)])
-            else:
-                results.append(found[own[0]] if own else [])
-        return results
+        results = self._translate_rows(rows, search or self.default_search(), batch_size, silent, progress)
+        return [[Part(rows[i], results[i], i in silent) for i in own] for own in owned]
 
     def _translate_rows(
-        self, rows: list[dict[str, Any]], search: AnySearch, batch_size: int, silent: set[int]
+        self,
+        rows: list[dict[str, Any]],
+        search: AnySearch,
+        batch_size: int,
+        silent: set[int],
+        progress: Callable[[int, int], None] | None,
     ) -> list[list[Hypothesis]]:
         todo = [number for number in range(len(rows)) if number not in silent]
         results = [[self.empty_output()] for _ in rows]
         budget = translation_budget(batch_size)
         shown = [rows[number] for number in todo]
-        for number, hypotheses in translate_rows(self, shown, search=search, budget=budget, autocast=self.autocast):
+        found = translate_rows(self, shown, search=search, budget=budget, autocast=self.autocast)
+        for done, (number, hypotheses) in enumerate(found, start=1):
             results[todo[number]] = hypotheses
+            if progress is not None:
+                progress(done, len(todo))
         return results
 
     def empty_output(self) -> Hypothesis:

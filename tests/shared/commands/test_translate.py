@@ -1,90 +1,16 @@
 """The commands that use a model folder: what they print, what they refuse, and how they end."""
 
-import io
 import os
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
-import torch
 
-from shared.cli import main
 from shared.commands.options import command_line
-from shared.corpus.audio import SAMPLE_RATE
-from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.manifest import Manifest
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.systems.system import System
-from shared.text.tokenizer import SentencePieceTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
-
-
-@pytest.fixture
-def dragoman(monkeypatch, capfd):
-    """Run the command in this process; return exit code, output and messages."""
-
-    def run(*arguments, text=""):
-        monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
-        with pytest.raises(SystemExit) as end:
-            main()
-        return end.value.code or 0, *capfd.readouterr()
-
-    return run
-
-
-@pytest.fixture(scope="module")
-def speech_model(tmp_path_factory):
-    """An untrained translator of sound."""
-    tokenizer = SentencePieceTokenizer(model=str(GOLDEN / "tokenizer.model"), tags=["en", "de"])
-    torch.manual_seed(5)
-    positions = SinusoidalPositions(width=16)
-
-    def layer(**options):
-        return Layer(width=16, heads=2, feedforward=32, dropout=0.0, **options)
-
-    target = TextEmbedding(vocabulary=tokenizer.size, width=16, padding=tokenizer.pad, positions=positions, dropout=0.0)
-    embedding = SpeechEmbedding(
-        frontend=Fbank(bins=16),
-        normalisation=UtteranceNorm(),
-        subsampler=Conv1dSubsampler(inputs=16, channels=8, width=16),
-        positions=positions,
-        dropout=0.0,
-    )
-    model = Translator(
-        embeddings={"speech": embedding},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
-    system = System(
-        model=model,
-        inputs={"speech": SpeechField()},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
-    folder = tmp_path_factory.mktemp("speech") / "model"
-    system.save(folder)
-    return folder
-
-
-def write_sound(path, seconds=0.5):
-    noise = np.random.default_rng(1).normal(0, 0.1, int(seconds * SAMPLE_RATE))
-    soundfile.write(os.fsencode(path), noise, SAMPLE_RATE, format="WAV")
 
 
 # -- what is printed --------------------------------------------------------------------------------------------------
@@ -97,7 +23,7 @@ def test_n_best_lines_bear_the_number_of_their_input(dragoman):
     assert [row[2] for row in rows if row[0] == "2"] == [""] and rows[0][2] == "zwei eins"
 
 
-def test_sound_files_around_a_broken_one_are_translated(dragoman, speech_model, tmp_path):
+def test_sound_files_around_a_broken_one_are_translated(dragoman, speech_model, tmp_path, write_sound):
     for name in ("a.wav", "c.wav"):
         write_sound(tmp_path / name)
     (tmp_path / "b.wav").write_bytes(b"RIFF, and no more")
@@ -107,7 +33,7 @@ def test_sound_files_around_a_broken_one_are_translated(dragoman, speech_model, 
     assert messages.splitlines()[-1] == "dragoman: error: 1 of 3 sound files could not be translated"
 
 
-def test_a_sound_file_whose_name_is_not_utf_8_is_translated(speech_model, tmp_path):
+def test_a_sound_file_whose_name_is_not_utf_8_is_translated(speech_model, tmp_path, write_sound):
     (tmp_path / "talks").mkdir()
     name = os.fsencode(tmp_path / "talks") + b"/caf\xe9.wav"
     write_sound(os.fsdecode(name))
@@ -180,7 +106,7 @@ def test_large_limits_are_no_limits(dragoman, options):
     assert dragoman("translate", GOLDEN, *options, text="one two\n") == (0, "zwei eins\n", "")
 
 
-def test_no_length_of_sound_is_a_limit(dragoman, speech_model, tmp_path):
+def test_no_length_of_sound_is_a_limit(dragoman, speech_model, tmp_path, write_sound):
     write_sound(tmp_path / "a.wav")
     code, _, messages = dragoman("translate", speech_model, tmp_path / "a.wav", "--maximum-seconds", "1e308")
     assert code == 0 and "error" not in messages

@@ -1,0 +1,113 @@
+"""The commands that score and compare outputs and runs. Like shared/cli.py, it imports nothing heavy at the top."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shared.commands.options import OPEN, command_line
+from shared.errors import UsageError
+
+reports = typer.Typer()
+
+
+@reports.command()
+def score(
+    hypotheses: Annotated[Path, typer.Argument(help="file with one hypothesis per line")],
+    references: Annotated[
+        list[Path],
+        typer.Argument(help="file with one reference per line; several files: several references per hypothesis"),
+    ],
+    language: Annotated[str, typer.Option(help="language code; it determines the tokenizer")],
+    metrics: Annotated[
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
+    ] = "bleu,chrf,ter",
+    baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
+    resegment: Annotated[
+        bool,
+        typer.Option("--resegment", help="the hypotheses are whole talks, one a line; cut them to the references"),
+    ] = False,
+    documents: Annotated[
+        Path | None,
+        typer.Option(help="file with the name of the talk of each reference line, for --resegment; default: one talk"),
+    ] = None,
+) -> None:
+    """Score hypotheses against references, with signatures; optionally with a significance test against a baseline."""
+    from shared.commands.score import score_files
+
+    if documents is not None and not resegment:
+        raise UsageError("--documents needs --resegment")
+    talks = (documents,) if resegment else None
+    score_files(hypotheses, references, language, metrics.split(","), baseline, talks=talks)
+
+
+@reports.command()
+def diff(
+    run_a: Annotated[Path, typer.Argument(help="output folder of a run with results")],
+    run_b: Annotated[Path, typer.Argument(help="output folder of another run on the same test sets")],
+    show: Annotated[int, typer.Option(min=0, help="number of sentences to print, those that differ most")] = 5,
+    metrics: Annotated[
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas; default: those of both runs")
+    ] = "",
+    phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if a run has several")] = None,
+) -> None:
+    """Compare two runs: scores with significance, the sentences that differ most, and the recipes' keys."""
+    from shared.commands.diff import diff_runs
+
+    print(diff_runs(run_a, run_b, metrics=metrics.split(",") if metrics else (), show=show, phase=phase))
+
+
+@reports.command(context_settings=OPEN)
+def seeds(
+    context: typer.Context,
+    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
+    seeds: Annotated[str, typer.Option(help="comma-separated seeds, one run each")] = "1,2,3",
+    against: Annotated[
+        str | None,
+        typer.Option(help="recipe to compare with; quote it together with keys of its own: 'NAME --key value'"),
+    ] = None,
+    phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if the recipe has several")] = None,
+    into: Annotated[Path | None, typer.Option(help="output folder for results.jsonl and RESULTS.md")] = None,
+    launcher: Annotated[
+        str, typer.Option(help="command that starts each run, such as 'torchrun --nproc-per-node 8 --no-python'")
+    ] = "",
+) -> None:
+    """Run a recipe with several seeds: mean and spread, and significance against another recipe.
+
+    Finished runs are skipped, interrupted runs resume. --key value overrides a key of both recipes.
+    """
+    from shared.commands.seeds import run_seeds
+
+    if not all(number.strip().isdecimal() for number in seeds.split(",")):
+        raise UsageError(f"--seeds must be numbers with commas between them, not {seeds!r}")
+    done = run_seeds(
+        recipe,
+        context.args,
+        seeds=[int(number) for number in seeds.split(",")],
+        against=against,
+        phase=phase,
+        into=into,
+        launcher=launcher,
+        command=command_line(),
+    )
+    sys.exit(0 if done else 1)
+
+
+@reports.command()
+def results(
+    runs: Annotated[list[Path], typer.Argument(help="output folders of runs")],
+    into: Annotated[Path, typer.Option(help="folder of the results.jsonl and RESULTS.md to update")],
+    summary: Annotated[
+        Path | None, typer.Option(help="text file to write the headline scores into, at its <!-- results --> mark")
+    ] = None,
+) -> None:
+    """Collect the results of runs into results.jsonl, and write RESULTS.md from it."""
+    from shared.evaluation.results import collect, read
+    from shared.evaluation.tables import summarise
+
+    collect(runs, into)
+    if summary is not None:
+        summarise(read(into / "results.jsonl"), summary)

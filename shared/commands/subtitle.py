@@ -1,0 +1,73 @@
+"""``dragoman subtitle``: translate recordings to subtitles."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
+from shared.commands.timed_output import Render, write_timed
+from shared.errors import UsageError
+from shared.systems.inputs import chosen_language
+from shared.systems.system import System
+from shared.systems.timed import TimedText
+from shared.text import languages as codes
+from shared.text.subtitles import Cue, SubtitleRules, srt, subtitles, too_fast, vtt
+
+
+def write_subtitles(
+    model: Path,
+    inputs: list[Path],
+    *,
+    languages: tuple[str | None, str | None],
+    kind: str,
+    out: Path | None,
+    text: str,
+    rules: SubtitleRules,
+    sound: SoundOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    """Translate sound files, and print or write their subtitles.
+
+    Raises:
+        DataError: at the end, if files could not be read.
+        UsageError: if the system reads text, or writes no text of this name.
+
+    """
+
+    def render(system: System) -> Render:
+        name = text or system.output_name
+        if name not in system.texts:
+            raise UsageError(f"--text must be one of {', '.join(system.texts)}, not {name!r}")
+        spaced = codes.spaced(_language(system, name, languages))
+
+        def make(file: Path, segments: list[TimedText]) -> str:
+            blocks = subtitles([Cue(s.start, s.end, s.texts[name]) for s in segments], rules, spaced=spaced)
+            fast = too_fast(blocks, rules)
+            if fast:
+                limit = f"{rules.characters_per_second:g} characters per second"
+                print(f"dragoman: warning: {file}: {fast} of {len(blocks)} blocks are above {limit}", file=sys.stderr)
+            return srt(blocks) if kind == "srt" else vtt(blocks)
+
+        return make
+
+    write_timed(
+        model,
+        inputs,
+        languages=languages,
+        kind=kind,
+        formats=("srt", "vtt"),
+        out=out,
+        render=render,
+        sound=sound,
+        search=search,
+        models=models,
+    )
+
+
+def _language(system: System, name: str, given: tuple[str | None, str | None]) -> str:
+    """Return the language of a text."""
+    if system.texts[name].side == "source":
+        return chosen_language("source", given[0] or given[1], system.source_languages)
+    return chosen_language("target", given[1], system.target_languages)

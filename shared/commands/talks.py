@@ -1,0 +1,64 @@
+"""The commands for whole recordings. Like shared/cli.py, it imports nothing heavy at the top."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, with_options
+
+talks = typer.Typer()
+RULES = "Limits of subtitles"
+
+
+@talks.command()
+@with_options(sound=SoundOptions, search=SearchOptions, models=ModelOptions)
+def subtitle(
+    model: Annotated[Path, typer.Argument(help="model folder of a system that reads speech")],
+    inputs: Annotated[list[Path], typer.Argument(help="sound files, or folders with sound files")],
+    source_language: Annotated[
+        str | None, typer.Option("--source-language", "--from", help="language code of the input")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option("--target-language", "--to", help="language code of the output")
+    ] = None,
+    format: Annotated[str, typer.Option(help="srt or vtt")] = "srt",
+    out: Annotated[Path | None, typer.Option(help="output folder, with a file for each input; default: print")] = None,
+    text: Annotated[
+        str, typer.Option(help="text to show, if the system writes several: translation or transcript")
+    ] = "",
+    line_length: Annotated[int, typer.Option(min=1, help="characters in a line", rich_help_panel=RULES)] = 42,
+    lines: Annotated[int, typer.Option(min=1, help="lines in a block", rich_help_panel=RULES)] = 2,
+    characters_per_second: Annotated[float, typer.Option(help="speed of reading", rich_help_panel=RULES)] = 21.0,
+    gap: Annotated[float, typer.Option(help="seconds between two blocks", rich_help_panel=RULES)] = 0.08,
+    shortest: Annotated[float, typer.Option(help="seconds that a block is shown", rich_help_panel=RULES)] = 1.0,
+    *,
+    sound: SoundOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    """Translate recordings to subtitles: blocks of short lines that can be read in their time."""
+    from shared.commands.subtitle import write_subtitles
+    from shared.text.subtitles import SubtitleRules
+
+    rules = SubtitleRules(
+        line_length=line_length,
+        lines=lines,
+        characters_per_second=characters_per_second,
+        gap=gap,
+        shortest=shortest,
+    )
+    write_subtitles(
+        model,
+        inputs,
+        languages=(source_language, target_language),
+        kind=format,
+        out=out,
+        text=text,
+        rules=rules,
+        sound=sound,
+        search=search,
+        models=models,
+    )

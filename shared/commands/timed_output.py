@@ -1,0 +1,152 @@
+"""Translations of recordings with times, as SRT, WebVTT, a table or JSON: one text for each file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from shared.commands.input_files import sound_files
+from shared.commands.loading import load_models
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
+from shared.commands.searching import fitting, search_for
+from shared.corpus.speech_activity import check_detector, speech_detector
+from shared.errors import DataError, UsageError, one_line
+from shared.evaluation.outputs import ONE_LINE
+from shared.machine.device import Machine
+from shared.machine.files import replaced_file
+from shared.machine.progress import progress
+from shared.systems.system import System
+from shared.systems.timed import TimedText
+from shared.text.subtitles import Cue, srt, vtt
+from shared.text.surrogates import printable
+
+#: What makes one text of a file's segments.
+Render = Callable[[Path, list[TimedText]], str]
+
+FORMATS = ("text", "srt", "vtt", "tsv", "json")
+
+
+def check_output(kind: str, formats: Sequence[str], files: Sequence[Path], out: Path | None) -> None:
+    """Refuse an unknown format, and several files in one SRT or WebVTT, by UsageError."""
+    if kind not in formats:
+        raise UsageError(f"--format must be one of {', '.join(formats)}, not {kind!r}")
+    if kind in ("srt", "vtt") and len(files) > 1 and out is None:
+        raise UsageError(f"{len(files)} files cannot share one {kind}: give a folder for theirs as --out")
+    names = [file.stem for file in files]
+    for name in names:
+        if out is not None and names.count(name) > 1:
+            raise UsageError(f"several files are called {name}: {out / f'{name}.{kind}'} can hold one of them")
+
+
+def rendered(kind: str, system: System) -> Render:
+    """Return what makes a text of a kind of a file's segments; of several texts, the output comes first."""
+    names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
+
+    def cues(segments: list[TimedText]) -> list[Cue]:
+        shown = [(s, [text for name in names if (text := s.texts[name].translate(ONE_LINE))]) for s in segments]
+        return [Cue(segment.start, segment.end, "\n".join(texts)) for segment, texts in shown if texts]
+
+    def table(file: Path, segments: list[TimedText]) -> str:
+        rows = [["file", "start", "end", *names]]
+        for segment in segments:
+            texts = [segment.texts[name].translate(ONE_LINE) for name in names]
+            rows.append([str(file), f"{segment.start:.3f}", f"{segment.end:.3f}", *texts])
+        return "".join("\t".join(row) + "\n" for row in rows)
+
+    def objects(file: Path, segments: list[TimedText]) -> str:
+        listed = [_object(segment) for segment in segments]
+        return json.dumps({"file": str(file), "segments": listed}, ensure_ascii=False) + "\n"
+
+    kinds: dict[str, Render] = {
+        "srt": lambda _, segments: srt(cues(segments)),
+        "vtt": lambda _, segments: vtt(cues(segments)),
+        "tsv": table,
+        "json": objects,
+    }
+    return kinds[kind]
+
+
+def _object(segment: TimedText) -> dict[str, Any]:
+    times = {"start": round(segment.start, 3), "end": round(segment.end, 3)}
+    return times | {"score": round(segment.score, 4), **segment.texts}
+
+
+def write_timed(
+    model: Path,
+    inputs: list[Path],
+    *,
+    languages: tuple[str | None, str | None],
+    kind: str,
+    formats: Sequence[str],
+    out: Path | None,
+    render: Callable[[System], Render],
+    sound: SoundOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    """Translate sound files and print what ``render`` makes of their segments, or write it to a folder.
+
+    Raises:
+        DataError: at the end, if files could not be read.
+        UsageError: if the model reads text, or options do not fit together.
+
+    """
+    search_for(search)
+    check_detector(sound.speech_detector)
+    check_output(kind, formats, [], out)
+    machine = Machine(device=models.device, precision=models.precision)
+    system = load_models(model, models, machine, ctc=search.ctc)
+    if "speech" not in system.reads:
+        raise UsageError(f"{kind} has times, and this model reads text: --format text")
+    files = sound_files(inputs)
+    check_output(kind, formats, files, out)
+    make = render(system)
+    unreadable: list[DataError] = []
+    for file, segments in _translated(system, files, languages, sound, search, models, machine, unreadable):
+        text = make(file, segments)
+        if out is None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+            continue
+        with replaced_file(out / f"{file.stem}.{kind}") as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    if unreadable:
+        raise DataError(f"{len(unreadable)} of {len(files)} sound files could not be translated")
+
+
+def _translated(
+    system: System,
+    files: list[Path],
+    languages: tuple[str | None, str | None],
+    sound: SoundOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+    machine: Machine,
+    unreadable: list[DataError],
+) -> Iterator[tuple[Path, list[TimedText]]]:
+    """Yield each file that can be read and its segments; a bar shows how many of them are done."""
+    chosen = search_for(fitting(search, system), tokenizer=system.output.tokenizer)
+    detector = speech_detector(sound.speech_detector)
+    for file in files:
+        failed: list[DataError] = []
+        with progress(file.name, enabled=sys.stderr.isatty()) as show, machine.autocast():
+            [segments] = system.timed(
+                [file],
+                source_language=languages[0],
+                target_language=languages[1],
+                search=chosen,
+                batch_size=models.batch_size,
+                maximum_seconds=sound.maximum_seconds,
+                keep_silence=sound.keep_silence,
+                detector=detector,
+                unreadable=failed,
+                progress=show,
+            )
+        for error in failed:
+            print(f"dragoman: error: {printable(one_line(error))}", file=sys.stderr)
+        unreadable += failed
+        if not failed:
+            yield file, segments

@@ -1,0 +1,109 @@
+"""Recordings with times: the segments follow one another, and each format says the same of them."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+import soundfile
+
+import dragoman as package
+from shared.corpus.audio import SAMPLE_RATE
+from shared.errors import UsageError
+from tests.shared.commands.conftest import GOLDEN
+
+OPTIONS = ["--maximum-seconds", "1.3", "--keep-silence", "--maximum-length-extra", "6", "--device", "cpu"]
+
+
+@pytest.fixture
+def talk(tmp_path):
+    """Bursts of noise of 0.7 s with pauses of 0.3 s between them."""
+    rng = np.random.default_rng(1)
+    burst = np.concatenate([rng.normal(0, 0.1, int(0.7 * SAMPLE_RATE)), np.zeros(int(0.3 * SAMPLE_RATE))])
+    soundfile.write(tmp_path / "talk.wav", np.tile(burst, 4), SAMPLE_RATE)
+    return tmp_path / "talk.wav"
+
+
+def test_segments_follow_one_another_and_hold_what_the_whole_text_holds(speech_model, talk):
+    system = package.load(speech_model, device="cpu")
+    search = package.BeamSearch(beam=2, rules=package.Rules(maximum_length_extra=6))
+    options = {"maximum_seconds": 1.3, "keep_silence": True, "search": search}
+    seen = []
+    [segments] = system.timed([talk], **options, progress=lambda done, total: seen.append((done, total)))
+    assert len(segments) == 4 and segments[0].start == 0.0 and segments[-1].end == pytest.approx(4.0)
+    for one, other in zip(segments, segments[1:], strict=False):
+        assert one.end == pytest.approx(other.start) and 0.7 <= one.end % 1 <= 1.0
+    assert [segment.end - segment.start <= 1.3 for segment in segments] == [True] * 4
+    texts = [segment.texts["translation"] for segment in segments]
+    assert system.translate(talk, **options) == " ".join(filter(None, texts))
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_a_segment_without_speech_has_its_time_and_no_text(speech_model, tmp_path):
+    soundfile.write(tmp_path / "silence.wav", np.zeros(2 * SAMPLE_RATE), SAMPLE_RATE)
+    [segments] = package.load(speech_model, device="cpu").timed([tmp_path / "silence.wav"], maximum_seconds=1.0)
+    assert [segment.texts for segment in segments] == [{"translation": ""}] * len(segments)
+    assert segments[-1].end == pytest.approx(2.0)
+
+
+def test_a_system_that_reads_text_has_no_times():
+    with pytest.raises(UsageError, match="reads text, which has no times"):
+        package.load(GOLDEN, device="cpu").timed(["one two"])
+
+
+def test_all_formats_say_the_same(dragoman, speech_model, talk, tmp_path):
+    outputs = {}
+    for kind in ("json", "tsv", "srt", "vtt", "text"):
+        code, outputs[kind], messages = dragoman("translate", speech_model, talk, "--format", kind, *OPTIONS)
+        assert code == 0, messages
+    segments = json.loads(outputs["json"])["segments"]
+    assert json.loads(outputs["json"])["file"] == str(talk) and len(segments) == 4
+    header, *rows = [line.split("\t") for line in outputs["tsv"].splitlines()]
+    assert header == ["file", "start", "end", "translation"]
+    assert [(float(row[1]), float(row[2]), row[3]) for row in rows] == [
+        (s["start"], s["end"], s["translation"]) for s in segments
+    ]
+    shown = [s for s in segments if s["translation"]]
+    assert shown
+    starts = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3}) -->", outputs["srt"])
+    assert [int(s) + int(ms) / 1000 for _, _, s, ms in starts] == pytest.approx([s["start"] for s in shown])
+    assert outputs["vtt"].startswith("WEBVTT\n\n00:00:0") and outputs["vtt"].count("-->") == len(shown)
+    whole = outputs["text"].rstrip("\n").split("\t")[1]
+    assert whole == " ".join(s["translation"] for s in shown)
+
+
+def test_each_file_has_its_own_in_a_folder_and_a_broken_one_is_named(dragoman, speech_model, talk, tmp_path):
+    other = tmp_path / "other.wav"
+    other.write_bytes(talk.read_bytes())
+    (tmp_path / "bad.wav").write_bytes(b"RIFF")
+    out = tmp_path / "out"
+    code, _, messages = dragoman("subtitle", speech_model, tmp_path, "--format", "vtt", "--out", out, *OPTIONS)
+    assert code == 1 and "bad.wav: not readable as sound" in messages and "1 of 3 sound files" in messages
+    assert sorted(path.name for path in out.iterdir()) == ["other.vtt", "talk.vtt"]
+    assert (out / "other.vtt").read_text() == (out / "talk.vtt").read_text()
+    code, _, messages = dragoman("translate", speech_model, tmp_path, "--format", "srt", *OPTIONS)
+    assert code == 2 and "3 files cannot share one srt: give a folder for theirs as --out" in messages
+
+
+def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk):
+    options = [*OPTIONS, "--line-length", "4", "--lines", "1", "--characters-per-second", "1000", "--shortest", "0"]
+    code, output, messages = dragoman("subtitle", speech_model, talk, *options)
+    assert code == 0, messages
+    blocks = [block.split("\n") for block in output.strip().split("\n\n")]
+    assert len(blocks) > 4 and all(len(block) == 3 and len(block[2]) <= 4 for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["translate", GOLDEN, "--format", "srt"], "srt has times, and this model reads text: --format text"),
+        (["translate", GOLDEN, "--format", "ass"], "--format must be one of text, srt, vtt, tsv, json, not 'ass'"),
+        (["translate", GOLDEN, "--format", "json", "--n-best", "2"], "--format json has one hypothesis"),
+        (["translate", GOLDEN, "--out", "x"], "--out is for --format srt, vtt, tsv and json"),
+        (["subtitle", GOLDEN, "x.wav", "--format", "tsv"], "--format must be one of srt, vtt, not 'tsv'"),
+        (["subtitle", GOLDEN, "x.wav", "--lines", "2", "--gap", "-1"], "gap must be at least 0, not -1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(dragoman, arguments, message):
+    code, output, messages = dragoman(*arguments)
+    assert (code, output) == (2, "") and message in messages
