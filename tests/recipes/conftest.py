@@ -13,6 +13,7 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.preparation import prepare
 from shared.recipe.recipe import Recipe
 from st.corpora.mustc import MustC
+from tests.recipes.libri import write_librilight, write_librispeech
 
 #: Splits of MuST-C's layout that take the places of others' splits.
 TAKEN = {"train": "train", "valid": "dev", "test": "tst-COMMON"}
@@ -40,7 +41,12 @@ def miniature(tmp_path_factory):
         _dictionary(almanac / "text" / "dictionaries", "en", "de")
         text = (almanac / "text" / f"train.{code}").read_text(encoding="utf-8")
         (almanac / "text" / "monolingual" / f"train.{code}").write_text(text, encoding="utf-8")
+    manifests = {name: root / "manifests" / "en-de" / f"{name}.arrow" for name in ("train", "dev")}
+    write_librispeech(root / "librispeech", {"train-clean-100": manifests["train"], "dev-other": manifests["dev"]})
+    write_librilight(root / "librilight", manifests["train"])
     return {
+        "librispeech": root / "librispeech",
+        "librilight": root / "librilight",
         **_campaigns(root, almanac),
         "fleurs": root / "fleurs",
         "mtedx": root / "mtedx",

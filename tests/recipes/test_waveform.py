@@ -31,24 +31,29 @@ def test_full_size(name, tmp_path):
     assert said and count == pytest.approx(float(said[1]), abs=0.06)
 
 
+@pytest.fixture(scope="module")
+def pretrained(tmp_path_factory):
+    """Pre-train a small encoder; return its model folder."""
+    home = tmp_path_factory.mktemp("pretrained")
+    sizes = small(Recipe.load("almanac/wav2vec2", {})) | QUICK | {"results_folder": str(home / "results")}
+    sizes |= {"data_folder": str(home / "data"), "manifest_folder": str(home / "manifests")}
+    return run_recipe(Recipe.load("almanac/wav2vec2", sizes), command="a test").output / "average" / "model"
+
+
+def states(folder):
+    return SavedModel.load(folder).state_dict()
+
+
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", NAMES)
-def test_two_updates_above_an_encoder_that_was_pretrained_here(name, miniature, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    overrides |= {"manifest_folder": "manifests", "results_folder": "results"}
-    source = Recipe.load("almanac/wav2vec2", {})
-    pretrained = run_recipe(Recipe.load("almanac/wav2vec2", small(source) | overrides), command="a test")
-    folder = pretrained.output / "average" / "model"
+def test_an_encoder_that_was_pretrained_here_is_frozen_bit_for_bit(name, pretrained, miniature, tmp_path):
     recipe = load(name, data_folder=str(miniature[name.split("/")[0]]))
-    sizes = small(recipe) | {"waveform_positions": source.value("waveform_positions"), "waveform_folder": str(folder)}
+    sizes = small(recipe) | QUICK | {"waveform_positions": 32, "waveform_folder": str(pretrained)}
+    sizes |= {"manifest_folder": str(tmp_path / "manifests"), "results_folder": str(tmp_path / "results")}
     sizes |= {"data_folder": str(miniature[name.split("/")[0]]), "optimizer.multipliers": FROZEN}
     given = {key: value for key, value in FILLED_IN.items() if key in Recipe.load(name).placeholders}
-    workspace = run_recipe(Recipe.load(name, given | sizes | overrides), command="a test")
-    below, above = (
-        SavedModel.load(folder).state_dict(),
-        SavedModel.load(workspace.output / "average/model").state_dict(),
-    )
+    workspace = run_recipe(Recipe.load(name, given | sizes), command="a test")
+    below, above = states(pretrained), states(workspace.output / "average" / "model")
     places = {"embedding.": "model.embeddings.speech.", "encoder.": "model.encoder."}
     compared = [
         (above[FRONTEND + here + name[len(there) :]], tensor)
@@ -59,5 +64,24 @@ def test_two_updates_above_an_encoder_that_was_pretrained_here(name, miniature, 
     assert len(compared) > 25 and all(torch.equal(one, other) for one, other in compared)
 
 
-#: For the first ten updates, the encoder stays as it was, bit for bit.
+@pytest.mark.recipes
+def test_pretraining_goes_on_with_the_quantiser_of_the_checkpoint(pretrained, miniature, tmp_path):
+    """All parameters begin with the checkpoint's values, and two updates move them a little."""
+    sizes = QUICK | {"manifest_folder": str(tmp_path / "m"), "results_folder": str(tmp_path / "results")}
+    sizes |= {"waveform_checkpoint": str(pretrained), "data_folder": str(miniature["own"]), "learning_rate": 1e-3}
+    sizes |= {"source_language": "en", "target_language": "de", "warmup": 1, "optimizer.weight_decay": 0.0}
+    workspace = run_recipe(Recipe.load("own/wav2vec2", sizes), command="a test")
+    before, after = states(pretrained), states(workspace.output / "average" / "model")
+    assert before.keys() == after.keys()
+    codes = "model.heads.contrastive.quantiser.codes"
+    moved = {name: float((after[name] - before[name]).abs().max()) for name in before}
+    assert 0 < moved[codes] < 0.01 and max(moved.values()) < 0.01
+    assert any(
+        f"all parameters from {pretrained}" in line
+        for line in SavedModel.load(workspace.output / "average/model").origin
+    )
+
+
+QUICK = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
+#: For the first ten updates, the lower encoder does not learn.
 FROZEN = r'{".*\\.frontend\\..*": !new:shared.training.schedules.Steps {values: [0, 1], after: [10]}}'
