@@ -37,6 +37,7 @@ TINY = {
     "rules.maximum_length_extra": 10,
     "validation.limit": 2,
     "utterances": 24,
+    "recordings": 24,
     "sentences": 24,
     "corpus.sizes.dev": 4,
     "corpus.sizes.tst-COMMON": 4,
