@@ -163,8 +163,11 @@ class TextField(Described):
         """
         names = {"language": row.get(self.language_column)}
         names |= {name: row.get(name) for name in ("source_language", "target_language")}
-        pieces = self.tokenizer.encode(self.text(row) if text is None else text)
-        return self._symbols(self._prefix, names), pieces, self._symbols(self._suffix, names)
+        return self._symbols(self._prefix, names), self.pieces(row, text), self._symbols(self._suffix, names)
+
+    def pieces(self, row: Row, text: str | None = None) -> list[int]:
+        """Return the ids of the text's pieces, without symbols; see :meth:`parts`."""
+        return self.tokenizer.encode(self.text(row) if text is None else text)
 
     def text(self, row: Row) -> str:
         """Return the row's text as it is tokenised.

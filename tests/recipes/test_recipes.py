@@ -39,6 +39,8 @@ TINY = {
     "utterances": 24,
     "recordings": 24,
     "sentences": 24,
+    "acoustic_layers": 1,
+    "semantic_layers": 1,
     "corpus.sizes.dev": 4,
     "corpus.sizes.tst-COMMON": 4,
     "corpus.sizes.tst-HE": 4,

@@ -1,0 +1,224 @@
+"""COSTT: consecutive decoding of transcript and translation behind CTC shrinking (Dong et al. 2021, AAAI, section 3).
+
+The acoustic encoder learns the labels of the transcript by CTC, and its states are shrunk to one for each label. The
+semantic encoder reads those; the decoder writes both texts as one sequence::
+
+    L = a L_CTC + (1 - a) L_CE(z_1 .. z_m <sep> y_1 .. y_n)
+
+Before that, the decoder is trained on text alone: without sound, its memory is a constant. So the trained folder
+translates text as well: the text is forced as the transcript. ``recipes/base/costt.yaml`` composes the stages.
+
+The paper's coefficients are not established; the released template has a = 0.5, of a CTC loss that is summed over a
+sentence where ours is a mean over labels. The template's confidence penalty is read by no line of the release, and is
+not here.
+
+Legend: B batch, S states, S' shrunk states, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from shared.batch import Batch
+from shared.corpus.fields import Field, TextField
+from shared.corpus.joined_text import JoinedText
+from shared.errors import UsageError
+from shared.generator import Encoding, Hypothesis
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import CtcHead, head_logits
+from shared.nn.shrinking import ctc_shrink
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import MEMORY, Translator
+from shared.objectives.objective import Term
+from shared.objectives.parts import Part
+from shared.padded import Padded
+from shared.search.search import AnySearch
+from shared.systems.system import System
+
+#: The tap that the CTC head reads: the acoustic encoder's states.
+ACOUSTIC = "acoustic"
+
+
+class Costt(Translator):
+    """Acoustic encoder, CTC shrinking, semantic encoder, decoder.
+
+    Args:
+        embeddings: {"speech": waveforms (B, N) to (B, S, D)}.
+        acoustic: the encoder below the shrinking.
+        encoder: the semantic one above it.
+        positions: of the shrunk states, such as SinusoidalPositions.
+        target_embedding: of both texts' tokens.
+        decoder: whose layers attend to the memory "source".
+        projection: from the decoder's states to logits.
+        heads: {"ctc": CtcHead(tap="acoustic")} and others.
+        shrinking: False keeps all states, for comparison.
+
+    Raises:
+        ValueError: if there is no head "ctc" that reads the acoustic states.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        embeddings: dict[str, nn.Module],
+        acoustic: Encoder,
+        encoder: Encoder,
+        positions: nn.Module,
+        target_embedding: TextEmbedding,
+        decoder: Decoder,
+        projection: nn.Module,
+        heads: dict[str, nn.Module],
+        shrinking: bool = True,
+    ) -> None:
+        head = heads.get("ctc")
+        if not isinstance(head, CtcHead) or head.tap != ACOUSTIC:
+            raise ValueError(f"shrinking needs a head 'ctc' whose tap is {ACOUSTIC!r}")
+        super().__init__(
+            embeddings=embeddings,
+            encoder=encoder,
+            target_embedding=target_embedding,
+            decoder=decoder,
+            projection=projection,
+            heads=heads,
+        )
+        self.acoustic = acoustic
+        self.positions = positions
+        self.shrinking = shrinking
+        self.blank = head.blank
+
+    @property
+    def taps(self) -> list[int | str]:
+        """The semantic encoder's layers, and the acoustic states."""
+        return [*super().taps, ACOUSTIC]
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Encode speech; a batch without it has the constant memory of the consecutive text model.
+
+        Args:
+            batch: of B sentences.
+            field: "speech", or None.
+
+        Returns:
+            The memory "source" (B, S', D), the tap "acoustic" (B, S, D) and the logits of the head; or ones (B, 1, D).
+
+        """
+        if field is None and "speech" not in batch:
+            ones = self.target_embedding.weight.new_ones(len(batch), 1, self.decoder.width)
+            return Encoding({MEMORY: Padded(ones, torch.ones(len(batch), dtype=torch.int64, device=ones.device))})
+        states, _ = self.acoustic(self.embed(batch, field or "speech"))
+        logits = head_logits(self, Encoding({}, {f"tap.{ACOUSTIC}": states}), "ctc")
+        kept = ctc_shrink(states, logits.values, self.blank) if self.shrinking else states
+        placed = kept.map(lambda values: values + self.positions(values.shape[1], like=values))
+        encoding = self.encode_embedded(placed)
+        own = {f"tap.{ACOUSTIC}": states, "logits.ctc": logits}
+        return Encoding(encoding.memories, encoding.extras | own)
+
+
+class KeptShare(Part):
+    """Reports the share of states that shrinking keeps, the mean of S' / S over sentences: the term "kept"."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of sentences."""
+        return {"kept": torch.ones_like(batch["speech"].lengths).sum()}
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Compare the lengths of the memory and of the acoustic states."""
+        shares = encoding.memories[MEMORY].lengths / model.tap(encoding, ACOUSTIC).lengths.clamp(min=1)
+        return {"kept": Term(shares.sum(), self.counts(batch)["kept"], 0.0)}
+
+
+class CosttSystem(System):
+    """Writes transcript and translation of speech; of text, or of speech with its transcript, the translation.
+
+    Given the input "source", that text is forced as the transcript: ``reads: [source]`` translates text,
+    ``reads: [speech, source]`` translates speech whose transcript is known.
+
+    Args:
+        model: a Costt.
+        inputs: {"speech": SpeechField(), "source": TextField(prefix=[], suffix=[], ...)}.
+        output: both texts joined; the last one is the system's output.
+        source_languages: the language codes that the system was trained to read.
+        target_languages: the language codes that it was trained to write.
+        ctc_output: the text field that the head "ctc" was trained to produce.
+        output_name: the name of the output among the joined texts.
+        reads: of the inputs. Default: speech.
+
+    Raises:
+        UsageError: if the output is not a joined text of that name, or the text input has symbols of its own.
+
+    """
+
+    output: JoinedText
+
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        inputs: dict[str, Field],
+        output: JoinedText,
+        source_languages: list[str],
+        target_languages: list[str],
+        ctc_output: TextField | None = None,
+        output_name: str = "translation",
+        reads: list[str] | None = None,
+    ) -> None:
+        *_, last = output.fields
+        if last != output_name:
+            raise UsageError(f"the last of the joined texts is {last!r}, not {output_name!r}")
+        source = inputs.get("source")
+        if source is not None and (not isinstance(source, TextField) or source.overhead):
+            raise UsageError("the input 'source' is forced as the transcript: its field has no prefix and no suffix")
+        super().__init__(
+            model=model,
+            inputs=inputs,
+            output=output,
+            output_name=output_name,
+            source_languages=source_languages,
+            target_languages=target_languages,
+            ctc_output=ctc_output,
+            reads=["speech"] if reads is None else reads,
+        )
+
+    @property
+    def texts(self) -> dict[str, TextField]:
+        """The joined texts."""
+        return dict(self.output.fields)
+
+    def text_fields(self) -> list[TextField]:
+        """Return all text fields, with each of the joined ones."""
+        fields = [field for field in super().text_fields() if field is not self.output]
+        return [*fields, *self.output.fields.values()]
+
+    def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
+        """Return both texts; the translation is empty where the decoder has not come to it."""
+        tokenizer = self.output.tokenizer
+        return {name: tokenizer.decode(ids) for name, ids in self.output.split(tokens).items()}
+
+    def translate_batch(
+        self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
+    ) -> list[list[Hypothesis]]:
+        """Translate a batch; the best hypothesis of each row comes first.
+
+        Args:
+            batch: of B sentences.
+            search: how to find outputs.
+            forced: the ids with which the joined texts begin; those of the input "source" and the separator, if it is
+                read.
+
+        Raises:
+            UsageError: if beginnings are given for rows whose source is forced anyway, and as in ``System``.
+
+        """
+        if "source" in self.reads:
+            if forced is not None:
+                raise UsageError("the transcript is forced already: it is the input 'source'")
+            forced = [[*row.tolist(), self.output.separator] for row in batch["source"].rows()]
+        return super().translate_batch(batch, search, forced=forced)

@@ -1,0 +1,210 @@
+"""COSTT: what the decoder attends to, what is forced, and how two texts come apart."""
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from shared import described
+from shared.batch import Batch
+from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.joined_text import JoinedText
+from shared.corpus.loader import collate
+from shared.errors import UsageError
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.heads import CtcHead, TiedProjection
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Decoder, Encoder
+from shared.objectives import CrossEntropy, Ctc, TaskObjective
+from shared.padded import Padded
+from shared.search import GreedySearch, Rules
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from st.costt import Costt, CosttSystem, KeptShare
+from tests.test_nouns import WORDS, embedding, layer
+
+SEARCH = GreedySearch(rules=Rules(maximum_length_extra=8))
+
+
+@pytest.fixture(autouse=True)
+def rooms(monkeypatch):
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=262)
+    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+
+
+def plain(tokenizer, column):
+    return TextField(column=column, tokenizer=tokenizer, prefix=[], suffix=[])
+
+
+def system_of(tokenizer, **options):
+    torch.manual_seed(3)
+    target = embedding(tokenizer)
+    speech = SpeechEmbedding(
+        frontend=Fbank(bins=16),
+        normalisation=UtteranceNorm(),
+        subsampler=Conv1dSubsampler(inputs=16, channels=8, width=16),
+        positions=SinusoidalPositions(width=16),
+        dropout=0.0,
+    )
+    head = CtcHead(tap="acoustic", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
+    with torch.no_grad():  # every third state is a blank or so
+        head.projection.weight *= 20
+        head.projection.bias[tokenizer.blank] = 40.0
+    model = Costt(
+        embeddings={"speech": speech},
+        acoustic=Encoder(layer=layer(), layers=1),
+        encoder=Encoder(layer=layer(), layers=1),
+        positions=SinusoidalPositions(width=16),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+        heads={"ctc": head},
+        **options,
+    )
+    fields = {"transcript": plain(tokenizer, "source_text"), "translation": plain(tokenizer, "target_text")}
+    return CosttSystem(
+        model=model,
+        inputs={"speech": SpeechField(), "source": plain(tokenizer, "source_text")},
+        output=JoinedText(fields=fields),
+        ctc_output=TextField(column="source_text", tokenizer=tokenizer),
+        source_languages=["en"],
+        target_languages=["de"],
+    ).eval()
+
+
+@pytest.fixture
+def rows(tmp_path):
+    made, rng = [], np.random.default_rng(4)
+    for number, word in enumerate(WORDS):
+        path = tmp_path / f"{number}.wav"
+        length = 6000 + 2500 * number
+        tones = sum(np.sin(np.arange(length) * f) for f in rng.uniform(0.05, 1.5, 3)) * np.linspace(0.1, 0.3, length)
+        soundfile.write(path, tones + 0.05 * rng.standard_normal(length), 16000, subtype="FLOAT")
+        made.append({"id": str(number), "audio": str(path), "start": 0.0, "duration": length / 16000})
+        made[-1] |= {"source_text": word, "target_text": word[::-1], "source_language": "en", "target_language": "de"}
+    return made
+
+
+def batch(system, rows, *names):
+    fields = system.inputs | {"target": system.output, "transcript": system.ctc_output}
+    return collate(rows, {name: fields[name] for name in names}, np.random.default_rng(0))
+
+
+def test_the_decoder_attends_to_the_shrunk_states_with_new_positions(tokenizer, rows):
+    system = system_of(tokenizer)
+    model, data = system.model, batch(system, rows, "speech")
+    encoding = model.encode(data)
+    states = model.tap(encoding, "acoustic")
+    memory = encoding.memories["source"]
+    shrunk = []
+    for row, length in enumerate(states.lengths.tolist()):
+        path = model.heads["ctc"](states.values[row, :length]).argmax(-1).tolist()
+        kept = [i for i, k in enumerate(path) if k != tokenizer.blank and (i == 0 or path[i - 1] != k)] or [0]
+        shrunk.append(len(kept))
+        alone = states.values[row, kept][None] + model.positions(len(kept), like=states.values)
+        expected, _ = model.encoder(Padded(alone, torch.tensor([len(kept)])))
+        torch.testing.assert_close(memory.values[row, : len(kept)], expected.values[0], atol=1e-5, rtol=1e-5)
+        # neither the other rows nor their padding matter
+        single = model.encode(batch(system, [rows[row]], "speech")).memories["source"]
+        torch.testing.assert_close(single.values[0], memory.values[row, : len(kept)], atol=1e-4, rtol=1e-4)
+    share = KeptShare().terms(model, data, encoding)["kept"]
+    expected = sum(a / b for a, b in zip(shrunk, states.lengths.tolist(), strict=True)) / len(shrunk)
+    assert float(share.sum / share.count) == pytest.approx(expected) and share.weight == 0
+    assert memory.lengths.tolist() == shrunk and sum(shrunk) < 0.9 * int(states.lengths.sum())
+    whole = Costt(**model.arguments | {"shrinking": False}).eval()
+    assert torch.equal(whole.encode(data).memories["source"].lengths, states.lengths)
+
+
+def test_both_losses_reach_the_acoustic_encoder_and_text_the_decoder_alone(tokenizer, rows):
+    system = system_of(tokenizer).train()
+    tasks = {"speech": [CrossEntropy(weight=0.5), Ctc(weight=0.5), KeptShare()], "text": [CrossEntropy(prefix="text.")]}
+    objective = TaskObjective(system=system, tasks=tasks)
+    model = system.model
+    loss = objective(batch(system, rows, "speech", "target", "transcript"))
+    loss.check(objective.counts(batch(system, rows, "speech", "target", "transcript")))
+    parameter = next(model.acoustic.parameters())
+    for name in ("cross_entropy", "ctc"):
+        (gradient,) = torch.autograd.grad(loss.parts[name].sum, parameter, retain_graph=True)
+        assert gradient.abs().sum() > 0, name
+    text = Batch(**vars(batch(system, rows, "target")) | {"stream": "text"})
+    objective(text).total(objective.counts(text)).backward()
+    learns = {name for name, p in model.named_parameters() if p.grad is not None and p.grad.abs().sum() > 0}
+    assert {name.split(".")[0] for name in learns} == {"target_embedding", "decoder"}
+
+
+def test_the_constant_memory_is_the_same_for_all_and_of_any_length(tokenizer, rows):
+    system = system_of(tokenizer)
+    model, data = system.model, batch(system, rows, "target")
+    encoding = model.encode(data)
+    prefix = Padded(data["target"].values[:, :-1], data["target"].lengths - 1)
+    found = model.log_probabilities(prefix, encoding)
+    ones = torch.ones(len(rows), 7, 16)
+    longer = type(encoding)({"source": Padded(ones, torch.tensor([7, 1, 3, 2, 7, 5]))})
+    torch.testing.assert_close(model.log_probabilities(prefix, longer), found, atol=1e-5, rtol=1e-5)
+
+
+def test_a_read_source_is_the_forced_transcript(tokenizer, rows):
+    system = system_of(tokenizer)
+    for reads in (["source"], ["speech", "source"]):
+        task = system.for_task(reads=reads)
+        assert task.reads == reads and task.model is system.model
+        data = batch(system, rows, *reads)
+        found = task.translate_batch(data, SEARCH)
+        for row, (one, word) in enumerate(zip(found, WORDS, strict=True)):
+            assert one[0].texts["transcript"] == word
+            tokens = [tokenizer.id("<de>"), *tokenizer.encode(word), tokenizer.sep]
+            encoding = system.model.encode(data).select(torch.tensor([row]))
+            best = one[0].tokens[len(tokens) - 1 :]
+            for token in best[:3]:  # each is the decoder's best after what was forced
+                at = Padded(torch.tensor([tokens]), torch.tensor([len(tokens)]))
+                scores = system.model.log_probabilities(at, encoding)[0, -1]
+                scores[tokenizer.pad] = -torch.inf
+                assert token == int(scores.argmax()) or len(tokens) > 8  # the longest output ends
+                tokens.append(token)
+        with pytest.raises(UsageError, match="forced already"):
+            task.translate_batch(data, SEARCH, forced=[[]] * len(rows))
+    assert system.for_task(reads=["source"]).translate("abc", search=SEARCH) == found_text(system, "abc")
+
+
+def found_text(system, word):
+    [[hypothesis]] = system.for_task(reads=["source"]).hypotheses([word], search=SEARCH)
+    return hypothesis.texts["translation"]
+
+
+def test_the_folder_comes_back_with_both_texts_and_its_ctc_head(tokenizer, rows, tmp_path):
+    system = system_of(tokenizer)
+    system.save(tmp_path / "model")
+    again = System.load(tmp_path / "model")
+    assert type(again) is CosttSystem and list(again.texts) == ["transcript", "translation"]
+    data = batch(system, rows, "speech")
+    mine, theirs = (one.translate_batch(data, SEARCH) for one in (system, again))
+    assert [h[0].tokens for h in mine] == [h[0].tokens for h in theirs]
+    a, b = tokenizer.encode("ab")[-2:]
+    assert again.texts_of([a, tokenizer.sep, b, tokenizer.eos]) == {"transcript": "a", "translation": "b"}
+    assert again.texts_of([a, b, tokenizer.eos]) == {"transcript": "ab", "translation": ""}
+    assert {*again.tokenizers_of_rows()} == {
+        "model.target_embedding.tokens.weight",
+        "model.heads.ctc.projection.weight",
+        "model.heads.ctc.projection.bias",
+    }
+
+
+def test_what_does_not_fit_is_refused(tokenizer):
+    system = system_of(tokenizer)
+    arguments = system.model.arguments
+    wrong = CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
+    with pytest.raises(ValueError, match="head 'ctc' whose tap is 'acoustic'"):
+        Costt(**arguments | {"heads": {"ctc": wrong}})
+    with pytest.raises(UsageError, match="the last of the joined texts is 'translation', not 'transcript'"):
+        CosttSystem(**system.arguments | {"output_name": "transcript"})
+    inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
+    with pytest.raises(UsageError, match="has no prefix and no suffix"):
+        CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})
