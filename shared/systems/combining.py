@@ -90,7 +90,7 @@ def ensembled(systems: Sequence[System]) -> System:
     """
     first = systems[0]
     for number, system in enumerate(systems, start=1):
-        if not isinstance(system.model, Generator) or type(system).translate_batch is not System.translate_batch:
+        if system.generator is None:
             raise UsageError(f"model {number} of the ensemble does not write from left to right: it cannot be averaged")
         difference = _difference(first, system)
         if difference:
@@ -123,7 +123,7 @@ def with_language_model(system: System, language_model: System, weight: float) -
     changed: dict[str, Any] = {"target_languages": codes}
     if isinstance(system, CtcSystem):
         changed |= {"language_model": model, "lm_weight": weight}
-    elif isinstance(system.model, Generator):
+    elif system.generator is not None:
         changed |= {"model": ShallowFusion(model=system.model, language_model=model, weight=weight)}
     else:
         raise UsageError("the system has no decoder that a language model could help")

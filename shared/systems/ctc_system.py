@@ -13,7 +13,7 @@ from torch import nn
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
 from shared.errors import UsageError
-from shared.generator import Hypothesis, Scorer
+from shared.generator import Generator, Hypothesis, Scorer
 from shared.nn.heads import head_log_probabilities
 from shared.nn.symbols import OUTPUT
 from shared.search.ctc_prefix import CtcPrefixSearch
@@ -76,6 +76,11 @@ class CtcSystem(System):
         self.language_model = language_model
         self.lm_weight = lm_weight
         self.decoder_output = decoder_output
+
+    @property
+    def generator(self) -> Generator | None:
+        """None: the outputs are read off the encoder."""
+        return None
 
     def text_fields(self) -> list[TextField]:
         """Return all text fields that the model reads or writes, each once."""

@@ -98,6 +98,11 @@ class System(ReadingModel):
         return {self.output_name: self.output}
 
     @property
+    def generator(self) -> Generator | None:
+        """The model that writes the outputs from left to right, which others may join; None if the system has none."""
+        return self.model if isinstance(self.model, Generator) else None
+
+    @property
     def scored(self) -> TextField:
         """The field of the tokens that the decoder writes, by which given outputs are scored."""
         return self.output
@@ -178,9 +183,9 @@ class System(ReadingModel):
                 there is.
 
         """
-        if not isinstance(self.model, Generator):
+        if self.generator is None:
             raise UsageError("this model has no decoder to translate with: take it to initialise one that has")
-        return self.searched(self.model, batch, search, forced=forced)
+        return self.searched(self.generator, batch, search, forced=forced)
 
     def searched(
         self,

@@ -1,5 +1,7 @@
 """COSTT: what the decoder attends to, what is forced, and how two texts come apart."""
 
+import copy
+
 import numpy as np
 import pytest
 import soundfile
@@ -20,6 +22,7 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.objectives import CrossEntropy, Ctc, TaskObjective
 from shared.padded import Padded
 from shared.search import GreedySearch, Rules
+from shared.systems.combining import ensembled
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -208,3 +211,21 @@ def test_what_does_not_fit_is_refused(tokenizer):
     inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
     with pytest.raises(UsageError, match="has no prefix and no suffix"):
         CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})
+
+
+def test_two_folders_average_their_probabilities(tokenizer, rows):
+    system = system_of(tokenizer)
+    other = CosttSystem(**system.arguments | {"model": copy.deepcopy(system.model)}).eval()
+    with torch.no_grad():
+        for parameter in other.model.decoder.parameters():
+            parameter += 0.3 * torch.randn_like(parameter)
+    data = batch(system, rows, "speech")
+    both = ensembled([system, other])
+    assert list(both.texts) == ["transcript", "translation"]
+    token = tokenizer.id("<de>")
+    start = Padded(torch.full((len(rows), 1), token), torch.ones(len(rows), dtype=torch.int64))
+    models = [one.model for one in (system, other)]
+    mean = sum(m.log_probabilities(start, m.encode(data)).exp() for m in models)[:, 0] / 2
+    mean[:, [tokenizer.pad, tokenizer.eos]] = 0.0
+    found = both.translate_batch(data, SEARCH)
+    assert [h[0].tokens[0] for h in found] == mean.argmax(-1).tolist()
