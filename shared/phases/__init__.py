@@ -8,6 +8,7 @@ from shared.phases.manifests import Prepare, Write
 from shared.phases.nested import RunRecipe
 from shared.phases.pieces import TrainTokenizer
 from shared.phases.quality import Quality
+from shared.phases.retrieving import CompareInputs
 from shared.phases.terms import MeasureTerms
 from shared.phases.testing import Evaluate, Rescore
 from shared.phases.trim import Trim
@@ -16,6 +17,7 @@ from shared.training.fit import Fit
 __all__ = [
     "Assemble",
     "Average",
+    "CompareInputs",
     "Evaluate",
     "Fit",
     "Generate",

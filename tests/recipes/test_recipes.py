@@ -27,6 +27,7 @@ TINY = {
     "channels": 16,
     "shared_layers": 1,
     "shared_channels": 16,
+    "slots": 4,
     "waveform_width": 16,
     "waveform_heads": 2,
     "waveform_feedforward": 32,
@@ -150,6 +151,8 @@ def test_two_updates(name, miniature):
     for tag, arguments in (item for phase in recipe.phases for item in recipe.plain(phase).items()):
         if "Rescore" in tag:
             wanted.add((None, "perplexity"))
+        elif "CompareInputs" in tag:
+            wanted.add((None, "retrieval"))
         elif "Evaluate" in tag:
             name = recipe.value("output_name") if "text_metrics" in recipe.keys else None
             texts = {name: arguments["metrics"]} | (arguments.get("texts") or {})

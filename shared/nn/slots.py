@@ -1,0 +1,122 @@
+"""A memory of fixed size: trained vectors that read an encoder's states, of whatever length, and stand in their place.
+
+Legend: B sentences, S encoder states, M slots, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from shared.described import Described
+from shared.nn.attention import MemoryAttention, Prompts
+from shared.nn.dropout import dropout
+from shared.nn.layer import Layer, layer_norm
+from shared.nn.linear import Linear
+from shared.nn.transformer import Encoder, fresh
+from shared.padded import Padded
+
+
+class MemoryLayer(Described, nn.Module):
+    """Lets slots read states, then transforms them: ``m + Attention(norm(m), norm(h))``, ``m + FeedForward(norm(m))``.
+
+    Both sides of the attention go through the same norm. Slots do not see each other, and states do not change; it is
+    a layer of self-attention over ``[h; m]`` in which only states may be seen, and of which only slots are kept.
+
+    Args:
+        width: D.
+        heads: which divide D.
+        feedforward: the width inside the feed-forward net.
+        dropout: of what each sub-layer adds.
+        attention_dropout: of attention weights.
+        norm_epsilon: added to the variance by which norms divide.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        feedforward: int,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        norm_epsilon: float = 1e-5,
+    ) -> None:
+        super().__init__()
+        if feedforward < 1:
+            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
+        self.width, self.dropout = width, dropout
+        self.attention = MemoryAttention(width=width, heads=heads, memory_width=width, dropout=attention_dropout)
+        self.attention_norm = layer_norm(width, norm_epsilon)
+        self.inner, self.outer = Linear(width, feedforward), Linear(feedforward, width)
+        self.feedforward_norm = layer_norm(width, norm_epsilon)
+
+    def forward(self, slots: Tensor, states: Padded) -> Tensor:
+        """Return new slots (B, M, D) of slots (B, M, D) and states (B, S, D), of which each row has at least one."""
+        read = self.attention.remember(states.map(self.attention_norm))
+        slots = slots + dropout(self.attention(self.attention_norm(slots), read), self.dropout, self.training)
+        inner = torch.relu(self.inner(self.feedforward_norm(slots)))
+        return slots + dropout(self.outer(inner), self.dropout, self.training)
+
+
+class SlotEncoder(Encoder):
+    """An encoder that gives M states, however long its input: slots read its output through layers of their own.
+
+    What comes after it sees the slots alone (Han et al. 2021, section 3.2, call them a shared semantic memory).
+
+    Args:
+        layer: of the encoder.
+        layers: how many of it.
+        memory_layer: the first layer of the slots; the others are built as it was.
+        memory_layers: how many.
+        slots: M.
+        taps: layers of the encoder whose states are given as well, in full length.
+        layer_drop: probability with which a layer of the encoder is left out in training.
+        recompute: compute the encoder's activations again in the backward pass.
+
+    Raises:
+        ValueError: if there is no slot or no layer, or widths differ.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        layer: Layer,
+        layers: int,
+        memory_layer: MemoryLayer,
+        memory_layers: int = 3,
+        slots: int = 64,
+        taps: list[int] | None = None,
+        layer_drop: float = 0.0,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__(layer=layer, layers=layers, taps=taps, layer_drop=layer_drop, recompute=recompute)
+        if slots < 1 or memory_layers < 1:
+            raise ValueError(f"a memory needs slots and layers, not {slots} slots and {memory_layers} layers")
+        if memory_layer.width != self.width:
+            raise ValueError(f"the memory's width {memory_layer.width} is not the encoder's {self.width}")
+        self.slots = nn.Parameter(torch.empty(slots, self.width))
+        nn.init.normal_(self.slots, std=self.width**-0.5)
+        self.memory_layers = nn.ModuleList([memory_layer, *(fresh(memory_layer) for _ in range(memory_layers - 1))])
+        self.memory_norm = layer_norm(self.width, memory_layer.attention_norm.eps)
+
+    def forward(
+        self,
+        x: Padded,
+        *,
+        memories: Mapping[str, Padded] | None = None,
+        prompts: Sequence[Prompts] | None = None,
+    ) -> tuple[Padded, dict[int, Padded]]:
+        """Encode x (B, S, D): the slots (B, M, D), all real, and the states of tapped layers (B, S, D)."""
+        encoded, tapped = super().forward(x, memories=memories, prompts=prompts)
+        states = Padded(encoded.values, encoded.lengths.clamp(min=1))
+        slots = self.slots.to(encoded.values.dtype).expand(len(encoded), -1, -1)
+        for layer in self.memory_layers:
+            slots = layer(slots, states)
+        return Padded(self.memory_norm(slots), torch.full_like(encoded.lengths, slots.shape[1])), tapped

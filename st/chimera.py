@@ -1,0 +1,108 @@
+"""Chimera: speech and text meet in a shared memory of fixed size (Han et al. 2021, Findings of ACL, section 3).
+
+Sound (through an acoustic encoder) and text go through one encoder, whose states h trained slots m read; the decoder
+sees the slots alone (``shared.nn.slots.SlotEncoder``)::
+
+    m <- m + Attention(LN m, LN h)        m <- m + FeedForward(LN m)        three times
+
+So a sentence has the same M vectors in both modalities, which a contrastive loss draws together slot by slot; the other
+slots of the same sentence are its negatives, from speech to text only::
+
+    L = L_ST + L_MT + L_ctr
+    L_ctr = - sum_i log ( exp(cos(m_i^speech, m_i^text) / t) / sum_j exp(cos(m_i^speech, m_j^text) / t) ),  t = 0.1
+
+First the path of text is trained on parallel text, then all on triples. The released code (Glaciohound/Chimera-ST) sums
+L_ctr over slots and sentences and divides it by the number of target tokens, as the other losses; so does this. It also
+lets slots attend to padding, and never trains slot 0; this does neither.
+
+Legend: B sentences, M slots, D model width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.nn.slots import SlotEncoder
+from shared.objectives.contrastive import contrastive
+from shared.objectives.objective import Term
+from shared.objectives.parts import Encode, Part
+
+
+class BimodalContrastive(Part):
+    """Cross entropy of each slot of speech over the slots of the text, per target token; reported: "slot_accuracy".
+
+    Args:
+        one: the batch field whose slots are compared.
+        other: the batch field with whose slots they are compared.
+        target_field: the loss is divided by the number of its tokens.
+        temperature: t.
+        weight: factor of the term in the loss.
+        grow_until: the update until which the weight grows linearly from 0; None: it is the same throughout.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        one: str = "speech",
+        other: str = "source",
+        target_field: str = "target",
+        temperature: float = 0.1,
+        weight: float = 1.0,
+        grow_until: int | None = None,
+    ) -> None:
+        super().__init__()
+        if not temperature > 0:
+            raise UsageError(f"temperature must be above 0, not {temperature}")
+        if grow_until is not None and grow_until < 1:
+            raise UsageError(f"grow_until must be at least 1, not {grow_until}")
+        self.one, self.other, self.target_field = one, other, target_field
+        self.temperature, self.weight, self.grow_until = temperature, weight, grow_until
+        self.share = 1.0
+        self.slots = 0
+
+    def check(self, model: Any) -> None:
+        """Insist on a memory whose slots can be compared."""
+        encoder = getattr(model, "encoder", None)
+        if not isinstance(encoder, SlotEncoder):
+            raise UsageError(
+                f"BimodalContrastive compares the slots of a memory: the model's encoder must be a SlotEncoder, not "
+                f"{type(encoder).__name__}"
+            )
+        self.slots = len(encoder.slots)
+
+    def at(self, update: int) -> None:
+        """Let the weight grow."""
+        self.share = 1.0 if self.grow_until is None else min(1.0, update / self.grow_until)
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of target tokens, and of slots.
+
+        Raises:
+            UsageError: if the batch lacks one of the two fields.
+
+        """
+        for name in (self.one, self.other):
+            if name not in batch:
+                raise UsageError(
+                    f"BimodalContrastive compares {self.one!r} and {self.other!r}, but stream {batch.stream!r} has no "
+                    f"{name!r}"
+                )
+        lengths = batch[self.target_field].lengths
+        slots = torch.full_like(lengths, self.slots)
+        return {"contrastive": (lengths - 1).clamp(min=0).sum(), "slot_accuracy": slots.sum()}
+
+    def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
+        """Compare the slots (B, M, D) of both fields, sentence by sentence."""
+        counts = self.counts(batch)
+        one, other = (encode(name).memories["source"].values for name in (self.one, self.other))
+        sums = contrastive(one, other, temperature=self.temperature)
+        return {
+            "contrastive": Term(sums.loss, counts["contrastive"], self.weight * self.share),
+            "slot_accuracy": Term(sums.correct, counts["slot_accuracy"], 0.0),
+        }

@@ -1,0 +1,64 @@
+"""Vectors of rows do not depend on batches; the picture joins the pairs."""
+
+import math
+
+import pytest
+import torch
+from matplotlib.figure import Figure
+from torch.nn import functional as F
+
+from shared.corpus.fields import TextField
+from shared.corpus.loader import collate
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError, UsageError
+from shared.evaluation.modalities import plot_pairs, row_vectors
+from shared.machine.workspace import Workspace
+from shared.systems.system import System
+from tests.shared.training.conftest import World, small_model
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))
+
+
+def test_vectors_of_rows(world, tmp_path):
+    torch.manual_seed(0)
+    model = small_model(world.tokenizer)
+    fields = {"source": TextField(column="source_text", tokenizer=world.tokenizer)}
+    output = TextField(column="target_text", tokenizer=world.tokenizer)
+    system = System(model=model, inputs=fields, output=output, source_languages=["en"], target_languages=["de"])
+    common = {"source_language": "en", "target_language": "de", "target_text": "1"}
+    texts = ["123", "456", "789", "12", "3"]
+    rows = [common | {"id": str(number), "source_text": text} for number, text in enumerate(texts)]
+    manifest = Manifest.open(Manifest.write(tmp_path / "a.arrow", rows).path)
+    place = Workspace(output=tmp_path, device="cpu", phase="p", workers=0)
+    given = {"budget": Budget(rows=2), "workspace": place}
+    means = row_vectors(system, manifest, "source", mean=True, **given)
+    apart = row_vectors(system, manifest.select(range(3)), "source", mean=False, **given)
+    system.eval()
+    for row in range(5):
+        batch = collate([manifest[row]], fields, None)
+        states = model.encode(batch).memories["source"].values[0].detach()
+        torch.testing.assert_close(means[row], F.normalize(states.mean(0), dim=0))
+        if row < 3:
+            joined = torch.cat([F.normalize(state, dim=0) for state in states]) / math.sqrt(len(states))
+            torch.testing.assert_close(apart[row], joined)
+    torch.testing.assert_close(apart.norm(dim=1), torch.ones(3))
+    with pytest.raises(DataError, match="different numbers of states: compare their means"):
+        row_vectors(system, manifest, "source", mean=False, **given)
+    with pytest.raises(UsageError, match="can read source, not 'speech'"):
+        row_vectors(system, manifest, "speech", mean=True, **given)
+
+
+def test_the_picture_joins_the_pairs(tmp_path, monkeypatch):
+    figures = []
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "savefig", lambda self, *a, **k: (figures.append(self), save(self, *a, **k))[1])
+    one, other = torch.randn(5, 2), torch.randn(5, 2)
+    plot_pairs(one, other, tmp_path / "pairs.png", ("speech", "text"))
+    axis = figures[0].axes[0]
+    lengths = [math.dist(*line.get_xydata().tolist()) for line in axis.lines]
+    assert lengths == pytest.approx((one - other).norm(dim=1).tolist(), rel=1e-4)  # of two dimensions, all is kept
+    assert (tmp_path / "pairs.png").stat().st_size > 1000

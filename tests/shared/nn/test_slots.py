@@ -1,0 +1,84 @@
+"""A memory of slots: torch's attention with the same weights is the oracle, and nothing depends on the batch."""
+
+import pytest
+import torch
+from torch import nn
+
+from shared.described import build, describe
+from shared.nn.layer import Layer
+from shared.nn.slots import MemoryLayer, SlotEncoder
+from shared.padded import Padded
+
+WIDTH = 8
+
+
+def memory_layer(**options):
+    return MemoryLayer(**({"width": WIDTH, "heads": 2, "feedforward": 12, "dropout": 0.0} | options))
+
+
+def encoder(slots=3, **options):
+    torch.manual_seed(0)
+    layer = Layer(width=WIDTH, heads=2, feedforward=12, dropout=0.0)
+    return SlotEncoder(layer=layer, layers=2, memory_layer=memory_layer(), memory_layers=2, slots=slots, **options)
+
+
+def states(*lengths):
+    return Padded(torch.randn(len(lengths), max(lengths), WIDTH), torch.tensor(lengths))
+
+
+def test_a_layer_is_self_attention_over_states_and_slots_in_which_slots_are_not_seen():
+    torch.manual_seed(1)
+    layer, h, m = memory_layer(), states(5, 2), torch.randn(2, 3, WIDTH)
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter, std=0.5)
+    theirs = nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+    with torch.no_grad():
+        attention = layer.attention
+        theirs.in_proj_weight.copy_(torch.cat([attention.queries.weight, attention.keys_values.weight]))
+        theirs.in_proj_bias.copy_(torch.cat([attention.queries.bias, attention.keys_values.bias]))
+        theirs.out_proj.weight.copy_(attention.output.weight)
+        theirs.out_proj.bias.copy_(attention.output.bias)
+    joined = layer.attention_norm(torch.cat([h.values, m], dim=1))
+    hidden = torch.cat([~h.mask, torch.ones(2, 3, dtype=torch.bool)], dim=1)
+    read = theirs(joined, joined, joined, key_padding_mask=hidden)[0][:, 5:]
+    expected = m + read
+    inner = layer.inner(layer.feedforward_norm(expected)).clamp(min=0)
+    expected = expected + layer.outer(inner)
+    torch.testing.assert_close(layer(m, h), expected)
+
+
+def test_the_slots_do_not_depend_on_padding_or_other_rows_and_have_one_length():
+    model, x = encoder(taps=[2]).eval(), states(6, 3, 4)
+    slots, tapped = model(x)
+    assert slots.values.shape == (3, 3, WIDTH) and slots.lengths.tolist() == [3, 3, 3]
+    assert tapped[2].values.shape == (3, 6, WIDTH) and torch.equal(tapped[2].lengths, x.lengths)
+    for row, alone in enumerate(x.rows()):
+        mine, _ = model(Padded(alone[None], torch.tensor([len(alone)])))
+        torch.testing.assert_close(mine.values[0], slots.values[row])
+    noisy = Padded(torch.where(x.mask[..., None], x.values, 99.0), x.lengths)
+    torch.testing.assert_close(model(noisy)[0].values, slots.values)
+
+
+def test_every_slot_learns_and_the_model_comes_back_from_its_description():
+    model = encoder(slots=5)
+    model(states(4, 2))[0].values.square().sum().backward()
+    assert (model.slots.grad.abs().sum(1) > 0).all()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    again = build(describe(model))
+    assert {name: tensor.shape for name, tensor in again.state_dict().items()} == {
+        name: tensor.shape for name, tensor in model.state_dict().items()
+    }
+    one, other = model.memory_layers
+    assert one.inner.weight is not other.inner.weight
+
+
+def test_what_cannot_be_a_memory_is_refused():
+    with pytest.raises(ValueError, match="not 0 slots and 2 layers"):
+        encoder(slots=0)
+    with pytest.raises(ValueError, match="the memory's width 4 is not the encoder's 8"):
+        SlotEncoder(
+            layer=Layer(width=WIDTH, heads=2, feedforward=12), layers=1, memory_layer=memory_layer(width=4), slots=2
+        )
+    for wrong in ({"feedforward": 0}, {"dropout": 1.0}, {"norm_epsilon": 0.0}):
+        with pytest.raises(ValueError, match="must be"):
+            memory_layer(**wrong)

@@ -1,0 +1,49 @@
+"""The phase that compares two inputs: a score and a picture for each test set."""
+
+import json
+
+import pytest
+
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
+from shared.phases import CompareInputs
+from tests.shared.training.conftest import World
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def phase(tmp_path, manifest, **options):
+    given = {"model": str(tmp_path / "model"), "manifests": [str(manifest)], "budget": Budget(rows=8)}
+    return CompareInputs(**(given | {"one": "source", "other": "source"} | options))
+
+
+def workspace(tmp_path):
+    return Workspace(output=tmp_path / "run", device="cpu", phase="compare", recipe="test", workers=0)
+
+
+def test_each_row_finds_itself_in_the_same_input(world, tmp_path):
+    world.system().save(tmp_path / "model")
+    place = workspace(tmp_path)
+    phase(tmp_path, world.manifest, mean=True).run(place)
+    [row] = map(json.loads, (place.output / "results.jsonl").read_text().splitlines())
+    assert (row["metric"], row["value"], row["lines"], row["reads"]) == ("retrieval", 100.0, 48, ["source", "source"])
+    assert row["signature"] == "vectors:mean of states|cosine"
+    assert [path.suffix for path in place.folder.iterdir()] == [".png"]
+
+
+def test_what_cannot_be_compared_is_refused(world, tmp_path):
+    world.system().save(tmp_path / "model")
+    rows = [dict(row) for row in Manifest.open(world.manifest)][:2]
+    rows[1]["source_text"] = "1"
+    uneven = Manifest.write(tmp_path / "en-de" / "uneven.arrow", rows).path
+    with pytest.raises(DataError, match="different numbers of states: compare their means"):
+        phase(tmp_path, uneven).run(workspace(tmp_path))
+    with pytest.raises(UsageError, match="can read source, not 'speech'"):
+        phase(tmp_path, uneven, one="speech").run(workspace(tmp_path))
+    with pytest.raises(UsageError, match="pairs must be at least 2, not 1"):
+        phase(tmp_path, uneven, pairs=1)

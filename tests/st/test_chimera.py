@@ -1,0 +1,130 @@
+"""The contrastive loss of two memories against a double loop; a memory of slots as all that the decoder sees."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.slots import MemoryLayer, SlotEncoder
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, TaskObjective
+from shared.padded import Padded
+from st.chimera import BimodalContrastive
+
+WIDTH, SLOTS, TEMPERATURE = 8, 3, 0.1
+
+
+def make_system(slots=SLOTS):
+    torch.manual_seed(0)
+    layer = Layer(width=WIDTH, heads=2, feedforward=12, dropout=0.0)
+    encoder = Encoder(layer=layer, layers=1)
+    if slots:
+        memory = MemoryLayer(width=WIDTH, heads=2, feedforward=12, dropout=0.0)
+        encoder = SlotEncoder(layer=layer, layers=1, memory_layer=memory, memory_layers=2, slots=slots)
+    embeddings = {
+        name: TextEmbedding(
+            vocabulary=11, width=WIDTH, padding=0, positions=SinusoidalPositions(width=WIDTH), dropout=0.0
+        )
+        for name in ("speech", "source", "target")
+    }
+    target = embeddings.pop("target")
+    system = nn.Module()
+    system.model = Translator(
+        embeddings=embeddings,
+        encoder=encoder,
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(**(layer.arguments | {"memories": ["source"]})), layers=1),
+        projection=TiedProjection(embedding=target),
+    )
+    return system
+
+
+def make_batch(rows=4, seed=1, stream="speech"):
+    generator = torch.Generator().manual_seed(seed)
+
+    def tokens(lengths):
+        return Padded.from_sequences([torch.randint(1, 11, (n,), generator=generator) for n in lengths[:rows]])
+
+    fields = {"speech": tokens([9, 5, 7, 8]), "source": tokens([4, 6, 3, 5]), "target": tokens([5, 3, 6, 4])}
+    return Batch(fields, {}, [], stream)
+
+
+def make_objective(**options):
+    parts = [
+        CrossEntropy(source="speech", prefix="st.", smoothing=0.0),
+        CrossEntropy(source="source", prefix="mt.", smoothing=0.0),
+        BimodalContrastive(temperature=TEMPERATURE, **options),
+    ]
+    return TaskObjective(system=make_system(), tasks={"speech": parts, "text": [parts[1]]})
+
+
+def test_the_loss_is_that_of_a_double_loop_over_the_slots_of_each_sentence():
+    objective, batch = make_objective(weight=0.5), make_batch()
+    memories = [objective.model.encode(batch, name).memories["source"] for name in ("speech", "source")]
+    one, other = (memory.values.detach() for memory in memories)
+    total, right = 0.0, 0
+    for speech, text in zip(one, other, strict=True):
+        for i in range(SLOTS):
+            cosines = [float(torch.dot(speech[i], slot) / (speech[i].norm() * slot.norm())) for slot in text]
+            total -= math.log(math.exp(cosines[i] / TEMPERATURE) / sum(math.exp(c / TEMPERATURE) for c in cosines))
+            right += cosines[i] == max(cosines)
+    loss = objective(batch)
+    loss.check(objective.counts(batch))
+    found = loss.parts["contrastive"]
+    assert found.sum.item() == pytest.approx(total, rel=1e-5)
+    assert found.count.item() == (4 + 2 + 5 + 3) == loss.parts["st.cross_entropy"].count.item()  # target tokens
+    assert found.weight == 0.5
+    accuracy = loss.parts["slot_accuracy"]
+    assert (accuracy.sum.item(), accuracy.count.item(), accuracy.weight) == (right, 4 * SLOTS, 0.0)
+
+
+def test_other_rows_change_nothing_and_both_sides_and_all_slots_learn():
+    objective, batch = make_objective(), make_batch()
+    whole = objective(batch).parts["contrastive"].sum
+    alone = 0.0
+    for row in range(4):
+        fields = {name: Padded(one.rows()[row][None], one.lengths[row : row + 1]) for name, one in batch.fields.items()}
+        alone += objective(Batch(fields, {}, [], "speech")).parts["contrastive"].sum
+    torch.testing.assert_close(whole, alone)
+    whole.backward()
+    model = objective.model
+    assert (model.encoder.slots.grad.abs().sum(1) > 0).all()
+    for name in ("speech", "source"):
+        assert model.embeddings[name].tokens.weight.grad.abs().sum() > 0
+
+
+def test_the_decoder_sees_the_slots_alone():
+    model, batch = make_system().model.eval(), make_batch()
+    encoding = model.encode(batch, "speech")
+    assert encoding.memories["source"].values.shape == (4, SLOTS, WIDTH)
+    assert list(encoding.memories) == ["source"] and not encoding.extras
+
+
+def test_the_weight_grows_with_the_update():
+    part = BimodalContrastive(weight=2.0, grow_until=4)
+    objective = TaskObjective(system=make_system(), tasks={"speech": [part]})
+    weights = []
+    for update in (1, 2, 4, 9):
+        objective.at(update)
+        weights.append(objective(make_batch()).parts["contrastive"].weight)
+    assert weights == [0.5, 1.0, 2.0, 2.0]
+
+
+def test_what_cannot_be_compared_is_refused_by_name():
+    with pytest.raises(UsageError, match="encoder must be a SlotEncoder, not Encoder"):
+        TaskObjective(system=make_system(slots=0), tasks={"speech": [BimodalContrastive()]})
+    objective, batch = make_objective(), make_batch()
+    without = Batch({name: batch[name] for name in ("speech", "target")}, {}, [], "speech")
+    with pytest.raises(UsageError, match="compares 'speech' and 'source', but stream 'speech' has no 'source'"):
+        BimodalContrastive.counts(objective.tasks["speech"][2], without)
+    for wrong in ({"temperature": 0.0}, {"grow_until": 0}):
+        with pytest.raises(UsageError, match="not 0"):
+            BimodalContrastive(**wrong)
