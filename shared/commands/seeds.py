@@ -16,9 +16,10 @@ import numpy as np
 
 from shared.commands.diff import differing_keys, render_keys
 from shared.errors import DataError, UsageError
+from shared.evaluation import directions
 from shared.evaluation.results import collect, commit
 from shared.evaluation.runs import Tested, check_same_test, common_metrics, tests_of
-from shared.evaluation.significance import SAMPLES, SEED, SeedComparison, compare_seeds, paired_bootstrap
+from shared.evaluation.significance import SAMPLES, SEED, SeedComparison, compare_means, compare_seeds, paired_bootstrap
 from shared.evaluation.tables import aligned
 from shared.machine.stopping import Interrupted
 from shared.recipe.recipe import Recipe
@@ -287,12 +288,29 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
                 "against_seeds": list(theirs),
             }
         print(f"\nA against B on {split}, {len(first.outputs.ids)} lines\n{aligned(table)}")
+    _print_means(tests, shared)
     print(
         f"\ndifference of means; interval and p of the hierarchical bootstrap over sentences and seeds, {SAMPLES} "
         f"resamples; p of a seed: paired bootstrap as in sacreBLEU; random seed {SEED}"
     )
     if min(map(len, (mine, theirs))) < 2:
         print("WARNING: one seed does not show the variation between seeds: run at least three")
+
+
+def _print_means(tests: Sequence[Mapping[str, Mapping[int, Tested]]], splits: Sequence[str]) -> None:
+    """Print, for test sets of one name in several directions, the comparison of means over directions."""
+    for name, group in directions.by_name(splits).items():
+        sets = [[found[split] for split in group] for found in tests]
+        metrics = common_metrics([test for arm in sets for by_seed in arm for test in by_seed.values()])
+        counted = [[[test.count(test.scorer(metrics)) for test in by_seed.values()] for by_seed in arm] for arm in sets]
+        lines = [["metric", "difference", "95 % from", "to", "p", "A is"]]
+        for i, metric in enumerate(metrics):
+            mine, theirs = ([[seed[i] for seed in seeds] for seeds in arm] for arm in counted)
+            lines.append(_line(compare_means(mine, theirs), []))
+            for label, arm in zip("AB", (mine, theirs), strict=True):
+                scores = {s: float(np.mean([c.score for c in seeds])) for s, seeds in zip(group, arm, strict=True)}
+                print(f"\n{label}: {metric} on {name}, sources by targets\n{aligned(directions.table(scores))}")
+        print(f"\nA against B on {name}, mean of {len(group)} directions\n{aligned(lines)}")
 
 
 def _line(result: SeedComparison, single: Iterable[float]) -> list[str]:

@@ -195,6 +195,52 @@ def compare_seeds(systems: Sequence[Counts], baselines: Sequence[Counts], *, sam
     )
 
 
+def compare_means(
+    systems: Sequence[Sequence[Counts]], baselines: Sequence[Sequence[Counts]], *, samples: int = SAMPLES
+) -> SeedComparison:
+    """Compare the mean over several test sets, such as directions of translation, of two systems with several seeds.
+
+    Sentences are drawn in each test set by themselves, and seeds for all test sets together: a seed that is good in one
+    direction is that seed in all others.
+
+    Args:
+        systems: for each test set, what a metric counted in the outputs of each seed, in the same order of seeds.
+        baselines: the same of the other system; the number of seeds may differ.
+        samples: resamples of the bootstrap.
+
+    Raises:
+        DataError: if the counts of a test set are not of one metric and one number of sentences, or the test sets of
+            different metrics.
+
+    """
+    values = []
+    for arm in (systems, baselines):
+        values.append(np.mean([[counts.score for counts in seeds] for seeds in arm], axis=0))
+    drawn = []
+    for number, (mine, theirs) in enumerate(zip(systems, baselines, strict=True)):
+        _check([*mine, *theirs])
+        if mine[0].metric != systems[0][0].metric:
+            raise DataError(f"cannot take the mean of {systems[0][0].metric} and {mine[0].metric}")
+        drawn.append(bootstrap([*mine, *theirs], samples=samples, test=number))
+    scores = np.mean(drawn, axis=0)  # (seeds of both, N)
+    rng = np.random.default_rng([SEED, 1])
+    first = len(systems[0])
+    means = [_mean_of_drawn(part, rng) for part in (scores[:first], scores[first:])]
+    differences = means[0] - means[1]
+    low, high = interval(differences)
+    observed = abs(float(np.mean(values[0]) - np.mean(values[1])))
+    return SeedComparison(
+        metric=systems[0][0].metric,
+        signature=systems[0][0].signature,
+        values=values[0].tolist(),
+        baselines=values[1].tolist(),
+        low=low,
+        high=high,
+        p=share_of_extremes(np.abs(differences - differences.mean()), observed),
+        higher_is_better=systems[0][0].higher_is_better,
+    )
+
+
 def _mean_of_drawn(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Return the mean score (N,) of R seeds drawn from R, by resample; scores (R, N)."""
     seeds, samples = scores.shape
@@ -205,10 +251,13 @@ def _mean_of_drawn(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return mean + (drawn - mean) * np.sqrt(seeds / (seeds - 1))
 
 
-def bootstrap(systems: Sequence[Counts], *, samples: int = SAMPLES) -> np.ndarray:
-    """Return the scores of systems on resampled test sets, the same ones for all; (M, N)."""
+def bootstrap(systems: Sequence[Counts], *, samples: int = SAMPLES, test: int = 0) -> np.ndarray:
+    """Return the scores of systems on resampled test sets, the same ones for all; (M, N).
+
+    ``test`` is the number of the test set where several are drawn independently.
+    """
     sentences = len(systems[0].values)
-    rng = np.random.default_rng(SEED)
+    rng = np.random.default_rng([SEED, 2, test] if test else SEED)
 
     def draw(rows: int) -> np.ndarray:
         chosen = rng.choice(sentences, size=(rows, sentences), replace=True)

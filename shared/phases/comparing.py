@@ -55,7 +55,7 @@ class WordSimilarity(MainPhase):
         lines = ["lexicon\tpairs\tcosine\tcosine_of_others"]
         for name, path in self.lexicons.items():
             stopwatch = Stopwatch()
-            pairs = list(read_pairs(path, self.top))
+            pairs = list(read_pairs(path, self.top))[: 2 if workspace.debug else None]
             found = similarity(*(word_vectors(system, [pair[side] for pair in pairs]) for side in (0, 1)))
             lines.append(f"{name}\t{found.pairs}\t{found.translations:.4f}\t{found.others:.4f}")
             signature = f"vectors:mean of pieces|top:{self.top}"

@@ -13,7 +13,7 @@ import shared.evaluation.significance as significance
 from shared.errors import DataError
 from shared.evaluation.metrics import Counts, rate
 from shared.evaluation.scores import TextScorer
-from shared.evaluation.significance import SEED, bootstrap, compare, compare_seeds, randomise
+from shared.evaluation.significance import SEED, bootstrap, compare, compare_means, compare_seeds, randomise
 
 WORDS = "the a cat dog old young man sat ran on under to by mat house tree with without hat".split()
 METRICS = ["bleu", "chrf", "ter", "wer_raw"]
@@ -162,3 +162,47 @@ def test_what_cannot_be_compared():
     fewer = counts(system[:50], references[:50])
     with pytest.raises(DataError, match="60 sentences with those of 50"):
         compare(item["bleu"], fewer["bleu"])
+
+
+def test_a_mean_over_directions_by_a_loop():
+    """Each direction draws sentences of its own; seeds are drawn for all directions together."""
+    sizes = (60, 40)
+
+    def arm(noise):
+        return [[counts(*outputs(10 * d + s, noise, n))["wer_raw"] for s in (1, 2, 3)] for d, n in enumerate(sizes)]
+
+    arms = [arm(0.2), arm(0.3)]
+    found = compare_means(*arms, samples=200)
+    means = []
+    for directions in arms:
+        scores = np.zeros((3, 200))
+        for direction, seeds in enumerate(directions):
+            rng = np.random.default_rng(SEED if direction == 0 else [SEED, 2, direction])
+            size = len(seeds[0].values)
+            draws = rng.choice(size, size=(200, size), replace=True)
+            for seed, counted in enumerate(seeds):
+                for sample, rows in enumerate(draws):
+                    scores[seed, sample] += counted.formula(counted.values[rows].sum(0)) / 2
+        means.append(scores)
+    rng = np.random.default_rng([SEED, 1])
+    drawn = []
+    for scores in means:
+        picked = rng.integers(3, size=(3, 200))
+        mean = np.array([np.mean([scores[picked[k, n], n] for k in range(3)]) for n in range(200)])
+        drawn.append(scores.mean(0) + (mean - scores.mean(0)) * 1.5**0.5)
+    differences = drawn[0] - drawn[1]
+    assert [found.low, found.high] == pytest.approx(np.quantile(differences, [0.025, 0.975]))
+    scores = [[np.mean([seeds[k].score for seeds in directions]) for k in range(3)] for directions in arms]
+    assert (found.values, found.baselines) == (pytest.approx(scores[0]), pytest.approx(scores[1]))
+    observed = abs(np.mean(scores[0]) - np.mean(scores[1]))
+    assert found.p == (np.sum(np.abs(differences - differences.mean()) >= observed) + 1) / 201
+    assert found.verdict == "better"
+
+
+def test_a_mean_over_one_direction_is_the_comparison_on_it():
+    systems = [counts(*outputs(1, 0.2 + 0.001 * s))["bleu"] for s in range(3)]
+    baselines = [counts(*outputs(1, 0.25 + 0.001 * s))["bleu"] for s in range(3)]
+    assert compare_means([systems], [baselines], samples=100) == compare_seeds(systems, baselines, samples=100)
+    with pytest.raises(DataError, match="cannot take the mean of bleu and chrf"):
+        chrf = [counts(*outputs(1, 0.2))["chrf"]] * 3
+        compare_means([systems, chrf], [baselines, chrf], samples=10)
