@@ -108,6 +108,36 @@ def sentence_vectors(
     return vectors
 
 
+def last_states(
+    system: System, manifest: Manifest, column: str, budget: Budget, workspace: Workspace, field: str = "source"
+) -> Tensor:
+    """Return (N, D) float32: the decoder's state of the last symbol when a text is on both sides of a translator.
+
+    Raises:
+        DataError: if a row lacks the text, or there are none.
+        UsageError: if the system does not read text.
+
+    """
+    fields: dict[str, Field] = {
+        field: reading(field=text_reader(system, field), column=column),
+        "target": reading(field=system.output, column=column),
+    }
+    model: Any = system.model
+    vectors: Tensor | None = None
+    with evaluating(system), torch.inference_mode():
+        for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
+            batch = batch.to(system.device)
+            with workspace.autocast():
+                states = model.decode(batch["target"], model.encode(batch, field))  # (B, T, D)
+            last = (batch["target"].lengths - 1)[:, None, None].expand(-1, 1, states.shape[-1])
+            found = states.gather(1, last)[:, 0].float().cpu()
+            vectors = found.new_zeros(len(manifest), found.shape[1]) if vectors is None else vectors
+            vectors[torch.from_numpy(np.asarray(numbers))] = found
+    if vectors is None:
+        raise DataError(f"{manifest.path}: holds no rows")
+    return vectors
+
+
 def retrieved(queries: Tensor, candidates: Tensor, texts: Sequence[str]) -> int:
     """Count the queries (N, D) whose most similar candidate (N, D) by cosine is their own.
 

@@ -2,7 +2,7 @@
 
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
-from shared.phases.comparing import Pictures, Retrieve, WordSimilarity
+from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
 from shared.phases.generating import Generate
 from shared.phases.manifests import Prepare, Write
 from shared.phases.nested import RunRecipe
@@ -22,6 +22,7 @@ __all__ = [
     "Fit",
     "Generate",
     "MeasureTerms",
+    "PairDistance",
     "Pictures",
     "Prepare",
     "Quality",
@@ -30,6 +31,7 @@ __all__ = [
     "RunRecipe",
     "TrainTokenizer",
     "Trim",
+    "WordAccuracy",
     "WordSimilarity",
     "Write",
 ]

@@ -1,4 +1,4 @@
-"""Phases that look at what a model makes of several languages: words, sentences, pictures of both."""
+"""Phases that look at what a model makes of several languages: words, sentences, pictures, words in its output."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from shared.corpus.lexicon import read_pairs
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
+from shared.evaluation.outputs import Outputs
 from shared.evaluation.plots import plot_points
 from shared.evaluation.representations import (
+    last_states,
     principal_axes,
     retrieved,
     sentence_vectors,
@@ -21,6 +23,7 @@ from shared.evaluation.representations import (
 )
 from shared.evaluation.results import split_name
 from shared.evaluation.scores import Score
+from shared.evaluation.word_accuracy import by_frequency, frequencies
 from shared.machine.files import replaced_file
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Stopwatch, Workspace
@@ -137,6 +140,91 @@ class Retrieve(MainPhase):
         forward = retrieved(sides[0], sides[1], texts[1])
         backward = retrieved(sides[1], sides[0], texts[0])
         return 100 * forward / len(manifest), 100 * backward / len(manifest)
+
+
+class PairDistance(MainPhase):
+    """How far apart a model keeps sentences and their translations (Zan et al. 2022, section 5).
+
+    Of each sentence, the decoder's state of its last symbol is taken, with the sentence on both sides. The score
+    "distance" is the root of the sum of squared distances over all pairs.
+
+    Args:
+        model: a model folder of a translator.
+        manifests: as paths or patterns.
+        budget: how large a batch may be.
+        limit: pairs of each, from the first; 0: all.
+
+    """
+
+    def __init__(self, *, model: str, manifests: list[str], budget: Budget, limit: int = 20_000) -> None:
+        if limit < 0:
+            raise UsageError(f"limit must not be negative, not {limit}")
+        self.model = Path(model)
+        self.manifests = list(manifests)
+        self.budget = budget
+        self.limit = limit
+
+    def work(self, workspace: Workspace) -> None:
+        """Measure every manifest."""
+        forget_earlier(workspace)
+        system = System.load(self.model, workspace.device)
+        for path in find_manifests(self.manifests):
+            stopwatch = Stopwatch()
+            manifest = opened(path, workspace)
+            manifest = manifest.select(range(min(self.limit or len(manifest), len(manifest))))
+            columns = ("source_text", "target_text")
+            one, other = (last_states(system, manifest, column, self.budget, workspace) for column in columns)
+            score = Score("distance", float((one - other).norm()), "states:last of decoder|euclid", len(manifest))
+            record_scores([score], split_name(path), manifest, self.model, workspace, stopwatch, {})
+
+
+class WordAccuracy(MainPhase):
+    """The F measure of translated words, in buckets of how often the training text has them.
+
+    The scores are called "word_f", of the test sets ``<test>:0-99``, ``<test>:100-999``, ``<test>:1000+``.
+
+    Args:
+        model: the model folder whose outputs they are.
+        outputs: tables that Evaluate has written, as paths.
+        train: manifests of the training text.
+        column: of the training text, on the side of the outputs.
+        language: of the outputs.
+        edges: frequencies at which buckets begin.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str,
+        outputs: list[str],
+        train: list[str],
+        column: str = "target_text",
+        language: str,
+        edges: list[int] | None = None,
+    ) -> None:
+        self.model = Path(model)
+        self.tables = [Path(path) for path in outputs]
+        self.manifests = list(train)
+        self.column = column
+        self.language = language
+        self.edges = [100, 1000] if edges is None else list(edges)
+
+    def work(self, workspace: Workspace) -> None:
+        """Count in every table."""
+        forget_earlier(workspace)
+        paths = find_manifests(self.manifests)
+        texts = (text for path in paths for text in Manifest.open(path).column(self.column).to_pylist() if text)
+        counts = frequencies(texts, self.language)
+        for path in self.tables:
+            stopwatch = Stopwatch()
+            found = Outputs.read(path)
+            references = [line or "" for line in found.references[0]]
+            for bucket in by_frequency(found.hypotheses, references, counts, self.language, self.edges):
+                signature = f"words:{bucket.wanted}|written:{bucket.written}|case:mixed"
+                score = Score("word_f", bucket.f_measure, signature, len(references))
+                split = f"{path.stem}:{bucket.name}"
+                record_scores([score], split, None, self.model, workspace, stopwatch, {})
 
 
 def _write(path: Path, lines: list[str]) -> None:

@@ -12,6 +12,7 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError
 from shared.evaluation.representations import (
+    last_states,
     principal_axes,
     retrieved,
     sentence_vectors,
@@ -25,7 +26,7 @@ from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.padded import Padded
-from shared.phases import Pictures, Retrieve, WordSimilarity
+from shared.phases import PairDistance, Pictures, Retrieve, WordSimilarity
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -112,6 +113,26 @@ def test_sentence_vectors_are_means_of_states_on_either_side(system, manifest, t
                 states = system.model.eval().encode(alone)
             wanted = states.memories["source"].values[0].mean(0)
             torch.testing.assert_close(found[number], wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_last_states_are_those_of_the_end_with_the_text_on_both_sides(system, manifest, tmp_path):
+    found = {
+        column: last_states(system, manifest, column, Budget(rows=3), workspace(tmp_path))
+        for column in ("source_text", "target_text")
+    }
+    tokenizer = system.output.tokenizer
+    ids = torch.tensor([[tokenizer.id("<de>"), *tokenizer.encode(GERMAN[1]), tokenizer.eos]])
+    alone = Padded(ids, torch.tensor([ids.shape[1]]))
+    with torch.no_grad():
+        states = system.model.eval().decode(alone, system.model.encode(Batch({"source": alone})))
+    torch.testing.assert_close(found["target_text"][1], states[0, -1], atol=1e-5, rtol=1e-5)
+    system.save(tmp_path / "model")
+    phase = PairDistance(model=str(tmp_path / "model"), manifests=[str(manifest.path)], budget=Budget(rows=3), limit=3)
+    phase.run(workspace(tmp_path))
+    [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    apart = (found["source_text"] - found["target_text"])[:3].pow(2).sum().sqrt()
+    assert row["metric"] == "distance" and row["lines"] == 3
+    assert row["value"] == pytest.approx(float(apart), abs=0.006)
 
 
 def test_a_sentence_is_found_if_no_other_is_nearer():
