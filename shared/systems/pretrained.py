@@ -94,19 +94,11 @@ def speech_translator(
         UsageError: if either is something else.
 
     """
-    below, above = speech.model, text.model
-    embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
-    if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
-        raise UsageError(f"speech: a {type(below).__name__}, not an encoder of waveforms")
+    above = text.model
     if not isinstance(above, Translator) or text.output_name != "translation":
         raise UsageError(f"text: a {type(above).__name__}, not a text translator")
-    new = SpeechEmbedding(
-        frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
-        subsampler=Conv1dSubsampler(
-            inputs=below.encoder.width, channels=channels, width=above.encoder.width, kernels=kernels or [3, 3]
-        ),
-        dropout=dropout,
-        scaled=False,
+    new = speech_front_end(
+        speech=speech, width=above.encoder.width, kernels=kernels or [3, 3], channels=channels, dropout=dropout
     )
     model = Translator(
         embeddings={"speech": new, **above.embeddings},
@@ -115,6 +107,57 @@ def speech_translator(
         decoder=above.decoder,
         projection=above.projection,
     )
+    return with_speech(
+        model=model, speech=speech, text=text, source_languages=source_languages, target_languages=target_languages
+    )
+
+
+def speech_front_end(
+    *, speech: ReadingModel, width: int, kernels: list[int], channels: int = 1024, dropout: float = 0.1
+) -> SpeechEmbedding:
+    """Return an encoder of waveforms with new convolutions above it.
+
+    Args:
+        speech: with a WaveformEmbedding; its heads are left behind.
+        width: of what leaves the convolutions.
+        kernels: the widths of the convolutions (see Conv1dSubsampler), each of which halves the length.
+        channels: of the inner ones.
+        dropout: of their outputs.
+
+    Raises:
+        UsageError: if ``speech`` is something else.
+
+    """
+    below = speech.model
+    embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
+    if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
+        raise UsageError(f"speech: a {type(below).__name__}, not an encoder of waveforms")
+    return SpeechEmbedding(
+        frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
+        subsampler=Conv1dSubsampler(inputs=below.encoder.width, channels=channels, width=width, kernels=kernels),
+        dropout=dropout,
+        scaled=False,
+    )
+
+
+def with_speech(
+    *,
+    model: Translator,
+    speech: ReadingModel,
+    text: System,
+    source_languages: list[str] | None = None,
+    target_languages: list[str] | None = None,
+) -> System:
+    """Return the system around a translator of text that now reads speech as well.
+
+    Args:
+        model: made of parts of both.
+        speech: where the front end came from.
+        text: whose inputs and output the system has.
+        source_languages: codes of what will be read; by default those of the text.
+        target_languages: codes of what will be written; by default those of the text.
+
+    """
     system = System(
         model=model,
         inputs={"speech": SpeechField(), **text.inputs},

@@ -1,0 +1,42 @@
+"""LNA from imported folders: exactly what is declared to learn changes, in the folder that the recipe leaves."""
+
+import pytest
+import torch
+
+from shared.exchange.importing import import_model
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.saved_model import SavedModel
+from shared.systems.system import System
+from tests.recipes.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
+
+
+@pytest.mark.recipes
+def test_norms_attention_and_the_adaptor_learn(translator, miniature, tmp_path):  # noqa: F811 - a fixture
+    encoder = tmp_path / "encoder"
+    import_model(FIXTURES / "fairseq_speech" / "waveform_large", encoder)
+    given = {"speech_folder": str(encoder), "text_folder": str(translator), "data_folder": str(miniature["own"])}
+    given |= {"manifest_folder": str(tmp_path / "m"), "results_folder": str(tmp_path / "results"), "beam": 2}
+    given |= {"source_language": "en", "target_language": "de", "rules.maximum_length_extra": 10, "device": "cpu"}
+    given |= {"debug": True, "noprogressbar": True, "workers": 0, "validation.limit": 2, "learning_rate": 0.001}
+    given |= {"batch_seconds": 8.0, "grad_accumulation_factor": 1, "updates": 100}
+    model = run_recipe(Recipe.load("own/lna", given), command="a test").output / "average" / "model"
+    system, below, above = System.load(model), SavedModel.load(encoder), System.load(translator)
+    states, moved = system.state_dict(), set()
+    for name, tensor in states.items():
+        front = "model.embeddings.speech.frontend."
+        if name.startswith(front + "embedding."):
+            origin = below.state_dict()["model.embeddings.speech." + name.removeprefix(front + "embedding.")]
+        elif name.startswith(front):
+            origin = below.state_dict()["model." + name.removeprefix(front)]
+        else:
+            origin = above.state_dict().get(name)
+        if origin is not None and not torch.equal(tensor, origin):
+            moved.add(name)
+    assert moved
+    for name in moved:
+        assert "norm" in name or "memory_attention" in name or ".frontend.encoder." in name, name
+        assert ".inner." not in name and ".outer." not in name and not name.startswith("model.encoder."), name
+    assert any("memory_attention.source" in name for name in moved)
+    assert any(".frontend.encoder.layers.0.self_attention." in name for name in moved)
+    assert system.for_task(reads=["source"]).translate("one two") is not None

@@ -1,0 +1,113 @@
+"""LNA: the path of speech, what learns, and the joining of two systems."""
+
+import pytest
+import torch
+from torch import nn
+
+from shared.batch import Batch
+from shared.corpus.fields import SpeechField
+from shared.errors import UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import EncoderModel, Translator
+from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
+from shared.padded import Padded
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.pretrained import speech_front_end
+from st.lna import LnaTuning, SpeechBesideText, beside
+
+
+def speech_system() -> EncoderSystem:
+    embedding = WaveformEmbedding(
+        convolutions=WaveformConvolutions(convolutions=[[6, 10, 5], [8, 4, 4]], norm_each=True),
+        positions=ConvolutionalPositions(width=12, kernel=4, groups=2),
+    )
+    encoder = Encoder(layer=Layer(width=12, heads=2, feedforward=16, dropout=0.0), layers=2)
+    return EncoderSystem(
+        model=EncoderModel(embeddings={"speech": embedding}, encoder=encoder), inputs={"speech": SpeechField()}
+    )
+
+
+def model() -> SpeechBesideText:
+    torch.manual_seed(1)
+    source, target = (TextEmbedding(vocabulary=20, width=8, padding=0, dropout=0.0) for _ in range(2))
+    layer = {"width": 8, "heads": 2, "feedforward": 16, "dropout": 0.0}
+    return SpeechBesideText(
+        embeddings={
+            "speech": speech_front_end(speech=speech_system(), width=8, kernels=[3, 3, 3], channels=6, dropout=0.0),
+            "source": source,
+        },
+        encoder=Encoder(layer=Layer(**layer), layers=1),
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=2),
+        projection=TiedProjection(embedding=target),
+    )
+
+
+def batch() -> Batch:
+    speech = Padded.from_sequences([torch.randn(3000), torch.randn(1800)])
+    return Batch({"speech": speech, "source": Padded.from_sequences([torch.tensor([4, 5]), torch.tensor([6])])})
+
+
+def test_speech_goes_past_the_text_encoder_and_text_through_it():
+    joined, given = model().eval(), batch()
+    memory = joined.encode(given).memories["source"]
+    front_end = joined.embeddings["speech"]
+    below = front_end.frontend(given["speech"])
+    torch.testing.assert_close(memory.values, front_end.subsampler(below).values)
+    assert torch.equal(memory.lengths, (below.lengths + 7) // 8)
+    memory.values.sum().backward()
+    assert all(parameter.grad is None for parameter in joined.encoder.parameters())
+    assert all(parameter.grad is not None for parameter in front_end.frontend.encoder.parameters())
+    text = joined.encode(given, "source").memories["source"]
+    expected, _ = joined.encoder(joined.embeddings["source"](given["source"]))
+    assert torch.equal(text.values, expected.values)
+    assert torch.equal(joined.encode(Batch({"source": given["source"]})).memories["source"].values, expected.values)
+
+
+class Trained(nn.Module):
+    """What the optimiser sees: an objective with its system."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.system = nn.Module()
+        self.system.model = model()
+
+
+NORMS_OF_DECODER = {"self_attention_norm", "memory_attention_norm", "feedforward_norm"}
+
+
+@pytest.mark.parametrize("encoder", [True, False])
+@pytest.mark.parametrize(("decoder", "self_attention"), [(True, False), (True, True), (False, False)])
+def test_what_learns_is_the_declared_set(encoder, decoder, self_attention):
+    trained = Trained()
+    LnaTuning(encoder=encoder, decoder=decoder, self_attention=self_attention).apply(trained)
+    speech = "embeddings.speech."
+    for name, parameter in trained.system.model.named_parameters():
+        parts = name.split(".")
+        if name.startswith(speech + "subsampler"):
+            expected = True
+        elif name.startswith(speech + "frontend.embedding"):
+            expected = not encoder and "convolutions" not in parts
+        elif name.startswith(speech):
+            expected = not encoder or "self_attention" in parts or any(part.endswith("norm") for part in parts)
+        elif parts[0] == "decoder":
+            chosen = {"memory_attention", *(["self_attention"] if self_attention else [])}
+            expected = not decoder or bool(chosen & {*parts}) or any(part.endswith("norm") for part in parts)
+        else:
+            expected = not decoder and parts[0] in ("target_embedding", "projection")
+        assert parameter.requires_grad == expected, name
+    names = {name for name, parameter in trained.named_parameters() if parameter.requires_grad}
+    assert any("memory_attention.source" in name for name in names)
+    assert any(name.endswith("frontend.encoder.layers.1.feedforward_norm.weight") for name in names)
+
+
+def test_refuses_what_is_no_translator_and_no_encoder_of_waveforms():
+    with pytest.raises(UsageError, match="text: a EncoderModel, not a text translator"):
+        beside(speech=speech_system(), text=speech_system())
+    writer = EncoderSystem(model=nn.Linear(1, 1), inputs={"speech": SpeechField()})
+    with pytest.raises(UsageError, match="speech: a Linear, not an encoder of waveforms"):
+        speech_front_end(speech=writer, width=8, kernels=[3])
+    assert issubclass(SpeechBesideText, Translator)
