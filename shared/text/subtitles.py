@@ -57,7 +57,13 @@ class SubtitleRules:
             raise UsageError(f"characters_per_second must be above 0, not {self.characters_per_second}")
 
 
-def subtitles(segments: Sequence[Cue], rules: SubtitleRules, *, spaced: bool = True) -> list[Cue]:
+def subtitles(
+    segments: Sequence[Cue],
+    rules: SubtitleRules,
+    *,
+    spaced: bool = True,
+    words: Sequence[Sequence[Cue] | None] | None = None,
+) -> list[Cue]:
     """Cut the texts of segments into blocks that keep the rules.
 
     A segment becomes as few blocks as its text needs, cut behind punctuation where that is possible, each with a part
@@ -68,12 +74,15 @@ def subtitles(segments: Sequence[Cue], rules: SubtitleRules, *, spaced: bool = T
         segments: in order, none before the end of the one before it; those without text are left out.
         rules: the limits.
         spaced: whether words are divided by spaces; if not, a line may end behind any character.
+        words: the words of each segment with their times, which its blocks then have; None where they are not known.
 
     Returns:
         The blocks in order, none before the end of the one before it; every word is in one of them.
 
     """
-    blocks = [block for segment in segments for block in _blocks(segment, rules, spaced)]
+    known = [None] * len(segments) if words is None else words
+    pairs = zip(segments, known, strict=True)
+    blocks = [block for segment, of_segment in pairs for block in _blocks(segment, rules, spaced, of_segment)]
     shown = []
     for number, block in enumerate(blocks):
         following = blocks[number + 1].start if number + 1 < len(blocks) else float("inf")
@@ -116,8 +125,13 @@ def _characters(cue: Cue) -> int:
     return len(cue.text.replace("\n", " "))
 
 
-def _blocks(segment: Cue, rules: SubtitleRules, spaced: bool) -> list[Cue]:
-    """Cut a segment into blocks, each with its part of the time."""
+def timed_by_words(segment: Cue, words: Sequence[Cue] | None) -> bool:
+    """Tell whether times of words are those of a segment's words, one for each."""
+    return words is not None and len(words) == len(segment.text.split())
+
+
+def _blocks(segment: Cue, rules: SubtitleRules, spaced: bool, known: Sequence[Cue] | None) -> list[Cue]:
+    """Cut a segment into blocks, each with its part of the time, or with that of its words."""
     space = " " if spaced else ""
     words = [part for word in _units(segment.text, spaced) for part in _cut(word, rules.line_length)]
     if not words:
@@ -125,11 +139,21 @@ def _blocks(segment: Cue, rules: SubtitleRules, spaced: bool) -> list[Cue]:
     groups = _grouped(words, rules, space)
     sizes = [len(space.join(group)) for group in groups]
     duration, before, blocks = segment.end - segment.start, 0, []
+    times = _of_parts(known, rules.line_length) if known and timed_by_words(segment, known) else None
+    done = 0
     for group, size in zip(groups, sizes, strict=True):
         start, end = (segment.start + duration * count / sum(sizes) for count in (before, before + size))
+        if times is not None:
+            start, end = times[done].start, times[done + len(group) - 1].end
+        done += len(group)
         blocks.append(Cue(start, end, "\n".join(_lines(group, rules.line_length, space))))
         before += size
     return blocks
+
+
+def _of_parts(words: Sequence[Cue], length: int) -> list[Cue]:
+    """Return the times of the parts that words are cut into: each has that of its word."""
+    return [replace(word, text=part) for word in words for part in _cut(word.text, length)]
 
 
 def _units(text: str, spaced: bool) -> list[str]:

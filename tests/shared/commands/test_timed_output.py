@@ -9,7 +9,15 @@ import soundfile
 
 import dragoman as package
 from shared.corpus.audio import SAMPLE_RATE
+from shared.corpus.fields import TextField
+from shared.corpus.stream import Budget
 from shared.errors import UsageError
+from shared.nn.heads import CtcHead
+from shared.nn.transformer import Encoder
+from shared.nn.translator import Translator
+from shared.search import AllowedTokens
+from shared.systems.system import System
+from shared.systems.word_times import word_times
 from tests.shared.commands.conftest import GOLDEN
 
 OPTIONS = ["--maximum-seconds", "1.3", "--keep-silence", "--maximum-length-extra", "6", "--device", "cpu"]
@@ -107,3 +115,39 @@ def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk)
 def test_what_does_not_fit_is_refused(dragoman, arguments, message):
     code, output, messages = dragoman(*arguments)
     assert (code, output) == (2, "") and message in messages
+
+
+@pytest.fixture
+def recogniser(speech_model, tmp_path):
+    """An untrained recogniser with a CTC head on its encoder."""
+    system = System.load(speech_model)
+    tokenizer, model = system.output.tokenizer, system.model
+    head = CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
+    head.projection.bias.data[tokenizer.blank] = 9.0  # most positions are blank, as those of a trained head are
+    encoder = Encoder(**model.encoder.arguments | {"taps": [1]})
+    model = Translator(**model.arguments | {"encoder": encoder, "heads": {"ctc": head}})
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    changed = {"model": model, "output": field, "output_name": "transcript", "ctc_output": field}
+    System(**system.arguments | changed).save(tmp_path / "recogniser")
+    return tmp_path / "recogniser"
+
+
+def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogniser, talk, tmp_path):
+    system = System.load(recogniser)
+    tokenizer = system.output.tokenizer
+    allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
+    (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
+    options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4", "--shortest", "0"]
+    code, output, messages = dragoman("subtitle", recogniser, talk, *options)
+    assert code == 0 and "have no times" not in messages, messages
+    rules = package.Rules(maximum_length_extra=6, minimum_length=4, bans=[AllowedTokens(tokens=allowed)])
+    asked = {"maximum_seconds": 1.3, "keep_silence": True, "search": package.BeamSearch(rules=rules)}
+    [segments] = system.timed([talk], **asked)
+    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
+    rows = [
+        common | {"start": s.start, "duration": s.end - s.start, "source_text": s.texts["transcript"]} for s in segments
+    ]
+    words = word_times(system, rows, budget=Budget(rows=8))
+    starts = [float(start.replace(",", ".")) for start in re.findall(r"00:00:(\S+) -->", output)]
+    assert starts == pytest.approx([of_segment[0].start for of_segment in words], abs=1e-3)
+    assert starts != pytest.approx([segment.start for segment in segments], abs=1e-3)

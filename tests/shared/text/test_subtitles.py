@@ -108,3 +108,12 @@ def test_webvtt_reads_what_is_written():
 def test_limits_are_checked(name, value):
     with pytest.raises(UsageError, match=f"{name} must be"):
         SubtitleRules(**{name: value})
+
+
+def test_blocks_have_the_times_of_their_words_where_these_are_known():
+    text = "This is the first sentence of the talk. And here is the second one, which is longer than the first."
+    words = [Cue(10 + n, 10.5 + n, word) for n, word in enumerate(text.split())]
+    segment = Cue(9.0, 40.0, text)
+    first, second = subtitles([segment], SubtitleRules(shortest=0, characters_per_second=1000), words=[words])
+    assert (first.start, first.end, second.start, second.end) == (10.0, 17.5, 18.0, 29.5)
+    assert subtitles([segment], RULES, words=[words[1:]]) == subtitles([segment], RULES)
