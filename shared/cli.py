@@ -234,6 +234,9 @@ def evaluate(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="output folder for hypotheses and results.jsonl")] = None,
     limit: Annotated[int, typer.Option(min=0, help="number of rows to evaluate, from the first; 0: all")] = 0,
+    talks: Annotated[
+        bool, typer.Option("--talks", help="translate whole recordings, and cut the output to the references' lines")
+    ] = False,
     *,
     search: SearchOptions,
     models: ModelOptions,
@@ -248,6 +251,7 @@ def evaluate(
         texts=metrics_by_text(text_metrics or []),
         out=out,
         limit=limit,
+        talks=talks,
         search=search,
         models=models,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from shared.commands.loading import load_models, workspace_for
@@ -14,6 +15,7 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
 from shared.errors import UsageError
 from shared.evaluation.scoring import check_metrics, evaluate_system
+from shared.evaluation.whole_talks import evaluate_talks
 from shared.machine.processes import join, leave, together
 from shared.phases.testing import Evaluate
 from shared.run.running import log_to_terminal
@@ -43,6 +45,7 @@ def evaluate_manifests(
     texts: dict[str, list[str]],
     out: Path | None,
     limit: int,
+    talks: bool,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -51,6 +54,8 @@ def evaluate_manifests(
     check_metrics(metrics, texts)
     if out is not None and limit:
         raise UsageError("--limit is for a quick look: without --out, since no part of a test is a result")
+    if talks and (out is not None or limit):
+        raise UsageError("--talks is printed, and translates whole recordings: without --out and --limit")
     search_for(search)
     budget = translation_budget(models.batch_size)
     workspace = workspace_for(out or Path(), models, "evaluate")
@@ -74,7 +79,18 @@ def evaluate_manifests(
     joined = join(workspace)  # under torchrun, the processes share the rows
     with workspace.locked() if out is not None else nullcontext(), together(workspace):
         for path in manifests:
-            if out is not None:
+            if talks:
+                evaluation, *further = evaluate_talks(
+                    system,
+                    Manifest.open(path),
+                    search=chosen,
+                    metrics=metrics,
+                    workspace=workspace,
+                    batch_size=models.batch_size,
+                    texts=texts,
+                )
+                evaluation = replace(evaluation, further=further)
+            elif out is not None:
                 evaluation = phase.evaluate(system, path, workspace)
             else:
                 manifest = Manifest.open(path)

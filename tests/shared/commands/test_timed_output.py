@@ -10,8 +10,12 @@ import soundfile
 import dragoman as package
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import TextField
+from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
+from shared.evaluation.resegment import resegment_text
+from shared.evaluation.whole_talks import evaluate_talks
+from shared.machine.workspace import Workspace
 from shared.nn.heads import CtcHead
 from shared.nn.transformer import Encoder
 from shared.nn.translator import Translator
@@ -151,3 +155,35 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     starts = [float(start.replace(",", ".")) for start in re.findall(r"00:00:(\S+) -->", output)]
     assert starts == pytest.approx([of_segment[0].start for of_segment in words], abs=1e-3)
     assert starts != pytest.approx([segment.start for segment in segments], abs=1e-3)
+
+
+def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):
+    monkeypatch.setattr("shared.systems.system.rows_without_speech", lambda rows, detector: set())  # noise is no speech
+    other = tmp_path / "other.wav"
+    soundfile.write(other, soundfile.read(talk)[0][::-1], SAMPLE_RATE)
+    common = {"source_language": "en", "target_language": "de"}
+    rows = [
+        common | {"id": f"{file.stem}{n}", "audio": str(file), "start": 2.0 * n, "duration": 2.0, "target_text": text}
+        for file, texts in ((talk, ["eins zwei", "drei vier"]), (other, ["fünf", "sechs sieben"]))
+        for n, text in enumerate(texts)
+    ]
+    manifest = Manifest.write(tmp_path / "test.arrow", [rows[1], rows[0], *rows[2:]])
+    system = System.load(speech_model)
+    tokenizer = system.output.tokenizer
+    allowed = [*tokenizer.encode("eins zwei drei vier fünf"), tokenizer.eos]
+    search = package.BeamSearch(rules=package.Rules(minimum_length=4, bans=[AllowedTokens(tokens=allowed)]))
+    workspace = Workspace(output=tmp_path, device="cpu", noprogressbar=True)
+    [evaluation] = evaluate_talks(system, manifest, search=search, metrics=["chrf", "wer"], workspace=workspace)
+    lines = {}
+    for file, own in ((talk, rows[:2]), (other, rows[2:])):
+        words = system.translate(file, search=search)
+        lines |= dict(
+            zip([r["id"] for r in own], resegment_text(words, [r["target_text"] for r in own], "de"), strict=True)
+        )
+    assert evaluation.outputs.hypotheses == [lines[row["id"]] for row in manifest]
+    assert any(evaluation.outputs.hypotheses) and [score.name for score in evaluation.scores] == ["chrf", "wer"]
+    limits = ["--maximum-length-extra", "6", "--device", "cpu"]
+    code, output, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--metrics", "chrf", *limits)
+    assert code == 0 and "\tchrf\t" in output and "\t4 lines\t" in output, messages
+    code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--out", tmp_path / "out")
+    assert code == 2 and "--talks is printed" in messages

@@ -1,0 +1,86 @@
+"""Whole recordings, scored: a system divides them as it would a user's, and its text is cut to the references."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from shared.corpus.manifest import Manifest
+from shared.errors import DataError, UsageError
+from shared.evaluation.resegment import resegment_text
+from shared.evaluation.scoring import Evaluation, TestSet
+from shared.machine.processes import gather, on_main
+from shared.machine.progress import progress_bar
+from shared.machine.workspace import Workspace
+from shared.search.search import AnySearch
+from shared.systems.system import System
+from shared.text import languages
+
+
+def evaluate_talks(
+    system: System,
+    manifest: Manifest,
+    *,
+    search: AnySearch,
+    metrics: list[str],
+    workspace: Workspace,
+    batch_size: int = 16,
+    texts: Mapping[str, list[str]] | None = None,
+) -> list[Evaluation]:
+    """Translate the recordings that a manifest has rows of, whole, and score what is nearest to each row's reference.
+
+    Several processes share the recordings; rank 0 scores; all return the same. The rows say which lines a recording has
+    and in which order, but not where the system may cut it.
+
+    Args:
+        system: one that reads speech.
+        manifest: the rows.
+        search: how to find outputs.
+        metrics: of the output.
+        workspace: precision and processes.
+        batch_size: how many segments are translated at a time, at most.
+        texts: metrics of further texts that the system writes in the same pass, by name.
+
+    Returns:
+        The evaluation of the output, and those of the further texts.
+
+    Raises:
+        DataError: if a row has no recording, or the manifest cannot be scored.
+        UsageError: if the system reads text.
+
+    """
+    if "speech" not in system.reads:
+        raise UsageError("whole talks need a system that reads speech")
+    wanted = {system.output_name: metrics} | dict(texts or {})
+    tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
+    talks = _talks(manifest)
+    share: dict[int, dict[str, str]] = {}
+    with progress_bar(enabled=workspace.show_progress) as bar:
+        mine = list(talks)[workspace.rank :: workspace.world]
+        task = bar.add_task("talks", total=len(mine), status="")
+        for file in mine:
+            row = manifest[talks[file][0]]
+            codes = {side: row[side] for side in ("source_language", "target_language")}
+            with workspace.autocast():
+                [segments] = system.timed([file], search=search, batch_size=batch_size, **codes)
+            for test in tests:
+                space = " " if languages.spaced(test.language) else ""
+                whole = space.join(text for segment in segments if (text := segment.texts[test.text]))
+                lines = [test.outputs.references[0][number] or "" for number in talks[file]]
+                for number, line in zip(talks[file], resegment_text(whole, lines, test.language), strict=True):
+                    share.setdefault(number, {})[test.text] = line
+            bar.advance(task)
+    shares = gather(share, workspace)
+    return on_main(lambda: [test.evaluate(shares) for test in tests], workspace)
+
+
+def _talks(manifest: Manifest) -> dict[str, list[int]]:
+    """Return the numbers of the rows of each recording, by time."""
+    talks: dict[str, list[int]] = {}
+    starts = np.nan_to_num(manifest.column("start"))
+    for number, file in enumerate(manifest.column("audio").to_pylist()):
+        if file is None:
+            raise DataError(f"{manifest.path}: row {manifest[number]['id']!r} has no recording")
+        talks.setdefault(file, []).append(number)
+    return {file: sorted(numbers, key=lambda number: starts[number]) for file, numbers in talks.items()}
