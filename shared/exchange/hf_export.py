@@ -1,7 +1,7 @@
 """Export to Hugging Face's layout: the class of transformers that computes the same, its settings, weights, tokenizer.
 
 A plain text translator becomes BART, mBART, M2M-100, Marian or FSMT, by where it normalises and how it counts
-positions. What none of them computes is refused by name.
+positions; an encoder of waveforms becomes wav2vec 2.0. What none of them computes is refused by name.
 
 Legend: V vocabulary, D model width.
 """
@@ -22,6 +22,7 @@ from shared.errors import DataError, UsageError, one_line
 from shared.exchange.hf_model import ACTIVATIONS, BIAS, OUTPUT, SHARED, TOKENS, counterparts_of
 from shared.exchange.hf_reading import CONFIG
 from shared.exchange.hf_tokenizer import new_order, write_tokenizer
+from shared.exchange.hf_waveform_export import encoder_of, export_encoder
 from shared.machine.files import is_empty, replaced_folder
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
@@ -29,7 +30,9 @@ from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, Translator
+from shared.systems.encoder_system import EncoderSystem
 from shared.systems.model_folder import WEIGHTS
+from shared.systems.saved_model import SavedModel
 from shared.systems.system import System
 
 LONGEST = 1024  # positions that settings name where there is no end to them
@@ -87,7 +90,11 @@ def export(model: str | Path, out: str | Path) -> list[str]:
         raise DataError(f"{out}: holds something else than a model, which would be lost")
     if (out / CONFIG).is_file() and "system" in json.loads((out / CONFIG).read_text(encoding="utf-8")):
         raise DataError(f"{out}: holds a model folder of this project, which would be lost")
-    system = System.load(model)
+    loaded = SavedModel.load(model)
+    encoder = encoder_of(loaded) if isinstance(loaded, EncoderSystem) else None
+    if encoder is not None:
+        return export_encoder(encoder, out)
+    system = loaded if isinstance(loaded, System) else System.load(model)
     translator = plain_translator(system)
     order = new_order(system)
     kind = kind_of(translator, order.index(system.output.tokenizer.pad))

@@ -150,8 +150,13 @@ def plan_of(config: Config, tensors: Mapping[str, Tensor], normalised: bool) -> 
 
 def names_of(plan: WaveformPlan) -> dict[str, str]:
     """Return beginnings of names, ours and theirs, of all but the layers."""
-    names = dict(WHOLE)
-    for number in range(len(plan.convolutions)):
+    return WHOLE | convolution_names(len(plan.convolutions))
+
+
+def convolution_names(count: int) -> dict[str, str]:
+    """Return beginnings of names, ours and theirs, of so many convolutions."""
+    names: dict[str, str] = {}
+    for number in range(count):
         place, theirs = f"{SPEECH}.convolutions.layers.{number}", f"feature_extractor.conv_layers.{number}"
         names |= {f"{place}.convolution": f"{theirs}.conv", f"{place}.norm": f"{theirs}.layer_norm"}
     return names

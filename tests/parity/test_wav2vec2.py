@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from shared.batch import Batch
+from shared.errors import UsageError
+from shared.exchange import hf_export
 from shared.exchange.hf_waveform import import_hf_waveform
 from shared.padded import Padded
 from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
-from tests.parity.test_huggingface_speech import BASE, LARGE, disturbed
+from tests.parity.test_huggingface_speech import BASE, LARGE, disturbed, saved_waveform_model
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -105,3 +107,39 @@ def test_terms_and_gradients(settings, lengths, tmp_path, monkeypatch, compared)
 
 def _first(model):
     return model.wav2vec2.feature_extractor.conv_layers[0].conv.weight
+
+
+@pytest.mark.parametrize("name", ["base_pretraining", "large_pretraining", "large_model", "base_model"])
+def test_an_exported_encoder_has_equal_states_and_comes_back(name, tmp_path, compared):
+    compared.named("transformers", f"wav2vec 2.0, exported ({name.replace('_', ' ')})")
+    saved_waveform_model(name, tmp_path / "theirs")
+    system, _ = import_hf_waveform(tmp_path / "theirs")
+    system.save(tmp_path / "ours")
+    system.eval()
+    kind = "ForPreTraining" if "pretraining" in name else "Model"
+    assert hf_export.export(tmp_path / "ours", tmp_path / "exported") == [f"Wav2Vec2{kind} (wav2vec2)"]
+    model, found = getattr(transformers, f"Wav2Vec2{kind}").from_pretrained(
+        tmp_path / "exported", output_loading_info=True
+    )
+    assert not (found["missing_keys"] or found["unexpected_keys"] or found["mismatched_keys"])
+    extractor = transformers.AutoFeatureExtractor.from_pretrained(tmp_path / "exported")
+    waveform = torch.randn(4000, generator=torch.Generator().manual_seed(1)) * 0.1 + 0.02
+    given = extractor(waveform.numpy(), sampling_rate=16000, return_tensors="pt").input_values
+    bare = model.wav2vec2 if "pretraining" in name else model
+    with torch.no_grad():
+        expected = bare.eval()(given).last_hidden_state[0]
+        ours = system.model.encode(Batch({"speech": Padded.from_sequences([waveform])})).memories["source"]
+    compared.close("states", ours.values[0], expected)
+    again, report = import_hf_waveform(tmp_path / "exported")
+    report.check()
+    assert report.elsewhere == []
+    before, after = system.state_dict(), again.state_dict()
+    assert before.keys() == after.keys() and all(torch.equal(before[key], after[key]) for key in before)
+
+
+def test_an_encoder_that_transformers_cannot_compute_is_refused_by_name(tmp_path):
+    saved_waveform_model("base_model", tmp_path / "theirs")
+    system, _ = import_hf_waveform(tmp_path / "theirs")
+    system.model.embeddings["speech"].projection = torch.nn.Identity()
+    with pytest.raises(UsageError, match="no native class for an encoder of waveforms with frames that are not projec"):
+        hf_export.export_encoder(system.model, tmp_path / "exported")
