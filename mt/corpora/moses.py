@@ -18,11 +18,10 @@ Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count, takewhile
 from pathlib import Path
 
 from mt.corpora.splits import chosen_splits
-from shared.corpus.lines import count_lines, read_lines
+from shared.corpus.lines import count_lines, further_references, read_lines
 from shared.corpus.reader import SourceRow
 from shared.described import Recorded
 from shared.errors import DataError
@@ -111,7 +110,7 @@ class Moses(Recorded):
 
     def _files(self, source: Path, target: Path) -> list[Path]:
         """Return the files of a pair, further references behind the first."""
-        return [source, target, *_further_references(target)]
+        return [source, target, *further_references(target)]
 
     def _count(self, source: Path, _target: Path) -> int:
         """Return the number of sentences of a pair."""
@@ -136,8 +135,3 @@ class Moses(Recorded):
                 "target_language": self.target_language,
             }
             yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})
-
-
-def _further_references(target: Path) -> list[Path]:
-    """Return ``test.de.1``, ``test.de.2`` ... beside ``test.de``, up to the first number that is missing."""
-    return list(takewhile(Path.is_file, (target.with_name(f"{target.name}.{number}") for number in count(1))))

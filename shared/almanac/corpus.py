@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from shared.almanac.audio_writers import LibriLightWriter
 from shared.almanac.studio import Studio
 from shared.almanac.text_writers import DocumentsWriter, LexiconWriter, PairsWriter, WideWriter
 from shared.almanac.worlds import WORLDS
@@ -23,7 +24,7 @@ VERSION = 1  # raise it when the same settings give other bytes
 SIZES = {"train": 2000, "dev": 200, "tst-COMMON": 300, "tst-HE": 300, "text": 10_000}
 SECOND_SIZES = {
     "train": 2000, "dev": 200, "tst-COMMON": 1000, "tst-HE": 1000,
-    "text": 10_000, "monolingual": 12_000, "test": 1000, "documents": 1000,
+    "text": 10_000, "monolingual": 12_000, "test": 1000, "documents": 1000, "audio": 4000,
 }  # fmt: skip
 OPTIONAL_SIZES = ("tst-voices", "tst-phrases")  # of world 2: splits that are there when their size is given
 LAYOUTS: dict[int, dict[str, type[Writer]]] = {
@@ -35,6 +36,7 @@ LAYOUTS: dict[int, dict[str, type[Writer]]] = {
         "monolingual": WideWriter,
         "documents": DocumentsWriter,
         "lexicons": LexiconWriter,
+        "librilight": LibriLightWriter,
     },
 }
 

@@ -2,8 +2,9 @@
 
 They are found by contrast and not in the grammar files, so that they hold inflected forms: a sentence is said with
 every filler of a slot, and the word that only one filler brings is that filler's form. A form is paired with the forms
-that the same filler has in the other language's phrasings of the same meaning. A word with several translations, be it
-by inflection or because two fillers share it, has a line for each.
+that the same filler has in the other language's phrasings of the same meaning. A word with several translations, be
+it by inflection or because two fillers share it, has a line for each. Where no spaces divide words (Chinese, which
+does not inflect), a form is the word of the grammar file.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def forms(language: str) -> dict[Place, frozenset[str]]:
         for slot in filter(lambda slot: class_of(slot) in KINDS, INTENTS[intent]):
             fillers = CLASSES[class_of(slot)]
             texts = [_text(language, intent, act, phrasing, slot, filler) for filler in fillers]
-            for filler, form in zip(fillers, _contrast(texts, language) if spaced else _spans(texts), strict=True):
+            words = [str(grammar(language).word(class_of(slot), filler)) for filler in fillers]
+            same = ([word] if word in text else [] for word, text in zip(words, texts, strict=True))
+            for filler, form in zip(fillers, _contrast(texts, language) if spaced else same, strict=True):
                 place = (intent, act, slot, filler)
                 found.setdefault(place, set()).update(form)
     return {place: frozenset(words) for place, words in found.items()}
@@ -61,22 +64,6 @@ def _contrast(texts: list[str], language: str) -> Iterator[list[str]]:
     for bag in bags:
         own = [word for word in bag if counts[word] == 1]
         yield own if len(own) == 1 else []
-
-
-def _spans(texts: list[str]) -> Iterator[list[str]]:
-    """For each text the longest span in which it differs from another: where no spaces divide words."""
-    for text in texts:
-        spans = [text[start : len(text) - end] for other in texts for start, end in [_common(text, other)]]
-        longest = max(spans, key=len)
-        yield [longest] if longest.isalnum() else []
-
-
-def _common(one: str, other: str) -> tuple[int, int]:
-    """The lengths of the beginning and of the end that two texts share."""
-    most = min(len(one), len(other))
-    start = next((n for n in range(most) if one[n] != other[n]), most)
-    end = next((n for n in range(most - start) if one[-1 - n] != other[-1 - n]), most - start)
-    return start, end
 
 
 def lexicon(source: str, target: str) -> list[tuple[str, str]]:

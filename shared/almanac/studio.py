@@ -34,8 +34,9 @@ PAUSE = (0.3, 1.0)  # seconds between two utterances of a talk
 class Recording:
     """A sound file to be made: `texts` spoken one after the other by one voice.
 
-    A .wav is 16 kHz and has pauses around its utterances, like a talk; an .mp3 is 22,050 Hz and has none, like a clip.
-    `name` seeds what is random in it; `spans` is the file that keeps where each utterance lies.
+    A .wav or .flac is 16 kHz and has pauses around its utterances, like a talk; an .mp3 is 22,050 Hz and has none, like
+    a clip. `name` seeds what is random in it; `spans` is the file that keeps where each utterance lies; `words` is a
+    table of the words and their times, "" for none.
     """
 
     name: str
@@ -44,21 +45,23 @@ class Recording:
     language: str
     variant: str
     texts: tuple[str, ...]
+    words: str = ""
 
 
 def perform(speaker: voices.Speaker, recording: Recording) -> list[tuple[int, int]]:
     """Speak a recording to its file; returns (start, length) of each utterance, in samples."""
     import soundfile
 
-    talk = recording.path.endswith(".wav")
+    talk = recording.path.endswith((".wav", ".flac"))
     rate = voices.RATE if talk else voices.ESPEAK_RATE
     pieces: list[np.ndarray] = []
     spans: list[tuple[int, int]] = []
+    table = ["utterance\tword\tstart\tend"]
     position = 0
     for index, text in enumerate(recording.texts):
         utterance = randomness(recording.name, index)
         how = voices.manner(recording.language, recording.variant, randomness(recording.name), utterance)
-        spoken = speaker.speak(text, how)
+        spoken, said = speaker.speak_words(text, how)
         samples = voices.at_rate(spoken) if talk else spoken.astype(np.float64) / 32768.0
         before = 0
         if talk:
@@ -67,15 +70,30 @@ def perform(speaker: voices.Speaker, recording: Recording) -> list[tuple[int, in
             samples = np.pad(samples, (before, -len(samples) % voices.GRID))
         pieces.append(voices.pcm(voices.noisy(samples, utterance)))
         spans.append((position + before, len(samples) - before))
+        table += word_times(index, said, (position + before) / rate, len(spoken))
         position += len(samples)
     path, spans_path = Path(recording.path), Path(recording.spans)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = spans_path.with_suffix(path.suffix)
     encoded = io.BytesIO()  # libsndfile's own writing calls a full disk a "System error"
     soundfile.write(encoded, np.concatenate(pieces), rate, format=path.suffix[1:].upper())
+    if recording.words:
+        words = spans_path.with_suffix(".words")
+        words.write_text("".join(f"{row}\n" for row in table), encoding="utf-8")
+        os.replace(words, recording.words)
     temporary.write_bytes(encoded.getbuffer())
     os.replace(temporary, path)
     return spans
+
+
+def word_times(utterance: int, said: list[voices.SpokenWord], start: float, length: int) -> list[str]:
+    """Rows of a table: a word ends where the next one begins; times are seconds in the file."""
+    rate = voices.ESPEAK_RATE
+    ends = [*(word.start for word in said[1:]), length]
+    return [
+        f"{utterance}\t{word.text}\t{start + word.start / rate:.3f}\t{start + end / rate:.3f}"
+        for word, end in zip(said, ends, strict=False)
+    ]
 
 
 def serve() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import os
 import random
 from dataclasses import dataclass
@@ -27,12 +28,38 @@ GRID = RATE // 100  # samples; utterances begin and end on a hundredth of a seco
 # eSpeak NG variants: who they are stays the same through a talk. The unseen ones speak in tst-HE only.
 SEEN_VOICES = ("m1", "m2", "m3", "m4", "m5", "m7", "Andy", "ed", "f1", "f2", "f3", "f4", "steph", "belinda")
 UNSEEN_VOICES = ("m8", "Hugo", "f5", "Andrea")
-BASE = {"en": "en-us", "de": "de", "fr": "fr", "tr": "tr"}
+BASE = {
+    "en": "en-us", "de": "de", "fr": "fr", "tr": "tr", "ru": "ru", "zh": "cmn", "es": "es", "it": "it"
+}  # fmt: skip
 
 # espeak-ng/speak_lib.h
 _SYNCHRONOUS, _CHARACTERS_UTF8 = 2, 1
 _SPEED, _PITCH = 1, 3
 _BUFFER_MS = 0
+_WORD = 1
+
+
+class _Event(ctypes.Structure):
+    """espeak_EVENT: what has been spoken when."""
+
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("unique_identifier", ctypes.c_uint),
+        ("text_position", ctypes.c_int),
+        ("length", ctypes.c_int),
+        ("audio_position", ctypes.c_int),
+        ("sample", ctypes.c_int),
+        ("user_data", ctypes.c_void_p),
+        ("id", ctypes.c_char * 8),
+    ]
+
+
+@dataclass(frozen=True)
+class SpokenWord:
+    """A word of a text and where it begins, in samples at 22,050 Hz."""
+
+    text: str
+    start: int
 
 
 @dataclass(frozen=True)
@@ -73,6 +100,10 @@ class Speaker:
 
     def speak(self, text: str, manner: Manner) -> np.ndarray:
         """Samples (N,) int16 at 22,050 Hz. Raises DataError when eSpeak NG refuses the voice or the text."""
+        return self.speak_words(text, manner)[0]
+
+    def speak_words(self, text: str, manner: Manner) -> tuple[np.ndarray, list[SpokenWord]]:
+        """Samples (N,) int16 at 22,050 Hz, and the words in them as eSpeak NG counts them. Raises as `speak`."""
         receive, send = os.pipe()
         child = os.fork()
         if child == 0:
@@ -80,9 +111,10 @@ class Speaker:
             try:
                 os.close(receive)
                 os.chdir(self._data)
-                samples = memoryview(self._synthesise(text, manner))
-                while samples:
-                    samples = samples[os.write(send, samples) :]
+                sound, events = self._synthesise(text, manner)
+                answer = memoryview(sound + json.dumps(events).encode() + len(sound).to_bytes(8, "little"))
+                while answer:
+                    answer = answer[os.write(send, answer) :]
                 status = 0
             finally:
                 os._exit(status)
@@ -90,17 +122,26 @@ class Speaker:
         with os.fdopen(receive, "rb") as pipe:
             data = pipe.read()
         _, status = os.waitpid(child, 0)
-        if status != 0 or not data:
+        length = int.from_bytes(data[-8:], "little")
+        if status != 0 or not length:
             raise DataError(f"eSpeak NG could not say {text!r} with the voice {manner.voice!r} (status {status})")
-        return np.frombuffer(data, dtype="<i2")
+        events = json.loads(data[length:-8])
+        words = [SpokenWord(text[place - 1 : place - 1 + size], start) for place, size, start in events]
+        return np.frombuffer(data[:length], dtype="<i2"), words
 
-    def _synthesise(self, text: str, manner: Manner) -> bytes:
+    def _synthesise(self, text: str, manner: Manner) -> tuple[bytes, list[tuple[int, int, int]]]:
+        """Sound, and the words in it: (place in the text, counted from 1; length; first sample)."""
         library, collected = self._library, bytearray()
+        words: list[tuple[int, int, int]] = []
         signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 
-        def receive(samples: int | None, number: int, _events: int | None) -> int:
+        def receive(samples: int | None, number: int, events: int | None) -> int:
             if samples and number > 0:
                 collected.extend(ctypes.string_at(samples, number * 2))
+            while events and (event := _Event.from_address(events)).type:
+                if event.type == _WORD:
+                    words.append((event.text_position, event.length, event.sample))
+                events += ctypes.sizeof(_Event)
             return 0
 
         callback = signature(receive)
@@ -114,7 +155,7 @@ class Speaker:
         data = text.encode() + b"\0"
         failed |= library.espeak_Synth(data, ctypes.c_size_t(len(data)), 0, 0, 0, _CHARACTERS_UTF8, None, None)
         failed |= library.espeak_Synchronize()
-        return b"" if failed else bytes(collected)
+        return (b"", []) if failed else (bytes(collected), words)
 
 
 def manner(language: str, variant: str, talk: random.Random, utterance: random.Random) -> Manner:

@@ -108,6 +108,7 @@ class MustCWriter:
     """ROOT/<src>-<tgt>/data/<split>/{wav/ted_N.wav, txt/<split>.yaml, txt/<split>.<src>, txt/<split>.<tgt>}.
 
     The same sayings for all pairs; a talk is spoken once a source language, and copied to that language's other pairs.
+    World 2 adds wav/ted_N.words.tsv (where the voice says which word) and txt/<split>.<tgt>.1, .2 (further references).
     """
 
     def __init__(self, *, settings: Settings) -> None:
@@ -127,13 +128,15 @@ class MustCWriter:
                     yield self._recording(source, target, split, talk)
 
     def _recording(self, source: str, target: str, split: str, talk: Talk) -> Recording:
+        wav = self._folder(source, target, split) / "wav" / f"ted_{talk.number}.wav"
         return Recording(
             name=f"{self.settings.seed}|mustc|{source}|{split}|{talk.number}",
-            path=str(self._folder(source, target, split) / "wav" / f"ted_{talk.number}.wav"),
+            path=str(wav),
             spans=str(self.settings.parts / f"mustc-{source}-{split}-{talk.number}.json"),
             language=source,
             variant=talk.variant,
             texts=tuple(self.world.sentence(saying, source) for saying in talk.sayings),
+            words=str(wav.with_suffix(".words.tsv")) if self.world.number == 2 else "",
         )
 
     def _folder(self, source: str, target: str, split: str) -> Path:
@@ -151,10 +154,8 @@ class MustCWriter:
                     wav = folder / "wav" / f"ted_{talk.number}.wav"
                     original = by_source[source, wav.name]
                     if original != wav and not wav.exists():
-                        wav.parent.mkdir(parents=True, exist_ok=True)
-                        temporary = self.settings.parts / f"{source}-{target}-{wav.name}"
-                        shutil.copyfile(original, temporary)
-                        os.replace(temporary, wav)
+                        self._copy(original.with_suffix(".words.tsv"), wav.with_suffix(".words.tsv"))
+                        self._copy(original, wav)
                     segments += self._segments(talk, spoken[original])
                 sayings = [saying for talk in split_talks for saying in talk.sayings]
                 write_lines(folder / "txt" / f"{split}.yaml", segments)
@@ -163,6 +164,13 @@ class MustCWriter:
                     write_lines(file, [self.world.sentence(saying, language) for saying in sayings])
                     if split != "train":
                         write_references(file, [self.world.references(saying, language) for saying in sayings])
+
+    def _copy(self, original: Path, copy: Path) -> None:
+        if original.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            temporary = self.settings.parts / f"{copy.parents[3].name}-{copy.name}"
+            shutil.copyfile(original, temporary)
+            os.replace(temporary, copy)
 
     @staticmethod
     def _segments(talk: Talk, recording: Recording) -> list[str]:

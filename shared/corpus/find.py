@@ -33,6 +33,7 @@ def directions(
     targets: list[str],
     pivot: str | None = None,
     pairs: Sequence[Sequence[str]] | None = None,
+    without: Sequence[Sequence[str]] = (),
 ) -> list[tuple[str, str]]:
     """Return the directions of a multilingual system, each once.
 
@@ -41,6 +42,7 @@ def directions(
         targets: language codes.
         pivot: keep only the directions from and to this language, as in a corpus around English; None keeps all.
         pairs: the directions themselves, (source, target), in place of each source with each other target.
+        without: directions that are left out, to be tested without training on them.
 
     Raises:
         UsageError: for a pair that is not of a source and another target, a pivot that is neither, or no direction.
@@ -49,15 +51,16 @@ def directions(
     found = [(source, target) for source in sources for target in targets if source != target]
     if pivot is not None and pivot not in (*sources, *targets):
         raise UsageError(f"pivot must be one of the languages {', '.join([*sources, *targets])}, not {pivot!r}")
-    if pairs is not None:
-        for pair in pairs:
+    for given in (pairs or (), without):
+        for pair in given:
             if isinstance(pair, str) or tuple(pair) not in found:
                 raise UsageError(
                     f"a pair must be of a source language ({', '.join(sources)}) and another target language "
                     f"({', '.join(targets)}), not {pair!r}"
                 )
+    if pairs is not None:
         found = list(dict.fromkeys((source, target) for source, target in pairs))
-    found = [pair for pair in found if pivot is None or pivot in pair]
+    found = [pair for pair in found if (pivot is None or pivot in pair) and list(pair) not in map(list, without)]
     if not found and (pivot is not None or pairs is not None):
         raise UsageError("there is no direction between the source and target languages that were given")
     return found

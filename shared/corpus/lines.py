@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count, takewhile
 from pathlib import Path
 from reprlib import repr as shown
 
@@ -111,3 +112,8 @@ def read_table(
 def _check_file(path: Path) -> None:
     if not path.is_file():
         raise DataError(f"{path}: there is no such file")
+
+
+def further_references(target: Path) -> list[Path]:
+    """Return ``test.de.1``, ``test.de.2`` ... beside ``test.de``, up to the first number that is missing."""
+    return list(takewhile(Path.is_file, (target.with_name(f"{target.name}.{number}") for number in count(1))))

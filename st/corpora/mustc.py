@@ -7,6 +7,7 @@ The layout, as the archives unpack::
         - {duration: 3.5, offset: 16.08, rW: 9, speaker_id: spk.1, wav: ted_1.wav}
     {root}/en-de/data/{split}/txt/{split}.en         transcript, one line a segment
     {root}/en-de/data/{split}/txt/{split}.de         translation, likewise
+    {root}/en-de/data/{split}/txt/{split}.de.1 ...   further references, where there are some
 
 Splits are train, dev, tst-COMMON and tst-HE. Keys come in any order and quoting (the releases differ), others than
 those four are not read. Rows stay in the order of the files, so that hypotheses stand beside the published references;
@@ -26,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 import yaml
 
-from shared.corpus.lines import count_lines, read_lines
+from shared.corpus.lines import count_lines, further_references, read_lines
 from shared.corpus.reader import SourceRow
 from shared.described import Recorded
 from shared.errors import DataError, shortened
@@ -139,10 +140,11 @@ class MustC(Recorded):
         return list(self._splits)
 
     def inputs(self, split: str) -> list[Path]:
-        """Return the yaml and the two texts."""
+        """Return the yaml, the two texts, and further references."""
         folder = self.folders.get(split, split)
         texts = self._data / folder / "txt"
-        return [texts / f"{folder}.{ending}" for ending in ("yaml", self.source_language, self.target_language)]
+        files = [texts / f"{folder}.{ending}" for ending in ("yaml", self.source_language, self.target_language)]
+        return [*files, *further_references(files[-1])]
 
     def count(self, split: str) -> int:
         """Return the number of lines of the transcript."""
@@ -155,9 +157,9 @@ class MustC(Recorded):
             DataError: if the yaml and the texts differ in length, or an item of the yaml is not a segment.
 
         """
-        segments_file, source_file, target_file = self.inputs(split)
+        segments_file, source_file, target_file, *references = self.inputs(split)
         segments = _read_segments(segments_file)
-        for file in (source_file, target_file):
+        for file in (source_file, target_file, *references):
             lines = count_lines(file)
             if lines != len(segments):
                 first = (
@@ -169,11 +171,13 @@ class MustC(Recorded):
         audio = self._data / self.folders.get(split, split) / "wav"
         wavs, speakers = list(segments.wav_names), list(segments.speaker_names)
         numbers = segments.numbers_in_time()
-        texts = zip(*(read_lines(file, "surrogateescape") for file in (source_file, target_file)), strict=True)
-        for position, (source, target) in enumerate(texts):
+        files = (source_file, target_file, *references)
+        texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
+        for position, (source, target, *further) in enumerate(texts):
             wav = wavs[segments.wavs[position]]
             stem = Path(wav).stem
             row = {
+                **{f"target_text_{number}": text.strip() or None for number, text in enumerate(further, 1)},
                 "id": f"{stem}_{numbers[position]}",
                 "audio": str(self.audio(audio, wav)),
                 "start": segments.offsets[position],

@@ -31,6 +31,9 @@ def test_directions_are_all_those_of_a_pivot_or_a_list_of_pairs():
     assert directions(codes, codes, pivot="en") == around
     assert directions(codes, codes, pairs=[["fr", "de"], ["en", "de"], ["fr", "de"]]) == [("fr", "de"), ("en", "de")]
     assert directions(["en"], ["en"]) == []  # a monolingual corpus
+    assert directions(codes, codes, without=[["en", "de"]]) == [
+        pair for pair in directions(codes, codes) if pair != ("en", "de")
+    ]
     folder = {"folder": "m", "sources": codes, "targets": codes, "splits": ["dev"]}
     assert pair_manifests(**folder, pivot="en") == [f"m/{source}-{target}/dev.arrow" for source, target in around]
     made = readers(reader=lambda **given: given, sources=codes, targets=codes, pairs=[["fr", "de"]])

@@ -1,0 +1,42 @@
+import pytest
+import sacrebleu
+
+from shared.almanac.perfect import main, perfect_scores
+from shared.errors import DataError
+
+SAID = {
+    "": ["the cat is on the mat now", "we saw two dogs in the park"],
+    ".1": ["on the mat there is a cat now", "in the park we saw two dogs"],
+    ".2": ["now there is a cat on the mat", "two dogs were in the park"],
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    for ending, lines in SAID.items():
+        (tmp_path / f"test.en{ending}").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path / "test.en"
+
+
+def test_all_references_give_100_and_one_gives_what_two_speakers_share(file):
+    one, several = perfect_scores(file)
+    assert several == pytest.approx(100)
+    drawn = [
+        sacrebleu.corpus_bleu([a, b], [SAID[""]]).score for a in list(zip(*SAID.values(), strict=True))[0]
+        for b in list(zip(*SAID.values(), strict=True))[1]
+    ]  # fmt: skip
+    assert min(abs(score - one) for score in drawn) < 1e-9 and min(drawn) < 60
+
+
+def test_it_is_printed_for_every_test(file, capsys):
+    main(str(file.parent))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2 and lines[1].startswith("test.en\t") and lines[1].endswith("\t100.0")
+
+
+def test_a_test_with_one_reference_is_refused(tmp_path):
+    (tmp_path / "test.en").write_text("a\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"test\.en\.1"):
+        perfect_scores(tmp_path / "test.en")
+    with pytest.raises(DataError, match="no tests"):
+        main(str(tmp_path))
