@@ -34,7 +34,6 @@ TINY = {
     "waveform_layers": 1,
     "waveform_channels": 16,
     "pieces": 400,
-    "piece_coverage": 0.95,
     "beam": 2,
     "rules.maximum_length_extra": 10,
     "validation.limit": 2,
@@ -84,6 +83,8 @@ def load(name, data=None, **overrides):
 def small(recipe, prefix=""):
     """Return the small sizes of a recipe and of those that it runs, by their keys on the command line."""
     sizes = {f"{prefix}{key}": value for key, value in TINY.items() if key in recipe.flat()}
+    if "languages" in recipe.keys and "zh" in recipe.value("languages"):
+        sizes[f"{prefix}pieces"] = 1000  # Chinese alone has more characters than 400
     for phase in recipe.phases:
         inner = recipe.inner(phase)
         if inner is not None:
