@@ -34,6 +34,8 @@ from shared.systems.system import System
 class WordSimilarity(MainPhase):
     """How near words lie to their translations: mean cosines of the token vectors, for each lexicon.
 
+    Words that are spelled as their translations, such as names, are left out: their cosine is 1 whatever was learned.
+
     Writes ``similarity.tsv`` and, for each lexicon, the scores "cosine" (of translations) and "cosine_of_others" (of
     words that do not belong together) in hundredths to ``results.jsonl``.
 
@@ -58,7 +60,8 @@ class WordSimilarity(MainPhase):
         lines = ["lexicon\tpairs\tcosine\tcosine_of_others"]
         for name, path in self.lexicons.items():
             stopwatch = Stopwatch()
-            pairs = list(read_pairs(path, self.top))[: 2 if workspace.debug else None]
+            pairs = [(word, other) for word, other in read_pairs(path, self.top) if word != other]
+            pairs = pairs[: 2 if workspace.debug else None]
             found = similarity(*(word_vectors(system, [pair[side] for pair in pairs]) for side in (0, 1)))
             lines.append(f"{name}\t{found.pairs}\t{found.translations:.4f}\t{found.others:.4f}")
             signature = f"vectors:mean of pieces|top:{self.top}"

@@ -144,7 +144,9 @@ def test_a_sentence_is_found_if_no_other_is_nearer():
 
 def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
     system.save(tmp_path / "model")
-    (tmp_path / "en-de.txt").write_text("the der\ndog hund\nred rot\nhouse haus\ndog hündin\n", encoding="utf-8")
+    (tmp_path / "en-de.txt").write_text(
+        "the der\ndog hund\nred rot\nhouse haus\ndog hündin\nberlin berlin\n", encoding="utf-8"
+    )
     lexicons = {"en-de": str(tmp_path / "en-de.txt")}
     model = str(tmp_path / "model")
     WordSimilarity(model=model, lexicons=lexicons).run(workspace(tmp_path))
