@@ -38,7 +38,6 @@ TINY = {
     "rules.maximum_length_extra": 10,
     "validation.limit": 2,
     "utterances": 24,
-    "recordings": 24,
     "sentences": 24,
     "acoustic_layers": 1,
     "semantic_layers": 1,
