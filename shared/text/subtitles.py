@@ -32,7 +32,7 @@ class Cue:
 
 @dataclass(frozen=True, kw_only=True)
 class SubtitleRules:
-    """Limits of subtitles; the defaults are those of the IWSLT subtitling tasks.
+    """Limits of subtitles.
 
     Attributes:
         line_length: the most characters in a line.
