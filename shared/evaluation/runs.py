@@ -23,7 +23,7 @@ class Tested:
 
     Attributes:
         place: the table of outputs.
-        split: the name of the test set, followed by that of the text if the system writes several.
+        split: the name of the test set, followed by that of the text if it is one beside the translation.
         rows: the results, by metric.
         outputs: as they were written.
 
@@ -96,7 +96,8 @@ def tests_of(run: Path, phase: str | None = None) -> dict[str, Tested]:
 
 
 def _test(row: dict[str, Any]) -> str:
-    return f"{row['split']} ({row['text']})" if row.get("text") else str(row["split"])
+    """Return the test set that a result is of: translations are compared, whatever else a system writes beside them."""
+    return str(row["split"]) if row.get("text") in (None, "translation") else f"{row['split']} ({row['text']})"
 
 
 def check_same_test(first: Tested, second: Tested) -> None:

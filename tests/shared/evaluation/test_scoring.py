@@ -213,7 +213,7 @@ def test_two_texts_of_one_pass_are_scored_each_against_its_own_column(tmp_path, 
     }
     assert {key: row["value"] for key, row in results.items()} == {k: round(v, 2) for k, v in wanted.items()}
     tested = outputs_of(tmp_path / "run")
-    assert list(tested) == ["en-de/test (translation)", "en-de/test (transcript)"]
+    assert list(tested) == ["en-de/test", "en-de/test (transcript)"]
     assert [one.outputs.hypotheses for one in tested.values()] == [translated, heard]
     with pytest.raises(UsageError, match="writes transcript and translation, not 'summary'"):
         evaluate.TestSet(system, Manifest.open(tmp_path / "en-de" / "test.arrow"), ["bleu"], "summary")
