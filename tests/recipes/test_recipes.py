@@ -88,6 +88,8 @@ def small(recipe, prefix=""):
         inner = recipe.inner(phase)
         if inner is not None:
             sizes |= small(inner, f"{prefix}phases.{phase}.")
+            if "recordings" in recipe.flat():  # it is what the recogniser's utterances are
+                sizes.pop(f"{prefix}phases.{phase}.utterances", None)
     return sizes
 
 
