@@ -62,8 +62,9 @@ def prepare(
     corpus: Annotated[
         str,
         typer.Argument(
-            help="of speech: mustc, mtedx, covost2, fleurs, parquet, nemo, lhotse, fairseq_s2t, tsv; of text: moses, "
-            "monolingual, wmt, iwslt; made on the spot: almanac; or one that a package provides"
+            help="of speech: mustc, mtedx, covost2, fleurs, librispeech, librilight, parquet, nemo, lhotse, "
+            "fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt; made on the spot: almanac; or one "
+            "that a package provides"
         ),
     ],
     root: Annotated[Path, typer.Option(help="folder that holds the corpus")],

@@ -154,7 +154,9 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     words = word_times(system, rows, budget=Budget(rows=8))
     starts = [float(start.replace(",", ".")) for start in re.findall(r"00:00:(\S+) -->", output)]
     assert starts == pytest.approx([of_segment[0].start for of_segment in words], abs=1e-3)
-    assert starts != pytest.approx([segment.start for segment in segments], abs=1e-3)
+    ends = [float(end.replace(",", ".")) for end in re.findall(r"--> 00:00:(\S+)", output)]
+    bounds = [time for segment in segments for time in (segment.start, segment.end)]
+    assert [time for both in zip(starts, ends, strict=True) for time in both] != pytest.approx(bounds, abs=1e-3)
 
 
 def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):
