@@ -23,7 +23,7 @@ from mt.corpora.splits import chosen_splits
 from mt.corpora.wmt import read_test_set
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reader import SourceRow
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError, UsageError
 from shared.text import languages
 
@@ -38,7 +38,7 @@ _TAG = re.compile(
 ABOUT = ("title", "description")
 
 
-class IWSLT(Described):
+class IWSLT(Recorded):
     """Reads one direction."""
 
     name = "iwslt"

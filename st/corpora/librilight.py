@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError, UsageError
 
 SIZES = ("small", "medium", "large")
 
 
-class LibriLight(Described):
+class LibriLight(Recorded):
     """Reads Libri-Light as segments of audio alone."""
 
     name = "librilight"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from shared.corpus.lines import count_lines, read_lines
 from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Described
+from shared.described import Recorded
 from shared.errors import DataError
 
 #: Utterances and hours of each split (Panayotov et al. 2015, table 1; the release).
@@ -30,7 +30,7 @@ PUBLISHED: dict[str, dict[str, float]] = {
 }
 
 
-class LibriSpeech(Described):
+class LibriSpeech(Recorded):
     """Reads the splits of LibriSpeech."""
 
     name = "librispeech"
