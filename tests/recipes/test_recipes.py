@@ -165,4 +165,5 @@ def test_two_updates(name, miniature):
     # Of systems of several languages, and of phases that look at words and sentences.
     also = {"off_target", "cosine", "cosine_of_others", "word_f", "distance"}
     assert {(row.get("text"), row["metric"]) for row in rows if row["metric"] not in also} == wanted
-    assert all(row["signature"] and row["lines"] == 2 for row in rows)
+    assert all(row["signature"] for row in rows)
+    assert all(row["lines"] == 2 for row in rows if row["metric"] != "off_target")  # not every output can be judged
