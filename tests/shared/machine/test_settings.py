@@ -87,7 +87,8 @@ assert state() == before and not ours, (state(), before, ours)
 
 
 def test_importing_changes_no_state_of_the_process():
-    subprocess.run([sys.executable, "-c", IMPORTED], check=True)
+    imported = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True)
+    assert imported.returncode == 0, imported.stderr
 
 
 def test_kernels_that_plan_for_each_shape_are_not_asked_on_a_gpu(monkeypatch):

@@ -81,8 +81,10 @@ def test_a_weight_of_a_language_model_is_refused_before_the_recipes_that_train(t
     assert not [place for place in tmp_path.rglob("*") if place.is_file()]
 
 
-def test_right_values_are_no_problem(own):
+def test_right_values_are_no_problem_and_nothing_is_written(own, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
     check_values(own(), "cpu")
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
@@ -107,6 +109,9 @@ def test_a_manifest_that_is_there_already_needs_no_writer(own, tmp_path):
     run_recipe(own(), until="prepare")
     (tmp_path / "test.tsv").unlink()
     check_values(own(), "cpu")
+    (tmp_path / "manifests" / "test.arrow").unlink()
+    with pytest.raises(DataError, match=r"manifests/test\.arrow"):
+        check_values(own(), "cpu")
 
 
 def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own, tmp_path):
