@@ -12,11 +12,56 @@ from reprlib import repr as shown
 from typing import Any
 
 from shared.corpus.lines import LONGEST_LINE
-from shared.corpus.reader import Unusable
+from shared.corpus.manifest import Row
+from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.split_files import chosen_splits, split_files
+from shared.described import Recorded
 from shared.errors import DataError, one_line, shortened
 from shared.machine.nesting import from_json
 
 Record = dict[str, Any]
+
+
+class JsonLines(Recorded):
+    """The part that readers of files with a JSON object a line share: each file is a split."""
+
+    def _find_files(
+        self, root: str | Path, endings: tuple[str, ...], splits: list[str] | None, prefix: str = ""
+    ) -> None:
+        """Look for the files; ``prefix`` at the beginning of a name is not part of the split's."""
+        self.published: dict[str, dict[str, float]] = {}
+        files = split_files(Path(root).absolute(), endings)
+        self._files = {name.removeprefix(prefix): path for name, path in files.items()}
+        self._splits = chosen_splits(root, self._files, splits)
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the file."""
+        return [self._files[split]]
+
+    def count(self, split: str) -> int | None:
+        """Return None: lines are counted as they are read."""
+        return None
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the lines of a file."""
+        path = self._files[split]
+        for line, record in read_json_lines(path):
+            if isinstance(record, Unusable):
+                yield record
+                continue
+            try:
+                for row in self._rows_of(record, path, line):
+                    yield SourceRow(row, file=path, line=line)
+            except DataError as error:
+                yield Unusable(str(error), path, line, str(record.get("id") or ""))
+
+    def _rows_of(self, record: Record, path: Path, line: int) -> list[Row]:
+        """Return the rows of an object; raise a DataError if it has none that could be read."""
+        raise NotImplementedError
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Record | Unusable]]:

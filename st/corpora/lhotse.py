@@ -15,21 +15,17 @@ mixed, padded or changed in speed or volume are refused: what they sound like is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from shared.corpus.json_lines import Record, read_json_lines, seconds_in, text_in
+from shared.corpus.json_lines import JsonLines, Record, seconds_in, text_in
 from shared.corpus.manifest import Row
-from shared.corpus.reader import SourceRow, Unusable
-from shared.corpus.split_files import chosen_splits, split_files
-from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 
 
-class Lhotse(Recorded):
+class Lhotse(JsonLines):
     """Reads cuts of lhotse."""
 
     name = "lhotse"
@@ -58,39 +54,14 @@ class Lhotse(Recorded):
             DataError: if a file is missing, or a code is unknown.
 
         """
-        self.published: dict[str, dict[str, float]] = {}
         self._source, self._target = source_language, target_language
         for code in filter(None, (source_language, target_language)):
             languages.check(code)
         self._translation = translation
-        files = split_files(Path(root).absolute(), (".jsonl", ".jsonl.gz"))
-        self._files = {name.removeprefix("cuts_"): path for name, path in files.items()}
-        self._splits = chosen_splits(root, self._files, splits)
+        self._find_files(root, (".jsonl", ".jsonl.gz"), splits, prefix="cuts_")
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
-    def inputs(self, split: str) -> list[Path]:
-        """Return the file."""
-        return [self._files[split]]
-
-    def count(self, split: str) -> int | None:
-        """Return None: lines are counted as they are read."""
-        return None
-
-    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
-        """Go through the supervisions of all cuts."""
-        path = self._files[split]
-        for line, cut in read_json_lines(path):
-            if isinstance(cut, Unusable):
-                yield cut
-                continue
-            try:
-                for row in self._rows(cut, path.parent):
-                    yield SourceRow(row, file=path, line=line)
-            except DataError as error:
-                yield Unusable(str(error), path, line, str(cut.get("id") or ""))
+    def _rows_of(self, record: Record, path: Path, line: int) -> list[Row]:
+        return self._rows(record, path.parent)
 
     def _rows(self, cut: Record, folder: Path) -> list[Row]:
         if cut.get("type") != "MonoCut" or cut.get("channel") not in (None, 0):

@@ -13,19 +13,15 @@ else a translation, whose transcript another key may hold (``transcript``). Path
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
-from shared.corpus.json_lines import Record, read_json_lines, seconds_in, text_in
+from shared.corpus.json_lines import JsonLines, Record, seconds_in, text_in
 from shared.corpus.manifest import Row
-from shared.corpus.reader import SourceRow, Unusable
-from shared.corpus.split_files import chosen_splits, split_files
-from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 
 
-class Nemo(Recorded):
+class Nemo(JsonLines):
     """Reads manifests of NeMo."""
 
     name = "nemo"
@@ -53,37 +49,14 @@ class Nemo(Recorded):
             DataError: if a file is missing, or a code is unknown.
 
         """
-        self.published: dict[str, dict[str, float]] = {}
         self._languages = {"source_lang": source_language, "target_lang": target_language or source_language}
         for code in filter(None, self._languages.values()):
             languages.check(code)
         self._transcript = transcript
-        self._files = split_files(Path(root).absolute(), (".json", ".jsonl", ".json.gz", ".jsonl.gz"))
-        self._splits = chosen_splits(root, self._files, splits)
+        self._find_files(root, (".json", ".jsonl", ".json.gz", ".jsonl.gz"), splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
-    def inputs(self, split: str) -> list[Path]:
-        """Return the file."""
-        return [self._files[split]]
-
-    def count(self, split: str) -> int | None:
-        """Return None: lines are counted as they are read."""
-        return None
-
-    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
-        """Go through the lines of a file."""
-        path = self._files[split]
-        for line, record in read_json_lines(path):
-            if isinstance(record, Unusable):
-                yield record
-                continue
-            try:
-                yield SourceRow(self._row(record, path, line), file=path, line=line)
-            except DataError as error:
-                yield Unusable(str(error), path, line, str(record.get("id") or ""))
+    def _rows_of(self, record: Record, path: Path, line: int) -> list[Row]:
+        return [self._row(record, path, line)]
 
     def _row(self, record: Record, path: Path, line: int) -> Row:
         audio = text_in(record, "audio_filepath")
