@@ -20,6 +20,7 @@ import typer
 from shared.errors import UsageError
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
+SUBTITLES = "Limits of subtitles"
 #: The context of a command that gets keys of a recipe or options of a reader, beside its own.
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -117,6 +118,20 @@ class SoundOptions:
         """Refuse a detector that is not used, by UsageError."""
         if self.keep_silence and self.speech_detector != type(self).speech_detector:
             raise UsageError("--speech-detector does not apply with --keep-silence: nothing is skipped")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubtitleOptions:
+    """The limits of subtitles; see shared/text/subtitles.py."""
+
+    line_length: Annotated[int, _option("maximum number of characters in a line", SUBTITLES, min=1)] = 42
+    lines: Annotated[int, _option("maximum number of lines in a block", SUBTITLES, min=1)] = 2
+    characters_per_second: Annotated[float, _option("maximum reading speed", SUBTITLES)] = 21.0
+    gap: Annotated[float, _option("minimum number of seconds between two blocks", SUBTITLES)] = 0.08
+    shortest: Annotated[float, _option("minimum number of seconds that a block is shown", SUBTITLES)] = 1.0
+
+    def check(self) -> None:
+        """Accept every combination: the rules check their numbers."""
 
 
 ENGINES = ("native", "ctranslate2")

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, with_options
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, SubtitleOptions, with_options
 
 talks = typer.Typer()
-RULES = "Limits of subtitles"
 
 
 @talks.command()
-@with_options(sound=SoundOptions, search=SearchOptions, models=ModelOptions)
+@with_options(limits=SubtitleOptions, sound=SoundOptions, search=SearchOptions, models=ModelOptions)
 def subtitle(
     model: Annotated[Path, typer.Argument(help="model folder of a system that reads speech")],
     inputs: Annotated[list[Path], typer.Argument(help="sound files, or folders with sound files")],
@@ -29,12 +29,8 @@ def subtitle(
     text: Annotated[
         str, typer.Option(help="text to show, if the system writes several: translation or transcript")
     ] = "",
-    line_length: Annotated[int, typer.Option(min=1, help="characters in a line", rich_help_panel=RULES)] = 42,
-    lines: Annotated[int, typer.Option(min=1, help="lines in a block", rich_help_panel=RULES)] = 2,
-    characters_per_second: Annotated[float, typer.Option(help="speed of reading", rich_help_panel=RULES)] = 21.0,
-    gap: Annotated[float, typer.Option(help="seconds between two blocks", rich_help_panel=RULES)] = 0.08,
-    shortest: Annotated[float, typer.Option(help="seconds that a block is shown", rich_help_panel=RULES)] = 1.0,
     *,
+    limits: SubtitleOptions,
     sound: SoundOptions,
     search: SearchOptions,
     models: ModelOptions,
@@ -43,13 +39,6 @@ def subtitle(
     from shared.commands.subtitle import write_subtitles
     from shared.text.subtitles import SubtitleRules
 
-    rules = SubtitleRules(
-        line_length=line_length,
-        lines=lines,
-        characters_per_second=characters_per_second,
-        gap=gap,
-        shortest=shortest,
-    )
     write_subtitles(
         model,
         inputs,
@@ -57,7 +46,7 @@ def subtitle(
         kind=format,
         out=out,
         text=text,
-        rules=rules,
+        rules=SubtitleRules(**asdict(limits)),
         sound=sound,
         search=search,
         models=models,

@@ -21,13 +21,12 @@ from shared.evaluation.representations import (
     similarity,
     word_vectors,
 )
-from shared.evaluation.results import split_name
 from shared.evaluation.scores import Score
 from shared.evaluation.word_accuracy import by_frequency, frequencies
 from shared.machine.files import replaced_file
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Stopwatch, Workspace
-from shared.phases.testing import forget_earlier, opened, record_scores
+from shared.phases.testing import MeasureManifests, forget_earlier, record_scores
 from shared.systems.system import System
 
 
@@ -105,35 +104,20 @@ class Pictures(MainPhase):
         plot_points(points, workspace.folder / "words.png")
 
 
-class Retrieve(MainPhase):
+class Retrieve(MeasureManifests):
     """Find each sentence's translation among all of a manifest by the cosine of sentence vectors, in both directions.
 
     A sentence's vector is the mean of the encoder's states. The score "retrieval" is the share, in per cent, of
     sentences that are found, the mean of both directions. Texts that come twice count as found with either.
-
-    Args:
-        model: a model folder.
-        manifests: as paths or patterns.
-        budget: how large a batch may be.
-
     """
 
-    def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
-        self.model = Path(model)
-        self.manifests = list(manifests)
-        self.budget = budget
-
-    def work(self, workspace: Workspace) -> None:
-        """Look in every manifest."""
-        forget_earlier(workspace)
-        system = System.load(self.model, workspace.device)
-        for path in find_manifests(self.manifests):
-            stopwatch = Stopwatch()
-            manifest = opened(path, workspace)
-            shares = self._shares(system, manifest, workspace)
-            score = Score("retrieval", sum(shares) / 2, "vectors:mean of states|cosine", len(manifest))
-            how: dict[str, Any] = {"forward": round(shares[0], 2), "backward": round(shares[1], 2)}
-            record_scores([score], split_name(path), manifest, self.model, workspace, stopwatch, how)
+    def measure(
+        self, system: System, manifest: Manifest, name: str, workspace: Workspace
+    ) -> tuple[list[Score], dict[str, Any]]:
+        """Return the share of sentences that are found, and that of each direction."""
+        shares = self._shares(system, manifest, workspace)
+        score = Score("retrieval", sum(shares) / 2, "vectors:mean of states|cosine", len(manifest))
+        return [score], {"forward": round(shares[0], 2), "backward": round(shares[1], 2)}
 
     def _shares(self, system: System, manifest: Manifest, workspace: Workspace) -> tuple[float, float]:
         """Return the per cent of sentences found from source to target, and from target to source."""
@@ -145,7 +129,7 @@ class Retrieve(MainPhase):
         return 100 * forward / len(manifest), 100 * backward / len(manifest)
 
 
-class PairDistance(MainPhase):
+class PairDistance(MeasureManifests):
     """How far apart a model keeps sentences and their translations (Zan et al. 2022, section 5).
 
     Of each sentence, the decoder's state of its last symbol is taken, with the sentence on both sides. The score
@@ -162,23 +146,17 @@ class PairDistance(MainPhase):
     def __init__(self, *, model: str, manifests: list[str], budget: Budget, limit: int = 20_000) -> None:
         if limit < 0:
             raise UsageError(f"limit must not be negative, not {limit}")
-        self.model = Path(model)
-        self.manifests = list(manifests)
-        self.budget = budget
+        super().__init__(model=model, manifests=manifests, budget=budget)
         self.limit = limit
 
-    def work(self, workspace: Workspace) -> None:
-        """Measure every manifest."""
-        forget_earlier(workspace)
-        system = System.load(self.model, workspace.device)
-        for path in find_manifests(self.manifests):
-            stopwatch = Stopwatch()
-            manifest = opened(path, workspace)
-            manifest = manifest.select(range(min(self.limit or len(manifest), len(manifest))))
-            columns = ("source_text", "target_text")
-            one, other = (last_states(system, manifest, column, self.budget, workspace) for column in columns)
-            score = Score("distance", float((one - other).norm()), "states:last of decoder|euclid", len(manifest))
-            record_scores([score], split_name(path), manifest, self.model, workspace, stopwatch, {})
+    def measure(
+        self, system: System, manifest: Manifest, name: str, workspace: Workspace
+    ) -> tuple[list[Score], dict[str, Any]]:
+        """Return the distance."""
+        manifest = manifest.select(range(min(self.limit or len(manifest), len(manifest))))
+        columns = ("source_text", "target_text")
+        one, other = (last_states(system, manifest, column, self.budget, workspace) for column in columns)
+        return [Score("distance", float((one - other).norm()), "states:last of decoder|euclid", len(manifest))], {}
 
 
 class WordAccuracy(MainPhase):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-from shared.corpus.find import find_manifests
+from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.evaluation.modalities import plot_pairs, row_vectors
 from shared.evaluation.representations import retrieved
-from shared.evaluation.results import split_name
 from shared.evaluation.scores import Score
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Stopwatch, Workspace
-from shared.phases.testing import forget_earlier, opened, record_scores
+from shared.machine.workspace import Workspace
+from shared.phases.testing import MeasureManifests
 from shared.systems.system import System
 
 
-class CompareInputs(MainPhase):
+class CompareInputs(MeasureManifests):
     """Find each row by one of its inputs among the other inputs of all rows: the text of a recording, for example.
 
     Writes ``<folder>.<split>.png`` (the pairs in the plane of two principal components) and the metric "retrieval" (the
@@ -47,24 +45,22 @@ class CompareInputs(MainPhase):
     ) -> None:
         if pairs < 2:
             raise UsageError(f"pairs must be at least 2, not {pairs}")
-        self.model, self.manifests, self.budget = Path(model), list(manifests), budget
-        self.one, self.other, self.mean, self.pairs = one, other, mean, pairs
+        super().__init__(model=model, manifests=manifests, budget=budget)
+        self.one = one
+        self.other = other
+        self.mean = mean
+        self.pairs = pairs
 
-    def work(self, workspace: Workspace) -> None:
-        """Compare the inputs of every manifest."""
-        forget_earlier(workspace)
-        system = System.load(self.model, workspace.device)
-        for path in find_manifests(self.manifests):
-            stopwatch = Stopwatch()
-            manifest = opened(path, workspace)
-            one, other = (
-                row_vectors(system, manifest, name, mean=self.mean, budget=self.budget, workspace=workspace)
-                for name in (self.one, self.other)
-            )
-            picture = workspace.folder / f"{path.parent.name}.{path.stem}.png"
-            plot_pairs(one[: self.pairs], other[: self.pairs], picture, (self.one, self.other))
-            found = retrieved(one, other, manifest.column("source_text").to_pylist())
-            vectors = "mean of states" if self.mean else "states"
-            score = Score("retrieval", 100 * found / len(manifest), f"vectors:{vectors}|cosine", len(manifest))
-            how = {"reads": [self.one, self.other]}
-            record_scores([score], split_name(path), manifest, self.model, workspace, stopwatch, how)
+    def measure(
+        self, system: System, manifest: Manifest, name: str, workspace: Workspace
+    ) -> tuple[list[Score], dict[str, Any]]:
+        """Return the share of rows whose other input is found."""
+        one, other = (
+            row_vectors(system, manifest, field, mean=self.mean, budget=self.budget, workspace=workspace)
+            for field in (self.one, self.other)
+        )
+        plot_pairs(one[: self.pairs], other[: self.pairs], workspace.folder / f"{name}.png", (self.one, self.other))
+        found = retrieved(one, other, manifest.column("source_text").to_pylist())
+        vectors = "mean of states" if self.mean else "states"
+        score = Score("retrieval", 100 * found / len(manifest), f"vectors:{vectors}|cosine", len(manifest))
+        return [score], {"reads": [self.one, self.other]}

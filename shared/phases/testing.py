@@ -145,10 +145,8 @@ class Evaluate(Phase):
         record_scores(evaluation.all_scores, split_name(path), manifest, self.model, workspace, stopwatch, how)
 
 
-class Rescore(MainPhase):
-    """Score the outputs that test manifests hold: their perplexity under a model, usually a language model.
-
-    Writes ``<split>.tsv`` (a score per row) and a line per manifest to ``results.jsonl`` of the run's folder.
+class MeasureManifests(MainPhase):
+    """Measure a model on test manifests, one after another, and record the scores of each.
 
     Args:
         model: a model folder.
@@ -158,19 +156,48 @@ class Rescore(MainPhase):
     """
 
     def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
-        self.model, self.manifests, self.budget = Path(model), list(manifests), budget
+        self.model = Path(model)
+        self.manifests = list(manifests)
+        self.budget = budget
 
     def work(self, workspace: Workspace) -> None:
-        """Score every manifest."""
+        """Measure every manifest."""
         forget_earlier(workspace)
         system = System.load(self.model, workspace.device)
         for path in find_manifests(self.manifests):
             stopwatch = Stopwatch()
             manifest = opened(path, workspace)
-            rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
-            write_rescored(rescored, workspace.folder / f"{path.parent.name}.{path.stem}.tsv")
-            scores = [perplexity(rescored, system.output.tokenizer.fingerprint)]
-            record_scores(scores, split_name(path), manifest, self.model, workspace, stopwatch, {})
+            scores, how = self.measure(system, manifest, f"{path.parent.name}.{path.stem}", workspace)
+            record_scores(scores, split_name(path), manifest, self.model, workspace, stopwatch, how)
+
+    def measure(
+        self, system: System, manifest: Manifest, name: str, workspace: Workspace
+    ) -> tuple[list[Score], dict[str, Any]]:
+        """Return the scores of a manifest, and what else its rows of the results say.
+
+        Args:
+            system: the model.
+            manifest: the test; with ``--debug``, its first two rows.
+            name: of the test, for the names of files.
+            workspace: of the phase.
+
+        """
+        raise NotImplementedError
+
+
+class Rescore(MeasureManifests):
+    """Score the outputs that test manifests hold: their perplexity under a model, usually a language model.
+
+    Writes ``<split>.tsv`` (a score per row) and a line per manifest to ``results.jsonl`` of the run's folder.
+    """
+
+    def measure(
+        self, system: System, manifest: Manifest, name: str, workspace: Workspace
+    ) -> tuple[list[Score], dict[str, Any]]:
+        """Return the perplexity."""
+        rescored = rescore(system, manifest, texts=None, budget=self.budget, workspace=workspace)
+        write_rescored(rescored, workspace.folder / f"{name}.tsv")
+        return [perplexity(rescored, system.output.tokenizer.fingerprint)], {}
 
 
 def forget_earlier(workspace: Workspace) -> None:
