@@ -27,10 +27,10 @@ INTRODUCTION = """\
 # Speed and memory, side by side
 
 Written by `python -m benchmarks report` from `results/*.json`; how each is measured stands in `side_by_side.py`. Ratios
-are of medians over rounds in which all arms took turns, with 95 % intervals. The floor is the time that the matrix
-products alone would take at the speed of one large product, measured in the same rounds; "of the peak" is its share of
-the time. Where the load is far above the number of cores, seconds say how often others had their turn, and CPU time is
-the better guide.
+are of medians over rounds in which all arms took turns, with 95 % intervals; each processor has its own table. The
+floor is the time that the matrix products alone would take at the speed of one large product, measured in the same
+rounds; "of the peak" is its share of the time. Where the load is far above the number of cores, seconds say how often
+others had their turn, and CPU time is the better guide.
 
 The peak is that of the quicker library: on AMD's processors with AVX-512 oneDNN's, which is twice MKL's. Ours asks it
 there (`shared/nn/cpu.py`; which product is taken where: `python -m benchmarks.products`).

@@ -16,6 +16,7 @@ import math
 import os
 import platform
 import random
+import re
 import subprocess
 import sys
 import time
@@ -226,6 +227,19 @@ def machine() -> dict[str, Any]:
     return found
 
 
+def short_name(result: dict[str, Any]) -> str:
+    """Return the GPU, or the processor's maker and widest vectors, on which ratios depend: ``intel_avx512f``."""
+    host = result["machine"]
+    graphics = gpu_of(result)
+    name = graphics or f"{host['processor'].split('(')[0].split()[0]} {(host.get('vectors') or [''])[-1]}"
+    return re.sub(r"\W+", "_", name.strip().lower())
+
+
+def gpu_of(result: dict[str, Any]) -> str | None:
+    """Return the GPU of a result, None if it was measured without."""
+    return next((arm["ready"]["gpu"] for arm in result["arms"].values() if arm["ready"].get("gpu")), None)
+
+
 def multiplies_bf16() -> bool:
     """Tell whether this processor has units for bf16; without, it takes a hundred times as long."""
     return bool({"avx512_bf16", "amx_bf16"} & set(machine().get("vectors", [])))
@@ -322,7 +336,7 @@ def markdown(result: dict[str, Any]) -> str:
         if with_floor:
             row += [share_of_peak(arm, arms, kind) for kind in KINDS]
         rows.append(row)
-    lines = [f"## {result['name']}", "", result["title"], "", *table(rows), ""]
+    lines = [f"## {result['name']}, {short_name(result)}", "", result["title"], "", *table(rows), ""]
     lines += ratios(compared)
     for name in sorted(peaks & set(arms)):
         lines.append(f"- {name}: {per_second(arms[name]) / 1e9:,.0f} GFLOP/s in the same rounds")
@@ -361,7 +375,7 @@ def circumstances(result: dict[str, Any]) -> list[str]:
     """Return where and with what a result was found."""
     host, load = result["machine"], result["load"]
     count = len(next(iter(result["arms"].values()))["repetitions"])
-    graphics = next((arm["ready"]["gpu"] for arm in result["arms"].values() if arm["ready"].get("gpu")), None)
+    graphics = gpu_of(result)
     vectors = f" ({', '.join(host['vectors'])})" if host.get("vectors") else ""
     place = f"{host['processor']}{vectors}, {host['cores']} cores, {host.get('memory_gb', '?')} GB"
     idle = max(
@@ -380,8 +394,8 @@ def circumstances(result: dict[str, Any]) -> list[str]:
 
 
 def write(result: dict[str, Any], folder: Path) -> Path:
-    """Write ``<name>.json`` into a folder; return its path."""
+    """Write ``<name>.<processor or GPU>.json`` into a folder; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{result['name']}.json"
+    path = folder / f"{result['name']}.{short_name(result)}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.side_by_side import Arm, Benchmark, floor, markdown, ratio, run
+from benchmarks.side_by_side import Arm, Benchmark, floor, markdown, ratio, run, write
 
 WORKER = """
 import sys, time
@@ -75,3 +75,18 @@ def test_floor_by_hand():
     ours = {"repetitions": [], "ready": {"flops": 25}, "peak": "products"}
     assert floor(ours, {"products": products}) == 0.5
     assert floor(products, {"products": products}) is None
+
+
+@pytest.mark.parametrize(
+    ("processor", "vectors", "gpu", "name"),
+    [
+        ("AMD EPYC", ["avx2", "avx512f", "avx512_bf16"], None, "toys.amd_avx512_bf16.json"),
+        ("Intel(R) Xeon(R) Processor @ 2.80GHz", ["avx2", "avx512f"], None, "toys.intel_avx512f.json"),
+        ("arm", [], None, "toys.arm.json"),
+        ("AMD EPYC", ["avx2"], "NVIDIA H200", "toys.nvidia_h200.json"),
+    ],
+)
+def test_results_of_each_processor_have_a_file(processor, vectors, gpu, name, tmp_path):
+    arms = {"products": {"ready": {}}, "ours": {"ready": {"gpu": gpu}}}
+    result = {"name": "toys", "machine": {"processor": processor, "vectors": vectors}, "arms": arms}
+    assert write(result, tmp_path).name == name
