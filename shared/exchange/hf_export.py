@@ -28,6 +28,7 @@ from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
+from shared.nn.symbols import tensors_below
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, Translator
 from shared.systems.encoder_system import EncoderSystem
@@ -257,8 +258,9 @@ def tensors_of(model: Translator, kind: Kind, order: Tensor) -> dict[str, Tensor
     if kind.bias:
         bias = model.projection.bias
         tensors[BIAS] = (torch.zeros(len(order)) if bias is None else cast(Tensor, bias)[order])[None]
+    with_rows = {name for part in model.symbol_fields() for name in tensors_below(model, part)}
     for name, value in model.state_dict().items():
-        if ".tokens." in name or name.startswith("projection."):
+        if name in with_rows:
             continue
         parts = counterparts_of(name)
         tensors |= dict(zip(parts, value.chunk(len(parts)), strict=True))
