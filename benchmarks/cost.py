@@ -1,4 +1,4 @@
-"""What translation costs, against the length of sentences, the beam, the batch and the vocabulary.
+"""Costs of translation, against the length of sentences, the beam, the batch and the vocabulary.
 
     python -m benchmarks.cost [--threads 1] [--repeats 3] [--device cuda] [--out benchmarks/cost]
 
@@ -45,7 +45,7 @@ WIDTH, INNER, HEADS, LAYERS = 512, 2048, 8, 6
 
 @dataclass(frozen=True)
 class Point:
-    """What is translated.
+    """A setting in which translation is measured.
 
     Attributes:
         length: tokens of each source and each output.

@@ -1,4 +1,4 @@
-"""How often the tests of shared/evaluation/significance.py call two equal recipes different (docs/results.md).
+"""False alarms of the tests of shared/evaluation/significance.py, on two equal recipes (docs/results.md).
 
     python benchmarks/false_alarms.py
 

@@ -1,4 +1,4 @@
-"""What the GPU of a machine is and does: its ceilings, what is missing beside it, and how busy it is.
+"""The GPU of a machine: its ceilings, what is missing beside it, and how busy it is.
 
     python -m benchmarks.graphics [--device cuda] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""What one loader worker delivers, against what the training step eats, on the data of any recipe that was prepared.
+"""Speed of one loader worker against the speed of the training step, on the data of any prepared recipe.
 
     dragoman run almanac/st --until tokenizer
     python benchmarks/loader.py almanac/st [--batches 20] [--updates 3] [--json FILE] [--key value ...]

@@ -51,7 +51,7 @@ ROOM = 22e9
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the models: XLS-R 300M and mBART-50, whose layers have the same sizes."""
+    """Sizes of the models: XLS-R 300M and mBART-50, whose layers have the same sizes."""
 
     width: int = 1024
     heads: int = 16

@@ -1,4 +1,4 @@
-"""How many texts of each length have a language that shared/evaluation/off_target.py can tell, and how often it errs.
+"""Share of texts of each length whose language shared/evaluation/off_target.py can tell, and how often it errs.
 
     python benchmarks/off_target.py de=test.de en=test.en fr=test.fr
 

@@ -87,7 +87,7 @@ class Target:
 
 @dataclass
 class Gathered:
-    """What was found on the way.
+    """The files and facts gathered on the way.
 
     Attributes:
         wheels: the file of each package that was fetched, by normal name.

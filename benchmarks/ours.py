@@ -1,4 +1,4 @@
-"""What our arms of the training benchmarks share: updates by Fit, as a recipe does them, without loader and files."""
+"""The common part of our arms of the training benchmarks: updates by Fit, as in a recipe, without loader and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Names = Callable[[str], tuple[str, ...]]
 
 
 class Holder(nn.Module):
-    """What an objective wants of a system to train it."""
+    """A system with what an objective needs of it for training."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

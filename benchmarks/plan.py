@@ -1,4 +1,4 @@
-"""What planning costs at 1e5, 1e6 and 1e7 rows, and how much of the batches is padding.
+"""Costs of planning at 1e5, 1e6 and 1e7 rows, and the share of padding in the batches.
 
     python benchmarks/plan.py [--rows 100000 1000000 10000000] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""How long MuST-C takes to prepare: a corpus of its size (250,000 segments in 2,500 talks), with silent recordings.
+"""Time that it takes to prepare a corpus of MuST-C's size: 250,000 segments in 2,500 talks, with silent recordings.
 
     python benchmarks/prepare_mustc.py [--segments 50000 250000] [--listen]
 

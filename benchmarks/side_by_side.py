@@ -59,7 +59,7 @@ class Arm:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What is compared.
+    """A comparison: its arms, and where its results go.
 
     Attributes:
         name: of the file of results.

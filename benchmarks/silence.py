@@ -1,4 +1,4 @@
-"""How many recordings without speech `dragoman translate` skips, and how many with speech (docs/search.md).
+"""Numbers of recordings, with and without speech, that `dragoman translate` skips (docs/search.md).
 
     python -m benchmarks.silence --speech clips/ [--detectors levels silero] [--count 200] [--model MODEL]
 

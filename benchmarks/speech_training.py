@@ -30,7 +30,7 @@ CHECKED = 2  # rows of a batch that are enough to compare losses
 
 @dataclass(frozen=True)
 class Work:
-    """What is trained, and on what; as JSON, the argument of workers."""
+    """The model that is trained, and its data; as JSON, the argument of workers."""
 
     width: int = 256
     heads: int = 4

@@ -1,4 +1,4 @@
-"""What the workers of all training benchmarks share, in any environment that has torch."""
+"""The common part of the workers of all training benchmarks, in any environment that has torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fill(parameters: Iterable[tuple[str, Tensor]]) -> None:
 
 
 class Trainer(Protocol):
-    """What each arm has of its own."""
+    """The part that each arm has of its own."""
 
     model: nn.Module
 

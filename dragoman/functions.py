@@ -1,4 +1,4 @@
-"""What one does with dragoman from Python: the functions behind ``dragoman.load``, ``run`` and ``evaluate``."""
+"""The Python interface of dragoman: the functions behind ``dragoman.load``, ``run`` and ``evaluate``."""
 
 from __future__ import annotations
 

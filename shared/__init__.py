@@ -1,1 +1,1 @@
-"""What dragoman's text and speech translation have in common; imports neither ``mt`` nor ``st``."""
+"""The common ground of dragoman's text and speech translation; imports neither ``mt`` nor ``st``."""

@@ -1,4 +1,4 @@
-"""What holds for every test: few threads, and no network."""
+"""Settings for every test: few threads, and no network."""
 
 import os
 import resource

@@ -1,4 +1,4 @@
-"""What the guides show, works."""
+"""The examples in the guides work."""
 
 import json
 import pydoc

@@ -301,7 +301,7 @@ def test_what_is_imported_is_declared():
 
 
 def test_what_is_required_is_imported():
-    """What nothing needs would be installed by everybody; what only a part needs is an extra."""
+    """A dependency that nothing needs is installed by everybody; one that only a part needs is an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     names = {name for path in modules(*ROOMS) for _, name in imports(path, ast.walk(tree(path)))}
     tops = {name.split(".")[0] for name in names}

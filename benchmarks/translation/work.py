@@ -1,4 +1,4 @@
-"""What every arm of benchmarks/translation is given, and how its answers are compared. For any Python from 3.10 on.
+"""The inputs of every arm of benchmarks/translation, and the comparison of its answers. For any Python from 3.10 on.
 
 A worker calls :func:`work` with what translates one batch. The first worker (ours) leaves its hypotheses in the folder,
 and how many rows its decoder saw at each step; every other one says how many of its own are the same.
@@ -28,7 +28,7 @@ LONGEST = 200
 
 @dataclass(frozen=True)
 class Task:
-    """What to do.
+    """The work of one arm.
 
     Attributes:
         folder: where the models and the inputs of this kind are.

@@ -69,7 +69,7 @@ def several(value: int, noun: str) -> str:
 
 
 def clock(city: str, time: tuple[int, int]) -> list[str]:
-    """What time it is in a city."""
+    """Return sentences on the time in a city."""
     here, now = CITY[city], clock_time(time)
     return [
         f"it is now {now} in {here}.",
@@ -82,7 +82,7 @@ def clock(city: str, time: tuple[int, int]) -> list[str]:
 
 
 def calendar(weekday: int, day: int, month: int) -> list[str]:
-    """What date it is, and when something begins."""
+    """Return sentences on the date, and on the day when something begins."""
     when = f"{words.weekday(weekday, 'en')}, {date(day, month)}"
     return [
         f"today is {when}.",
@@ -95,7 +95,7 @@ def calendar(weekday: int, day: int, month: int) -> list[str]:
 
 
 def price(thing: str, colour: str, euros: int) -> list[str]:
-    """What a thing costs."""
+    """Return sentences on the price of a thing."""
     it, much = coloured(thing, colour), f"{count(euros)} euros"
     return [
         f"the {it} costs {much}.",
@@ -108,7 +108,7 @@ def price(thing: str, colour: str, euros: int) -> list[str]:
 
 
 def weather(city: str, weekday: int, sky: str) -> list[str]:
-    """The weather of a weekday."""
+    """Return sentences on the weather of a weekday."""
     here, when, be = CITY[city], on_weekday(weekday), SKY[sky]
     return [
         f"{when} it will {be} in {here}.",
@@ -121,7 +121,7 @@ def weather(city: str, weekday: int, sky: str) -> list[str]:
 
 
 def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
-    """When and where a train leaves."""
+    """Return sentences on the time and platform of a train."""
     there, then, track = CITY[city], clock_time(time), f"platform {count(platform)}"
     return [
         f"the train to {there} leaves at {then} from {track}.",
@@ -134,7 +134,7 @@ def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
 
 
 def distance(city: str, other: str, kilometres: int) -> list[str]:
-    """How far two cities are apart."""
+    """Return sentences on the distance between two cities."""
     here, there, far = CITY[city], CITY[other], f"{count(kilometres)} kilometers"
     return [
         f"{here} is {far} from {there}.",
@@ -147,7 +147,7 @@ def distance(city: str, other: str, kilometres: int) -> list[str]:
 
 
 def duration(city: str, vehicle: str, hours: int) -> list[str]:
-    """How long a journey takes."""
+    """Return sentences on the duration of a journey."""
     there, by, long = CITY[city], f"by {vehicle}", f"{count(hours)} hours"
     return [
         f"the journey to {there} takes {long} {by}.",
@@ -160,7 +160,7 @@ def duration(city: str, vehicle: str, hours: int) -> list[str]:
 
 
 def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When a shop opens and closes."""
+    """Return sentences on the opening hours of a shop."""
     when, then = on_weekday(weekday), clock_time(time)
     return [
         f"{when} the {shop} opens at {then}.",
@@ -173,7 +173,7 @@ def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When people meet."""
+    """Return sentences on the time of a meeting."""
     who, when, then = words.name(person), on_weekday(weekday), clock_time(time)
     return [
         f"we are meeting {who} {when} at {then}.",
@@ -186,7 +186,7 @@ def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def age(person: str, month: int, years: int) -> list[str]:
-    """How old somebody will be."""
+    """Return sentences on somebody's age."""
     who, when, old = words.name(person), f"in {words.month(month, 'en')}", f"{count(years)} years old"
     return [
         f"{who} will be {old} {when}.",
@@ -199,7 +199,7 @@ def age(person: str, month: int, years: int) -> list[str]:
 
 
 def birthday(person: str, day: int, month: int) -> list[str]:
-    """When somebody was born."""
+    """Return sentences on the date of somebody's birth."""
     who, when = words.name(person), f"on {date(day, month)}"
     return [
         f"{who}'s birthday is {when}.",
@@ -212,7 +212,7 @@ def birthday(person: str, day: int, month: int) -> list[str]:
 
 
 def telephone(person: str, first: int, second: int, third: int) -> list[str]:
-    """Under which number somebody is reached."""
+    """Return sentences on somebody's telephone number."""
     who, digits = words.name(person), f"{count(first)} {count(second)} {count(third)}"
     return [
         f"{who}'s number is {digits}.",
@@ -225,7 +225,7 @@ def telephone(person: str, first: int, second: int, third: int) -> list[str]:
 
 
 def temperature(city: str, part: str, degrees: int) -> list[str]:
-    """How warm it is."""
+    """Return sentences on the temperature."""
     here, when, warm = CITY[city], DAY_PART[part], f"{count(degrees)} degrees"
     return [
         f"{when} it is {warm} in {here}.",
@@ -238,7 +238,7 @@ def temperature(city: str, part: str, degrees: int) -> list[str]:
 
 
 def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
-    """What a dish is made of."""
+    """Return sentences on the ingredients of a dish."""
     much = f"{count(grams)} grams of {ingredient}"
     return [
         f"for the {dish} we need {much}.",
@@ -251,7 +251,7 @@ def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
 
 
 def floor(person: str, city: str, floor: int) -> list[str]:
-    """Where somebody lives; floors are counted as in Britain and on the continent."""
+    """Return sentences on somebody's address; floors are counted as in Britain and on the continent."""
     who, here, where = words.name(person), CITY[city], f"on the {words.ordinal(floor, 'en')} floor"
     return [
         f"{who} lives in {here} {where}.",
@@ -264,7 +264,7 @@ def floor(person: str, city: str, floor: int) -> list[str]:
 
 
 def animals(animal: str, place: str, number: int) -> list[str]:
-    """How many animals there are."""
+    """Return sentences on a number of animals."""
     many, where = several(number, animal), f"in the {place}"
     return [
         f"there are {many} {where}.",
@@ -277,7 +277,7 @@ def animals(animal: str, place: str, number: int) -> list[str]:
 
 
 def comparison(animal: str, other: str, quality: str) -> list[str]:
-    """Which of two animals is bigger, faster, ..."""
+    """Return sentences that compare two animals."""
     positive, comparative = QUALITY[quality]
     return [
         f"the {animal} is {comparative} than the {other}.",
@@ -290,7 +290,7 @@ def comparison(animal: str, other: str, quality: str) -> list[str]:
 
 
 def lost(thing: str, colour: str, shop: str) -> list[str]:
-    """What was lost or found, and where."""
+    """Return sentences on a thing that was lost or found."""
     it, where = coloured(thing, colour), f"at the {shop}"
     return [
         f"I lost my {it} {where}.",
@@ -303,7 +303,7 @@ def lost(thing: str, colour: str, shop: str) -> list[str]:
 
 
 def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
-    """Who gives what to whom."""
+    """Return sentences on a gift."""
     who, it = words.name(person), f"a {coloured(thing, colour)}"
     whom = f"{'her' if person in words.WOMEN else 'his'} {relative}"
     return [
@@ -317,7 +317,7 @@ def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
 
 
 def order(food: str, number: int, other: str, more: int) -> list[str]:
-    """What guests order."""
+    """Return sentences on an order of food."""
     meal = f"{several(number, food)} and {several(more, other)}"
     return [
         f"we would like {meal}, please.",

@@ -128,7 +128,7 @@ def portion(value: int, food: str) -> str:
 
 
 def clock(city: str, time: tuple[int, int]) -> list[str]:
-    """What time it is in a city."""
+    """Return sentences on the time in a city."""
     here, now = f"à {CITY[city]}", clock_time(time)
     return [
         f"il est maintenant {now} {here}.",
@@ -141,7 +141,7 @@ def clock(city: str, time: tuple[int, int]) -> list[str]:
 
 
 def calendar(weekday: int, day: int, month: int) -> list[str]:
-    """What date it is, and when something begins."""
+    """Return sentences on the date, and on the day when something begins."""
     when = f"le {words.weekday(weekday, 'fr')} {date(day, month)}"
     return [
         f"aujourd'hui, nous sommes {when}.",
@@ -154,7 +154,7 @@ def calendar(weekday: int, day: int, month: int) -> list[str]:
 
 
 def price(thing: str, colour: str, euros: int) -> list[str]:
-    """What a thing costs."""
+    """Return sentences on the price of a thing."""
     gender, noun, shade = coloured(thing, colour)
     it, much, he = f"{the(gender, noun)} {shade}", f"{count(euros)} euros", "il" if gender == "m" else "elle"
     return [
@@ -168,7 +168,7 @@ def price(thing: str, colour: str, euros: int) -> list[str]:
 
 
 def weather(city: str, weekday: int, sky: str) -> list[str]:
-    """The weather of a weekday."""
+    """Return sentences on the weather of a weekday."""
     here, when, will = f"à {CITY[city]}", words.weekday(weekday, "fr"), f"il {SKY[sky]}"
     return [
         f"{when}, {will} {here}.",
@@ -181,7 +181,7 @@ def weather(city: str, weekday: int, sky: str) -> list[str]:
 
 
 def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
-    """When and where a train leaves."""
+    """Return sentences on the time and platform of a train."""
     train, then, track = f"train pour {CITY[city]}", f"à {clock_time(time)}", f"du quai {count(platform)}"
     return [
         f"le {train} part {then} {track}.",
@@ -194,7 +194,7 @@ def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
 
 
 def distance(city: str, other: str, kilometres: int) -> list[str]:
-    """How far two cities are apart."""
+    """Return sentences on the distance between two cities."""
     here, there, far = CITY[city], CITY[other], f"{count(kilometres)} kilomètres"
     from_here, from_there = elided("de", here), elided("de", there)
     return [
@@ -208,7 +208,7 @@ def distance(city: str, other: str, kilometres: int) -> list[str]:
 
 
 def duration(city: str, vehicle: str, hours: int) -> list[str]:
-    """How long a journey takes."""
+    """Return sentences on the duration of a journey."""
     there, by, long = f"à {CITY[city]}", VEHICLE[vehicle], f"{count(hours)} heures"
     return [
         f"le voyage {there} {by} dure {long}.",
@@ -221,7 +221,7 @@ def duration(city: str, vehicle: str, hours: int) -> list[str]:
 
 
 def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When a shop opens and closes."""
+    """Return sentences on the opening hours of a shop."""
     it, when, then = the(*SHOP[shop]), words.weekday(weekday, "fr"), f"à {clock_time(time)}"
     return [
         f"{when}, {it} ouvre {then}.",
@@ -234,7 +234,7 @@ def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When people meet."""
+    """Return sentences on the time of a meeting."""
     who, when = words.name(person), f"{words.weekday(weekday, 'fr')} à {clock_time(time)}"
     return [
         f"nous rencontrons {who} {when}.",
@@ -247,7 +247,7 @@ def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def age(person: str, month: int, years: int) -> list[str]:
-    """How old somebody will be."""
+    """Return sentences on somebody's age."""
     who, when, old = words.name(person), f"en {words.month(month, 'fr')}", f"{count(years)} ans"
     return [
         f"{who} aura {old} {when}.",
@@ -260,7 +260,7 @@ def age(person: str, month: int, years: int) -> list[str]:
 
 
 def birthday(person: str, day: int, month: int) -> list[str]:
-    """When somebody was born."""
+    """Return sentences on the date of somebody's birth."""
     who, when = words.name(person), f"le {date(day, month)}"
     feast, born = f"l'anniversaire {elided('de', who)}", "née" if person in words.WOMEN else "né"
     return [
@@ -274,7 +274,7 @@ def birthday(person: str, day: int, month: int) -> list[str]:
 
 
 def telephone(person: str, first: int, second: int, third: int) -> list[str]:
-    """Under which number somebody is reached."""
+    """Return sentences on somebody's telephone number."""
     who, digits = words.name(person), f"{count(first)} {count(second)} {count(third)}"
     his = elided("de", who)
     return [
@@ -288,7 +288,7 @@ def telephone(person: str, first: int, second: int, third: int) -> list[str]:
 
 
 def temperature(city: str, part: str, degrees: int) -> list[str]:
-    """How warm it is."""
+    """Return sentences on the temperature."""
     here, when, warm = f"à {CITY[city]}", DAY_PART[part], f"{count(degrees)} degrés"
     return [
         f"{when}, il fait {warm} {here}.",
@@ -301,7 +301,7 @@ def temperature(city: str, part: str, degrees: int) -> list[str]:
 
 
 def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
-    """What a dish is made of."""
+    """Return sentences on the ingredients of a dish."""
     it, much = the(*DISH[dish]), f"{count(grams)} grammes {elided('de', INGREDIENT[ingredient])}"
     return [
         f"pour {it}, nous avons besoin de {much}.",
@@ -314,7 +314,7 @@ def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
 
 
 def floor(person: str, city: str, floor: int) -> list[str]:
-    """Where somebody lives."""
+    """Return sentences on somebody's address."""
     who, here, where = words.name(person), f"à {CITY[city]}", f"au {words.ordinal(floor, 'fr')} étage"
     flat = f"l'appartement {elided('de', who)} {here}"
     return [
@@ -328,7 +328,7 @@ def floor(person: str, city: str, floor: int) -> list[str]:
 
 
 def animals(animal: str, place: str, number: int) -> list[str]:
-    """How many animals there are."""
+    """Return sentences on a number of animals."""
     many, where = f"{count(number)} {ANIMAL[animal][2]}", PLACE[place]
     return [
         f"il y a {many} {where}.",
@@ -341,7 +341,7 @@ def animals(animal: str, place: str, number: int) -> list[str]:
 
 
 def comparison(animal: str, other: str, quality: str) -> list[str]:
-    """Which of two animals is bigger, faster, ..."""
+    """Return sentences that compare two animals."""
     it, that, like = the_animal(animal), the_animal(other), QUALITY[quality][ANIMAL[animal][0] == "f"]
     return [
         f"{it} est plus {like} que {that}.",
@@ -354,7 +354,7 @@ def comparison(animal: str, other: str, quality: str) -> list[str]:
 
 
 def lost(thing: str, colour: str, shop: str) -> list[str]:
-    """What was lost or found, and where."""
+    """Return sentences on a thing that was lost or found."""
     gender, noun, shade = coloured(thing, colour)
     # mon écharpe: ma does not stand before a vowel
     my = f"{'mon' if gender == 'm' or noun.startswith('é') else 'ma'} {noun} {shade}"
@@ -371,7 +371,7 @@ def lost(thing: str, colour: str, shop: str) -> list[str]:
 
 
 def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
-    """Who gives what to whom."""
+    """Return sentences on a gift."""
     gender, noun, shade = coloured(thing, colour)
     who, what = words.name(person), f"{'un' if gender == 'm' else 'une'} {noun} {shade} à {RELATIVE[relative]}"
     return [
@@ -385,7 +385,7 @@ def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
 
 
 def order(food: str, number: int, other: str, more: int) -> list[str]:
-    """What guests order."""
+    """Return sentences on an order of food."""
     meal = f"{portion(number, food)} et {portion(more, other)}"
     return [
         f"nous voudrions {meal}, s'il vous plaît.",

@@ -133,7 +133,7 @@ def portion(value: int, food: str) -> str:
 
 
 def clock(city: str, time: tuple[int, int]) -> list[str]:
-    """What time it is in a city."""
+    """Return sentences on the time in a city."""
     here, now = CITY[city], clock_time(time)
     return [
         f"in {here} ist es jetzt {now}.",
@@ -146,7 +146,7 @@ def clock(city: str, time: tuple[int, int]) -> list[str]:
 
 
 def calendar(weekday: int, day: int, month: int) -> list[str]:
-    """What date it is, and when something begins."""
+    """Return sentences on the date, and on the day when something begins."""
     today, dative = words.weekday(weekday, "de"), date(day, month, "n")
     return [
         f"heute ist {today}, der {date(day, month, '')}.",
@@ -159,7 +159,7 @@ def calendar(weekday: int, day: int, month: int) -> list[str]:
 
 
 def price(thing: str, colour: str, euros: int) -> list[str]:
-    """What a thing costs."""
+    """Return sentences on the price of a thing."""
     much, subject, it = f"{count(euros)} Euro", definite(thing, colour, NOMINATIVE), definite(thing, colour, ACCUSATIVE)
     return [
         f"{subject} kostet {much}.",
@@ -172,7 +172,7 @@ def price(thing: str, colour: str, euros: int) -> list[str]:
 
 
 def weather(city: str, weekday: int, sky: str) -> list[str]:
-    """The weather of a weekday."""
+    """Return sentences on the weather of a weekday."""
     here, when, be = f"in {CITY[city]}", f"am {words.weekday(weekday, 'de')}", SKY[sky]
     return [
         f"{when} wird es {here} {be}.",
@@ -185,7 +185,7 @@ def weather(city: str, weekday: int, sky: str) -> list[str]:
 
 
 def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
-    """When and where a train leaves."""
+    """Return sentences on the time and platform of a train."""
     train, then, track = f"Zug nach {CITY[city]}", f"um {clock_time(time)}", f"von Gleis {count(platform)}"
     return [
         f"der {train} fährt {then} {track} ab.",
@@ -198,7 +198,7 @@ def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
 
 
 def distance(city: str, other: str, kilometres: int) -> list[str]:
-    """How far two cities are apart."""
+    """Return sentences on the distance between two cities."""
     here, there, far = CITY[city], CITY[other], f"{count(kilometres)} Kilometer"
     return [
         f"{here} ist {far} von {there} entfernt.",
@@ -211,7 +211,7 @@ def distance(city: str, other: str, kilometres: int) -> list[str]:
 
 
 def duration(city: str, vehicle: str, hours: int) -> list[str]:
-    """How long a journey takes."""
+    """Return sentences on the duration of a journey."""
     there, by, long = f"nach {CITY[city]}", f"mit dem {VEHICLE[vehicle]}", f"{count(hours)} Stunden"
     return [
         f"die Reise {there} dauert {by} {long}.",
@@ -224,7 +224,7 @@ def duration(city: str, vehicle: str, hours: int) -> list[str]:
 
 
 def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When a shop opens and closes."""
+    """Return sentences on the opening hours of a shop."""
     it, when, then = SHOP[shop][0], f"am {words.weekday(weekday, 'de')}", f"um {clock_time(time)}"
     return [
         f"{when} öffnet {it} {then}.",
@@ -237,7 +237,7 @@ def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When people meet."""
+    """Return sentences on the time of a meeting."""
     who, when = words.name(person), f"am {words.weekday(weekday, 'de')} um {clock_time(time)}"
     return [
         f"wir treffen {who} {when}.",
@@ -250,7 +250,7 @@ def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def age(person: str, month: int, years: int) -> list[str]:
-    """How old somebody will be."""
+    """Return sentences on somebody's age."""
     who, when, old = words.name(person), f"im {words.month(month, 'de')}", f"{count(years)} Jahre alt"
     return [
         f"{who} wird {when} {old}.",
@@ -263,7 +263,7 @@ def age(person: str, month: int, years: int) -> list[str]:
 
 
 def birthday(person: str, day: int, month: int) -> list[str]:
-    """When somebody was born."""
+    """Return sentences on the date of somebody's birth."""
     who, when = words.name(person), f"am {date(day, month, 'n')}"
     return [
         f"{who}s Geburtstag ist {when}.",
@@ -276,7 +276,7 @@ def birthday(person: str, day: int, month: int) -> list[str]:
 
 
 def telephone(person: str, first: int, second: int, third: int) -> list[str]:
-    """Under which number somebody is reached."""
+    """Return sentences on somebody's telephone number."""
     who, digits = words.name(person), f"{count(first)} {count(second)} {count(third)}"
     return [
         f"{who}s Nummer ist {digits}.",
@@ -289,7 +289,7 @@ def telephone(person: str, first: int, second: int, third: int) -> list[str]:
 
 
 def temperature(city: str, part: str, degrees: int) -> list[str]:
-    """How warm it is."""
+    """Return sentences on the temperature."""
     here, when, warm = f"in {CITY[city]}", DAY_PART[part], f"{count(degrees)} Grad"
     return [
         f"{when} sind es {here} {warm}.",
@@ -302,7 +302,7 @@ def temperature(city: str, part: str, degrees: int) -> list[str]:
 
 
 def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
-    """What a dish is made of."""
+    """Return sentences on the ingredients of a dish."""
     gender, noun = DISH[dish]
     into = f"{ACCUSATIVE[gender][0]} {noun}"
     inside = f"in der {noun}" if gender == "f" else f"im {noun}"
@@ -318,7 +318,7 @@ def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
 
 
 def floor(person: str, city: str, floor: int) -> list[str]:
-    """Where somebody lives."""
+    """Return sentences on somebody's address."""
     who, here, where = words.name(person), f"in {CITY[city]}", f"im {words.ordinal(floor, 'de')}n Stock"
     return [
         f"{who} wohnt {here} {where}.",
@@ -331,7 +331,7 @@ def floor(person: str, city: str, floor: int) -> list[str]:
 
 
 def animals(animal: str, place: str, number: int) -> list[str]:
-    """How many animals there are."""
+    """Return sentences on a number of animals."""
     many, where = f"{count(number)} {ANIMAL[animal][2]}", PLACE[place]
     return [
         f"{where} sind {many}.",
@@ -344,7 +344,7 @@ def animals(animal: str, place: str, number: int) -> list[str]:
 
 
 def comparison(animal: str, other: str, quality: str) -> list[str]:
-    """Which of two animals is bigger, faster, ..."""
+    """Return sentences that compare two animals."""
     it, that = the_animal(animal), the_animal(other)
     positive, comparative = QUALITY[quality]
     return [
@@ -358,7 +358,7 @@ def comparison(animal: str, other: str, quality: str) -> list[str]:
 
 
 def lost(thing: str, colour: str, shop: str) -> list[str]:
-    """What was lost or found, and where."""
+    """Return sentences on a thing that was lost or found."""
     my, one = indefinite(thing, colour, "mein"), indefinite(thing, colour, "ein")
     it, where = definite(thing, colour, NOMINATIVE), SHOP[shop][1]
     return [
@@ -372,7 +372,7 @@ def lost(thing: str, colour: str, shop: str) -> list[str]:
 
 
 def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
-    """Who gives what to whom."""
+    """Return sentences on a gift."""
     who, it = words.name(person), indefinite(thing, colour, "ein")
     gender, noun = RELATIVE[relative]
     whom = f"{'ihr' if person in words.WOMEN else 'sein'}{DATIVE_INDEFINITE[gender]} {noun}"
@@ -387,7 +387,7 @@ def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
 
 
 def order(food: str, number: int, other: str, more: int) -> list[str]:
-    """What guests order."""
+    """Return sentences on an order of food."""
     meal = f"{portion(number, food)} und {portion(more, other)}"
     return [
         f"wir möchten bitte {meal}.",

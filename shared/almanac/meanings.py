@@ -184,7 +184,7 @@ class Meaning:
         return "test" if place < DEV_SHARE + TEST_SHARE else "train"
 
     def withheld(self, pair: tuple[str, str]) -> bool:
-        """Whether a filler is one that the pair's parallel text never shows; the pair has no direction."""
+        """Return True if the pair's parallel text never shows one of the fillers; the pair has no direction."""
         return any(
             is_withheld(class_of(slot), filler, pair) for slot, filler in self.slots.items() if class_of(slot) in WORDS
         )
@@ -192,7 +192,7 @@ class Meaning:
 
 @cache
 def is_withheld(kind: str, filler: str | int, pair: tuple[str, str]) -> bool:
-    """Whether a pair's parallel text never shows a filler."""
+    """Return True if a pair's parallel text never shows a filler."""
     return fraction("withheld", *sorted(pair), kind, filler) < WITHHELD_SHARE
 
 

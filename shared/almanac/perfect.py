@@ -1,4 +1,4 @@
-"""What a perfect system would score on the tests of the second world: python -m shared.almanac.perfect FOLDER.
+"""Scores of a perfect system on the tests of the second world: python -m shared.almanac.perfect FOLDER.
 
 It knows the meaning of the source, and says it in a phrasing that it draws. Against all references its BLEU is 100;
 against the first alone it is what differs between two speakers who say the same. FOLDER holds TEST.LANGUAGE and

@@ -184,5 +184,5 @@ def _number(module: ModuleType, language: str, kind: str, value: int) -> str:
 
 
 def is_word(kind: str) -> bool:
-    """Whether the fillers of a class are words, and not names or numbers."""
+    """Return True if the fillers of a class are words, and not names or numbers."""
     return kind in WORDS or kind in CLOSED

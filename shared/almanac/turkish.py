@@ -67,7 +67,7 @@ DAY_PART = {"morning": "sabah", "noon": "öğlen", "afternoon": "öğleden sonra
 
 
 def harmony(text: str) -> tuple[str, str]:
-    """What A and I are after this text: (a or e, one of ı i u ü)."""
+    """Return the vowels that A and I become after this text: (a or e, one of ı i u ü)."""
     last = next(letter for letter in reversed(text.lower()) if letter in BACK + FRONT)
     front = last in FRONT or text.split()[-1] in FRONT_IN_SPITE_OF_ITS_VOWEL
     return ("e" if front else "a"), {(0, 0): "ı", (1, 0): "i", (0, 1): "u", (1, 1): "ü"}[front, last in "ouöü"]
@@ -133,7 +133,7 @@ def date(day: int, month: int) -> str:
 
 
 def clock(city: str, time: tuple[int, int]) -> list[str]:
-    """What time it is in a city."""
+    """Return sentences on the time in a city."""
     here, now, is_it = f"{add(CITY[city], 'DA')} saat", clock_time(time), clock_time(time, question=True)
     return [
         f"{here} şimdi {now}.",
@@ -146,7 +146,7 @@ def clock(city: str, time: tuple[int, int]) -> list[str]:
 
 
 def calendar(weekday: int, day: int, month: int) -> list[str]:
-    """What date it is, and when something begins."""
+    """Return sentences on the date, and on the day when something begins."""
     when = f"{date(day, month)} {words.weekday(weekday, 'tr')}"
     return [
         f"bugün {when}.",
@@ -159,7 +159,7 @@ def calendar(weekday: int, day: int, month: int) -> list[str]:
 
 
 def price(thing: str, colour: str, euros: int) -> list[str]:
-    """What a thing costs."""
+    """Return sentences on the price of a thing."""
     it, much = f"{COLOUR[colour]} {THING[thing]}", f"{count(euros)} avro"
     return [
         f"{it} {much}.",
@@ -172,7 +172,7 @@ def price(thing: str, colour: str, euros: int) -> list[str]:
 
 
 def weather(city: str, weekday: int, sky: str) -> list[str]:
-    """The weather of a weekday."""
+    """Return sentences on the weather of a weekday."""
     it = f"{on_weekday(weekday)} {add(CITY[city], 'DA')} {SKY[sky]}"
     return [
         f"{it}.",
@@ -185,7 +185,7 @@ def weather(city: str, weekday: int, sky: str) -> list[str]:
 
 
 def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
-    """When and where a train leaves."""
+    """Return sentences on the time and platform of a train."""
     train, then, track = f"{CITY[city]} treni", at_time(time), f"{count(platform)} numaralı perondan"
     one = f"{add(CITY[city], '(y)A')} bir tren"
     return [
@@ -199,7 +199,7 @@ def departure(city: str, time: tuple[int, int], platform: int) -> list[str]:
 
 
 def distance(city: str, other: str, kilometres: int) -> list[str]:
-    """How far two cities are apart."""
+    """Return sentences on the distance between two cities."""
     here, away, far = CITY[city], add(CITY[other], "DAn"), f"{count(kilometres)} kilometre"
     way = f"{add(here, 'DAn')} {add(CITY[other], '(y)A')}"
     return [
@@ -213,7 +213,7 @@ def distance(city: str, other: str, kilometres: int) -> list[str]:
 
 
 def duration(city: str, vehicle: str, hours: int) -> list[str]:
-    """How long a journey takes."""
+    """Return sentences on the duration of a journey."""
     there, by, long = add(CITY[city], "(y)A"), add(VEHICLE[vehicle], "(y)lA"), f"{count(hours)} saat"
     return [
         f"{there} yolculuk {by} {long} sürüyor.",
@@ -226,7 +226,7 @@ def duration(city: str, vehicle: str, hours: int) -> list[str]:
 
 
 def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When a shop opens and closes."""
+    """Return sentences on the opening hours of a shop."""
     it, when, then = SHOP[shop], on_weekday(weekday), at_time(time)
     return [
         f"{when} {it} {then} açılıyor.",
@@ -239,7 +239,7 @@ def opening(shop: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
-    """When people meet."""
+    """Return sentences on the time of a meeting."""
     who, when = words.name(person), f"{on_weekday(weekday)} {at_time(time)}"
     return [
         f"{who} ile {when} buluşuyoruz.",
@@ -252,7 +252,7 @@ def meeting(person: str, weekday: int, time: tuple[int, int]) -> list[str]:
 
 
 def age(person: str, month: int, years: int) -> list[str]:
-    """How old somebody will be."""
+    """Return sentences on somebody's age."""
     who, when, old = words.name(person), add(words.month(month, "tr").lower(), "DA"), f"{count(years)} yaşına"
     return [
         f"{who} {when} {old} girecek.",
@@ -265,7 +265,7 @@ def age(person: str, month: int, years: int) -> list[str]:
 
 
 def birthday(person: str, day: int, month: int) -> list[str]:
-    """When somebody was born."""
+    """Return sentences on the date of somebody's birth."""
     who, his, when = words.name(person), add(words.name(person), "(n)In"), add(date(day, month), "DA")
     return [
         f"{his} doğum günü {when}.",
@@ -278,7 +278,7 @@ def birthday(person: str, day: int, month: int) -> list[str]:
 
 
 def telephone(person: str, first: int, second: int, third: int) -> list[str]:
-    """Under which number somebody is reached."""
+    """Return sentences on somebody's telephone number."""
     who, digits = words.name(person), f"{count(first)} {count(second)} {count(third)}"
     his, him = add(who, "(n)In"), add(who, "(y)I")
     return [
@@ -292,7 +292,7 @@ def telephone(person: str, first: int, second: int, third: int) -> list[str]:
 
 
 def temperature(city: str, part: str, degrees: int) -> list[str]:
-    """How warm it is."""
+    """Return sentences on the temperature."""
     here, when, warm = add(CITY[city], "DA"), DAY_PART[part], f"{count(degrees)} derece"
     return [
         f"{when} {here} hava {warm}.",
@@ -305,7 +305,7 @@ def temperature(city: str, part: str, degrees: int) -> list[str]:
 
 
 def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
-    """What a dish is made of."""
+    """Return sentences on the ingredients of a dish."""
     it, what, much = DISH[dish], INGREDIENT[ingredient], f"{count(grams)} gram"
     # tereyağı ends in a possessive suffix, after which the dative takes n
     needed = f"{much} {add(what, '(n)A' if what == 'tereyağı' else '(y)A')}"
@@ -320,7 +320,7 @@ def recipe(dish: str, ingredient: str, grams: int) -> list[str]:
 
 
 def floor(person: str, city: str, floor: int) -> list[str]:
-    """Where somebody lives."""
+    """Return sentences on somebody's address."""
     who, here, where = words.name(person), add(CITY[city], "DA"), f"{words.ordinal(floor, 'tr')} katta"
     flat = f"{add(who, '(n)In')} {here}ki dairesi"
     return [
@@ -334,7 +334,7 @@ def floor(person: str, city: str, floor: int) -> list[str]:
 
 
 def animals(animal: str, place: str, number: int) -> list[str]:
-    """How many animals there are."""
+    """Return sentences on a number of animals."""
     many, where = f"{count(number)} {ANIMAL[animal]}", add(PLACE[place], "DA")
     return [
         f"{where} {many} var.",
@@ -347,7 +347,7 @@ def animals(animal: str, place: str, number: int) -> list[str]:
 
 
 def comparison(animal: str, other: str, quality: str) -> list[str]:
-    """Which of two animals is bigger, faster, ..."""
+    """Return sentences that compare two animals."""
     it, that, like = ANIMAL[animal], ANIMAL[other], QUALITY[quality]
     return [
         f"{it} {add(that, 'DAn')} daha {like}.",
@@ -360,7 +360,7 @@ def comparison(animal: str, other: str, quality: str) -> list[str]:
 
 
 def lost(thing: str, colour: str, shop: str) -> list[str]:
-    """What was lost or found, and where."""
+    """Return sentences on a thing that was lost or found."""
     it, where = f"{COLOUR[colour]} {THING[thing]}", add(SHOP[shop], "DA")
     mine = add(it, "(I)mI")
     return [
@@ -374,7 +374,7 @@ def lost(thing: str, colour: str, shop: str) -> list[str]:
 
 
 def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
-    """Who gives what to whom."""
+    """Return sentences on a gift."""
     who, whom, it = words.name(person), add(RELATIVE[relative], "(s)InA"), f"{COLOUR[colour]} bir {THING[thing]}"
     return [
         f"{who} {whom} {it} aldı.",
@@ -387,7 +387,7 @@ def gift(person: str, relative: str, thing: str, colour: str) -> list[str]:
 
 
 def order(food: str, number: int, other: str, more: int) -> list[str]:
-    """What guests order."""
+    """Return sentences on an order of food."""
     meal = f"{count(number)} {FOOD[food]} ve {count(more)} {FOOD[other]}"
     return [
         f"{meal} istiyoruz, lütfen.",

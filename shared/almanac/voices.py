@@ -64,7 +64,7 @@ class SpokenWord:
 
 @dataclass(frozen=True)
 class Manner:
-    """How an utterance is spoken: speed in words a minute, pitch 0 to 99 (50 is the voice's own)."""
+    """The manner of an utterance: speed in words a minute, pitch 0 to 99 (50 is the voice's own)."""
 
     voice: str
     speed: int

@@ -1,4 +1,4 @@
-"""What the four grammars share: spelled-out numbers (num2words), names of months and days (CLDR through Babel)."""
+"""Words that the four grammars share: spelled-out numbers (num2words), months and weekdays (CLDR through Babel)."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ALL_PHRASINGS = tuple(range(PHRASINGS))
 
 
 class World(Protocol):
-    """What the writers of speech ask of a world."""
+    """The interface of a world, as the writers of speech use it."""
 
     number: int
     languages: tuple[str, ...]
@@ -34,7 +34,7 @@ class World(Protocol):
         """Sayings of a split, all different; the first do not depend on `size`."""
 
     def sentence(self, saying: Any, language: str) -> str:
-        """What is said."""
+        """Return the sentence that is said in a language."""
 
     def references(self, saying: Any, language: str) -> list[str]:
         """Further sentences that say the same."""
@@ -52,7 +52,7 @@ class FirstWorld:
         return frames.draw(split, size, generator)
 
     def sentence(self, saying: frames.Saying, language: str) -> str:
-        """What is said."""
+        """Return the sentence that is said in a language."""
         return sentences.sentence(saying, language)
 
     def references(self, saying: frames.Saying, language: str) -> list[str]:
@@ -140,7 +140,7 @@ class SecondWorld:
         return draw(KINDS[split], size, generator)
 
     def sentence(self, saying: Saying, language: str) -> str:
-        """What is said."""
+        """Return the sentence that is said in a language."""
         return saying.sentence(language)
 
     def references(self, saying: Saying, language: str) -> list[str]:

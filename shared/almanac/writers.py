@@ -31,7 +31,7 @@ SAME_MEANINGS = {"tst-voices": "tst-COMMON", "tst-phrases": "tst-COMMON"}
 
 @dataclass(frozen=True)
 class Settings:
-    """What is to be written: pairs are (source, target); `parts` is where unfinished work lies.
+    """The contents and sizes of what is written: pairs are (source, target); `parts` is where unfinished work lies.
 
     World 2 only: `pair_sizes` are numbers of training sentences of pairs with another one than `text`, `wide` the pairs
     whose training text has all phrasings; both name a pair in alphabetical order, de-en.

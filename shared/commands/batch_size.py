@@ -25,7 +25,7 @@ DOUBLINGS = 10
 
 @dataclass(frozen=True)
 class Setting:
-    """What decides how large the batches of a stream are.
+    """The settings that decide how large the batches of a stream are.
 
     Attributes:
         stream: its name.

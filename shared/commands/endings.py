@@ -1,4 +1,4 @@
-"""How a command ends: one line for an error, and an exit code."""
+"""The end of a command: one line for an error, and an exit code."""
 
 from __future__ import annotations
 

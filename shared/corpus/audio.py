@@ -148,7 +148,7 @@ def probe_header(path: str | Path) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Levels:
-    """How loud a segment is.
+    """The loudness of a segment.
 
     Attributes:
         peak: the largest absolute sample, 1 at full scale; NaN if a sample is not a number.

@@ -1,4 +1,4 @@
-"""What can be wrong with a row: the kinds of finding, their severity, and the checks that need nothing but the row.
+"""Kinds of fault that a row can have, their severity, and the checks that need nothing but the row.
 
 An error is what ``prepare`` stops at (or leaves out of a training split, if it may); a warning is what a person should
 look at once. Published corpora have warnings: recordings that are too loud, sentences that need no translation.

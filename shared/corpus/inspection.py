@@ -27,7 +27,7 @@ Rows = Iterator[Row | Unusable]
 
 @dataclass
 class Checked:
-    """What was looked at, and what was found.
+    """The result of a check: how much was examined, and what was found.
 
     Attributes:
         findings: by kind.
@@ -108,7 +108,7 @@ def _chunks(rows: Rows) -> Iterator[tuple[list[Row | Unusable], list, list[Exami
 
 
 class _Split:
-    """What is told apart by split: whether it is for training, and the ids in it."""
+    """The state of the checks within one split: whether it is for training, and the ids in it."""
 
     def __init__(self, checked: Checked, trained_on: _Content, *, training: bool) -> None:
         self.checked = checked

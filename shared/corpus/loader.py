@@ -306,7 +306,7 @@ class _Selections(Dataset):
 
 
 class _Feed(Sampler):
-    """What the workers are asked for; replaced for each epoch, while the workers live on."""
+    """The work items that the workers are given; replaced for each epoch, while the workers live on."""
 
     def __init__(self, items: Iterable[object] = ()) -> None:
         self.items = items

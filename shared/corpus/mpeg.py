@@ -1,4 +1,4 @@
-"""What libmpg123 says of damaged mp3 frames: it writes to the terminal, without the name of the file."""
+"""Messages of libmpg123 on damaged mp3 frames, which it writes to the terminal without the name of the file."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class RemoveEvents(Described):
 
 
 class Policy(Described):
-    """What the texts of a corpus are when they are tokenised: each of these is said, none is a default.
+    """The form of a corpus's texts when they are tokenised: every property is given, none has a default.
 
     Changes are made in the order that they need: events are known by their capital letters and brackets.
 

@@ -141,7 +141,7 @@ class Plan:
 
     @property
     def shares(self) -> list[int]:
-        """How many of the steps are of each stream."""
+        """The number of steps of each stream."""
         return np.bincount(self._stream, minlength=len(self.passes)).tolist()
 
     @property

@@ -26,7 +26,7 @@ LONGEST = np.iinfo(np.int32).max
 
 
 class Budget:
-    """How much goes into a batch, padding included: rows x longest row <= budget, for each field by itself.
+    """The size of a batch, padding included: rows x longest row <= budget, for each field by itself.
 
     Args:
         seconds: for fields of sound.
@@ -155,7 +155,7 @@ class Filter:
 
 @dataclass(frozen=True)
 class Table:
-    """What planning needs of a stream's rows, numbered through all manifests.
+    """The lengths and numbers of a stream's rows that planning needs, numbered through all manifests.
 
     Attributes:
         kept: per manifest, the (kept,) int32 numbers of the rows that are trained on.
@@ -242,7 +242,7 @@ class Stream:
 
     @cached_property
     def table(self) -> Table:
-        """What planning needs of the rows; token counts are made here if they are not kept yet.
+        """The rows as planning needs them; their tokens are counted here if the counts are not kept yet.
 
         Raises:
             DataError: if a manifest is broken, or more rows than allowed would be dropped, or none is left.

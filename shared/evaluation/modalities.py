@@ -1,4 +1,4 @@
-"""How near a sentence is to itself in another modality: vectors of one input of rows, and a picture of the pairs.
+"""Similarity of a sentence to itself in another modality: a vector of each row's input, and a picture of the pairs.
 
 Legend: N rows, B rows of a batch, S states, D width, E width of a row's vector.
 """

@@ -46,7 +46,7 @@ class OffTarget:
 
     @property
     def judged(self) -> int:
-        """How many outputs could be judged."""
+        """The number of outputs that could be judged."""
         return sum(code is not None for code in self.found)
 
     @property

@@ -1,4 +1,4 @@
-"""What a model makes of words and sentences of several languages: vectors, and how near those that mean the same are.
+"""Vectors of words and sentences in several languages, and the distances between those that mean the same.
 
 Legend: N words or sentences, D width.
 """

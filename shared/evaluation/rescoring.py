@@ -1,4 +1,4 @@
-"""How probable given outputs are under a model.
+"""Log-probabilities of given outputs under a model.
 
 Legend: B batch, T target.
 """

@@ -27,7 +27,7 @@ from shared.text import languages
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a system made of a manifest, and what that is worth.
+    """A system's outputs for a manifest, and their scores.
 
     Attributes:
         text: the name of the text that was scored: "translation", "transcript".
@@ -93,7 +93,7 @@ def translate_share(
 
 
 class TestSet:
-    """What a text that a system writes of a manifest is scored against.
+    """The references for a text that a system writes of a manifest.
 
     The column that the system was trained to write is the reference; ``target_text_1``, ``target_text_2`` ... (or
     ``source_text_1`` ... for transcripts), if there are any, are further ones, of which a row need not have all.

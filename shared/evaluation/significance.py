@@ -1,4 +1,4 @@
-"""Whether one system is better than another, or whether another test set, or other seeds, might have said the opposite.
+"""Tests of whether one system is better than another, or whether another test set or other seeds might say otherwise.
 
 Two systems on one test set (:func:`compare`), both tests as in sacreBLEU, with its random numbers:
 

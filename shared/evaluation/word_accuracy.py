@@ -1,4 +1,4 @@
-"""How well words are translated, by how often training showed them: rare words apart from frequent ones.
+"""Accuracy of translated words by their frequency in training: rare words apart from frequent ones.
 
 Neubig et al. 2019, "compare-mt", section 3.2: the F measure of words in buckets of frequency.
 """
@@ -34,7 +34,7 @@ class Bucket:
 
     @property
     def name(self) -> str:
-        """How tables call it: "100-999", "1000+"."""
+        """The label in tables: "100-999", "1000+"."""
         return f"{self.low}+" if self.high is None else f"{self.low}-{self.high - 1}"
 
     @property

@@ -1,4 +1,4 @@
-"""How others write languages: ``de_DE`` and ``en_XX``, ``__de__``, ``deu_Latn``, ``>>deu<<``."""
+"""Other projects' codes for languages: ``de_DE`` and ``en_XX``, ``__de__``, ``deu_Latn``, ``>>deu<<``."""
 
 from __future__ import annotations
 

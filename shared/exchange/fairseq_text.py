@@ -1,4 +1,4 @@
-"""What surrounds a fairseq text model: its dictionary and pieces, and the symbols around the texts of each task."""
+"""The dictionary and pieces of a fairseq text model, and the symbols around the texts of each task."""
 
 from __future__ import annotations
 

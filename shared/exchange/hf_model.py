@@ -61,7 +61,7 @@ def from_zero(config: Config) -> nn.Module:
 
 @dataclass(frozen=True)
 class Family:
-    """What a model type says that its settings do not."""
+    """Facts that follow from a model's type and are not in its settings."""
 
     pre_norm: bool
     embedding_norm: bool
@@ -195,7 +195,7 @@ def counterparts_of(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class EncoderFamily:
-    """What a model type says that its settings do not: names, and how positions are counted."""
+    """Facts that follow from a model's type and are not in its settings: names, and how positions are counted."""
 
     prefix: str
     dense: str

@@ -43,7 +43,7 @@ sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu
 
 @dataclass(frozen=True)
 class Texts:
-    """What goes into a model and comes out.
+    """The texts that go into a model and come out of it.
 
     Attributes:
         source: the field of its input.

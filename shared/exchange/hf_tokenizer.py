@@ -38,7 +38,7 @@ LIVE = (NORMAL, USER_DEFINED, BYTE)
 
 @dataclass(frozen=True)
 class Start:
-    """What a model's settings say because of its tokenizer.
+    """The settings of a model that depend on its tokenizer.
 
     Attributes:
         settings: for ``config.json``.

@@ -1,4 +1,4 @@
-"""What happened to each tensor of somebody's checkpoint: loaded, missing, unexpected or reshaped; nothing is silent."""
+"""A report on each tensor of somebody's checkpoint: loaded, missing, unexpected or reshaped; nothing is silent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class LoadReport:
 
     @property
     def counts(self) -> str:
-        """How many tensors were loaded, missing, unexpected, reshaped."""
+        """The numbers of tensors loaded, missing, unexpected and reshaped, in words."""
         return (
             f"{len(self.loaded)} tensors loaded, {len(self.missing)} missing, "
             f"{len(self.unexpected)} unexpected, {len(self.reshaped)} reshaped"

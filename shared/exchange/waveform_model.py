@@ -33,7 +33,7 @@ Heads = Mapping[str, CtcHead | ContrastiveHead]
 
 @dataclass(frozen=True)
 class WaveformPlan:
-    """What a checkpoint says of its encoder.
+    """The architecture of an encoder, as a checkpoint describes it.
 
     Attributes:
         convolutions: channels, kernel and stride of each.

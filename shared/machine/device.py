@@ -17,7 +17,7 @@ PRECISIONS = ("auto", "fp32", "bf16")
 
 @dataclass(kw_only=True)
 class Machine:
-    """What a process computes with.
+    """The device, the precision and the processes that a run computes with.
 
     Attributes:
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
@@ -56,12 +56,12 @@ class Machine:
 
     @property
     def main(self) -> bool:
-        """Whether this process is the one that writes."""
+        """True in the process that writes."""
         return self.rank == 0
 
     @property
     def autocast_dtype(self) -> torch.dtype | None:
-        """What :meth:`autocast` multiplies in; None where it does nothing."""
+        """The type that :meth:`autocast` multiplies in; None where it does nothing."""
         import torch
 
         return None if self.precision == "fp32" else torch.bfloat16

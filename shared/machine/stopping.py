@@ -29,7 +29,7 @@ class Stop:
 
     @property
     def asked(self) -> bool:
-        """Whether to stop."""
+        """True once a stop was asked for."""
         return self._since is not None
 
     @contextmanager

@@ -74,7 +74,7 @@ class Phase(ABC):
 
 @dataclass
 class Workspace(Machine):
-    """What phases know of the run that they are part of, and the machine that it computes on.
+    """A phase's view of the run that it is part of, and of the machine that it computes on.
 
     Attributes:
         output: the folder of the whole run.
@@ -110,7 +110,7 @@ class Workspace(Machine):
 
     @property
     def where(self) -> str:
-        """How messages name the place where the run is."""
+        """The place where the run is, as messages name it."""
         return f"in phase {self.phase!r}" if self.phase else "before its first phase"
 
     @property
@@ -125,7 +125,7 @@ class Workspace(Machine):
 
     @property
     def show_progress(self) -> bool:
-        """Whether to draw progress bars."""
+        """True if progress bars are to be drawn."""
         return self.main and not self.noprogressbar and sys.stderr.isatty()
 
     def seed_for(self, *names: object) -> int:

@@ -1,4 +1,4 @@
-"""What this project knows of processors: which kernel is the quickest for a product, for attention, for dropout.
+"""Knowledge of processors: which kernel is the quickest for a product, for attention, for dropout.
 
 torch hands products in float32 on a CPU to MKL, which makes full use of Intel's processors only: on AMD's it knows AVX2
 at best. oneDNN, which comes with torch as well, knows what they can do. Where they have AVX-512 it is twice as fast at

@@ -19,7 +19,7 @@ from shared.padded import Padded
 
 
 class DecoderState:
-    """What a decoder has consumed, for the K beams of each of B sentences.
+    """The state of a decoder after the tokens it has read, for the K beams of each of B sentences.
 
     ``step`` and ``reorder`` write into the caches: after either, only the state that it returned is good.
     """
@@ -89,7 +89,7 @@ class TokenDecoder(nn.Module):
 
     @property
     def longest_output(self) -> int | None:
-        """How many tokens the decoder has positions for, start symbols included; None if there is no end to them."""
+        """The number of tokens that the decoder has positions for, start symbols included; None if it is unlimited."""
         positions = self.target_embedding.positions
         return positions.length if isinstance(positions, LearnedPositions) else None
 

@@ -20,7 +20,7 @@ from shared.padded import Padded
 
 @dataclass(frozen=True)
 class Quantised:
-    """What a quantiser returns.
+    """The output of a quantiser.
 
     Attributes:
         vectors: (B, M, W) the chosen codes of all groups, joined; gradients pass straight through the choice.

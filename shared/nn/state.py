@@ -1,4 +1,4 @@
-"""What a module holds, and how it is looked at: parameters by name, and whether it is in training."""
+"""The contents of a module: its parameters by name, and whether it is in training."""
 
 from __future__ import annotations
 

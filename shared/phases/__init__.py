@@ -1,4 +1,4 @@
-"""What ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
+"""The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average

@@ -31,7 +31,7 @@ from shared.systems.system import System
 
 
 class WordSimilarity(MainPhase):
-    """How near words lie to their translations: mean cosines of the token vectors, for each lexicon.
+    """The similarity of words to their translations: mean cosines of the token vectors, for each lexicon.
 
     Words that are spelled as their translations, such as names, are left out: their cosine is 1 whatever was learned.
 
@@ -76,7 +76,7 @@ class Pictures(MainPhase):
     Args:
         model: a model folder.
         lexicons: files in MUSE's layout by direction, of the same source language: ``{"en-de": path, "en-fr": path}``.
-        words: so many words of the source language that all of them have, the most frequent first, are drawn.
+        words: number of words to draw: the most frequent words of the source language that are in all lexicons.
 
     """
 
@@ -130,7 +130,7 @@ class Retrieve(MeasureManifests):
 
 
 class PairDistance(MeasureManifests):
-    """How far apart a model keeps sentences and their translations (Zan et al. 2022, section 5).
+    """The distance that a model keeps between sentences and their translations (Zan et al. 2022, section 5).
 
     Of each sentence, the decoder's state of its last symbol is taken, with the sentence on both sides. The score
     "distance" is the root of the sum of squared distances over all pairs.

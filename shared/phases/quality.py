@@ -1,4 +1,4 @@
-"""What a generated output must be like to be kept."""
+"""Conditions that a generated output must meet to be kept."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from shared.errors import UsageError
 
 
 class Quality:
-    """What an output must be like to be kept. Empty ones never are.
+    """Conditions that an output must meet to be kept. Empty ones never are.
 
     Args:
         minimum_score: the search's score.

@@ -1,4 +1,4 @@
-"""What a phase was started with, and what it means for its work if a later start finds something else.
+"""Changes between two starts of a phase: what it was started with, and what becomes of its work if that has changed.
 
 ``state/<phase>.json`` keeps the fingerprint of a phase, its values, the fingerprints of the earlier phases and of the
 manifests that it reads. A later start compares them with the recipe and the disk.
@@ -24,7 +24,7 @@ LISTED = 4
 
 
 class Verdict(Enum):
-    """What becomes of the work of an earlier start."""
+    """The fate of the work of an earlier start."""
 
     SAME = "nothing has changed"
     AFRESH = "the phase failed before it left anything: it starts again, with what the recipe now says"

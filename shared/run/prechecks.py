@@ -1,4 +1,4 @@
-"""What is found out about a recipe before its first phase, and before each long one."""
+"""Checks of a recipe before its first phase, and before each long one."""
 
 from __future__ import annotations
 

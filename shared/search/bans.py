@@ -1,4 +1,4 @@
-"""What a search must not generate: tokens that a mask forbids, n-grams that would be repeated.
+"""Bans on what a search generates: tokens that a mask forbids, n-grams that would be repeated.
 
 Legend: B sentences, A sentences still searched, K beams, T tokens so far, V vocabulary, N n-gram size.
 
@@ -21,7 +21,7 @@ from shared.errors import UsageError
 
 @dataclass(frozen=True)
 class Opening:
-    """How the search of a batch begins.
+    """The beginning of the search of a batch.
 
     Attributes:
         batch: of B sentences.
@@ -63,7 +63,7 @@ class Ban(Protocol):
 
 
 class _TokenList(Described):
-    """What the two masks share.
+    """The list of tokens that both masks are made from.
 
     Args:
         tokens: ids; or ids by language code, then every language of a batch must be among them.

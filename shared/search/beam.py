@@ -37,7 +37,7 @@ LARGEST_PENALTY = 50
 
 @dataclass(frozen=True)
 class _Choice:
-    """What one step decided, on the model's device.
+    """The decisions of one step, on the model's device.
 
     Attributes:
         scores: (A, K) of the next beams; minus infinity for a beam that does not exist.

@@ -1,4 +1,4 @@
-"""What every left-to-right search must obey: shortest and longest outputs, start symbols, bans.
+"""Rules that every left-to-right search obeys: shortest and longest outputs, start symbols, bans.
 
 Legend: B sentences, S source memory.
 

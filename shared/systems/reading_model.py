@@ -1,4 +1,4 @@
-"""What a system reads: a model, and the fields that turn rows of a manifest into its input."""
+"""The reading side of a system: a model, and the fields that turn rows of a manifest into its input."""
 
 from __future__ import annotations
 

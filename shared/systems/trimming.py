@@ -146,7 +146,7 @@ class TrimmedTokenizer(Described):
 
 @dataclass(frozen=True)
 class TrimReport:
-    """How much became how much.
+    """The sizes of tokenizers and tensors before and after trimming.
 
     Attributes:
         sizes: of each tokenizer, the number of ids before and after.

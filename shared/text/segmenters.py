@@ -117,7 +117,7 @@ class SentencePieces(Described):
 
 
 class Words(Described):
-    """What stands between spaces: text that was tokenised beforehand."""
+    """A division at spaces: text that was tokenised beforehand."""
 
     def __init__(self) -> None:
         self.fingerprint = fingerprint(self)

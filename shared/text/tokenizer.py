@@ -31,7 +31,7 @@ _CHUNK = 16384
 
 
 class Tokenizer(Protocol):
-    """What the corpus, the models and the search know of a tokenizer.
+    """The interface of a tokenizer, as the corpus, the models and the search use it.
 
     Attributes:
         pad: id of ``<pad>``.

@@ -1,4 +1,4 @@
-"""What a word of a text is, for lexicons: where each begins and ends.
+"""Words of a text, for lexicons: where each begins and ends.
 
 In scripts with spaces, a word is a run of letters, with apostrophes and hyphens between two of them; digits, stops and
 quotes belong to none. If the words of a lexicon are known, a run that is not one of them is divided at its apostrophes

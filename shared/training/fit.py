@@ -45,7 +45,7 @@ REPORT_EVERY = 25
 
 @dataclass
 class Position:
-    """How far a run has come.
+    """The progress of a run.
 
     Attributes:
         update: how many updates are done.
@@ -65,7 +65,7 @@ class Position:
 
 @dataclass
 class Running:
-    """What the methods of a Fit share while it runs."""
+    """The objects that the methods of a Fit share while it runs."""
 
     workspace: Workspace
     learner: Learner
@@ -77,7 +77,7 @@ class Running:
 
     @property
     def last(self) -> bool:
-        """Whether all updates are done."""
+        """True once all updates are done."""
         return self.position.update >= self.updates
 
 

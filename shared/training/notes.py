@@ -1,4 +1,4 @@
-"""What the log says at the start of a training about settings that are legal, and seldom meant."""
+"""Notes in the log, at the start of a training, on settings that are legal but seldom meant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory a training needs at least: known before any is taken."""
+"""A lower bound on the memory of a training, computed before any is allocated."""
 
 from __future__ import annotations
 

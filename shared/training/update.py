@@ -26,7 +26,7 @@ from shared.training.scheduled import Scheduled
 
 @dataclass(frozen=True)
 class Learner:
-    """What an update changes.
+    """The objects that an update changes.
 
     Attributes:
         objective: what is trained.

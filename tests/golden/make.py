@@ -1,4 +1,4 @@
-"""How the folder ``model`` and ``translations.json`` beside this file were made, in some seconds on one core.
+"""The program that made the folder ``model`` and ``translations.json`` beside this file, in some seconds on one core.
 
 Run from the root of the repository, only when the format of model folders is changed on purpose (then keep the old
 folder under another name, and a test that it still loads)::

@@ -52,7 +52,7 @@ def world_batches(world):
 
 
 def test_features_are_those_of_the_cpu_whatever_the_precision(place):
-    """Of a recording of twelve minutes beside a short one, too."""
+    """A recording of twelve minutes beside a short one is among them."""
     torch.manual_seed(2)
     waveforms = Padded.from_sequences([0.1 * torch.randn(16000 * seconds) for seconds in (12 * 60, 3)])
     wanted = Fbank()(waveforms)

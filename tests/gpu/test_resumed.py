@@ -38,7 +38,7 @@ def deterministic():
 
 
 def test_speech_with_ctc_has_the_same_gradient_each_time(place, deterministic):
-    """Of which torch's own gradient of CTC on GPUs would be refused."""
+    """On GPUs, torch's own gradient of CTC would be refused here."""
     there = place(precision="bf16")
     losses, vectors = zip(*(gradients(speech_objective(), speech_batch(), there) for _ in range(3)), strict=True)
     assert losses[0] == losses[1] == losses[2]

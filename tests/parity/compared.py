@@ -1,4 +1,4 @@
-"""What comparisons with other libraries measure; table.py makes docs/parity.md of it."""
+"""Measurements of comparisons with other libraries; table.py makes docs/parity.md of them."""
 
 from __future__ import annotations
 

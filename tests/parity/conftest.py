@@ -1,4 +1,4 @@
-"""What a comparison measured is kept in the report of ``pytest --junitxml``; table.py reads it there."""
+"""Measurements of comparisons are kept in the report of ``pytest --junitxml``; table.py reads them there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fairseq itself makes of its models, for tests that need no fairseq: checkpoints and the numbers they give.
+"""Checkpoints and outputs of fairseq itself, for tests that need no fairseq.
 
 Runs inside the environment of ``make fairseq-env`` (fairseq 0.12.2) and knows nothing of this project:
 

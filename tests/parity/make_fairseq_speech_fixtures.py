@@ -1,4 +1,4 @@
-"""What fairseq itself makes of its speech models, for tests that need no fairseq: checkpoints and their numbers.
+"""Checkpoints and outputs of fairseq itself for speech, for tests that need no fairseq.
 
 Runs inside the environment of ``make fairseq-env`` (fairseq 0.12.2, with torchaudio, soundfile and pandas) and knows
 nothing of this project:

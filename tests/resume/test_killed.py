@@ -20,7 +20,7 @@ POINTS = {
 
 
 def test_an_uninterrupted_run_is_the_same_each_time(runs, whole):
-    """What the other tests compare with says something; and nothing was left half done."""
+    """The reference of the other tests is sound, and nothing was left half done."""
     content, _ = whole
     assert runs.start("again").returncode == 0
     assert differences(runs.content("again"), content) == []

@@ -1,4 +1,4 @@
-"""What search makes of a model's logits, against the formula in double precision."""
+"""The probabilities that search uses, from a model's logits, against the formula in double precision."""
 
 import pytest
 import torch

@@ -68,7 +68,7 @@ def test_speech_goes_past_the_text_encoder_and_text_through_it():
 
 
 class Trained(nn.Module):
-    """What the optimiser sees: an objective with its system."""
+    """An objective with its system, as the optimiser sees it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -108,7 +108,7 @@ def test_terms_equal_loops():
 
 
 def test_masked_frames_are_not_heard_and_others_are():
-    """What stands at a masked step changes its target, but not the state that has to find it."""
+    """A change at a masked step changes its target, but not the state that has to find it."""
     loss = objective()
     prepared = loss.prepare(batch())
     masked = prepared[MASKED].values

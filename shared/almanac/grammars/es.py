@@ -275,12 +275,12 @@ def number(kind: str, value: int) -> str | None:
 
 
 def is_plural(noun: Word) -> bool:
-    """Whether a word is a plural: food that is counted, and mathematics."""
+    """Return True if a word is a plural: food that is counted, and mathematics."""
     return (noun.kind == "food" or noun.key == "mathematics") and str(noun).endswith("s")
 
 
 def feminine(noun: Word) -> bool:
-    """Whether a noun is feminine, whatever its article."""
+    """Return True if a noun is feminine, whatever its article."""
     return noun.gender == "f" or str(noun) in STRESSED_A
 
 

@@ -273,7 +273,7 @@ def number(kind: str, value: int) -> str | None:
 
 
 def is_plural(noun: Word) -> bool:
-    """Whether the food is a plural."""
+    """Return True if the food is a plural."""
     return noun.kind == "food" and str(noun)[-1] in "ie" and str(noun) not in SINGULAR_FOOD
 
 

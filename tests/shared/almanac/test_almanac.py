@@ -1,4 +1,4 @@
-"""What stands on disk, read with other libraries; and that the same settings give the same bytes."""
+"""Files of the first world, read with other libraries; the same settings give the same bytes."""
 
 import csv
 import hashlib

@@ -1,4 +1,4 @@
-"""What the second world says aloud: splits, references, times of words, sound without text."""
+"""Speech of the second world: splits, references, times of words, sound without text."""
 
 import csv
 import json

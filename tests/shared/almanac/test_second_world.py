@@ -1,4 +1,4 @@
-"""What the second world has on disk, read as plain files and with the readers of real corpora."""
+"""Files of the second world, read as plain files and with the readers of real corpora."""
 
 import hashlib
 from collections import Counter

@@ -101,7 +101,7 @@ def test_length_is_that_of_the_rounding_function(tmp_path, rate):
 
 
 def test_values_stay_within_one(tmp_path):
-    """What overshoots is clipped."""
+    """Samples beyond full scale are clipped."""
     soundfile.write(tmp_path / "a.wav", np.array([2.0, -3.0, 0.5] * 100, np.float32), 16000, subtype="FLOAT")
     assert np.abs(read_audio(tmp_path / "a.wav")).max() == 1.0
 

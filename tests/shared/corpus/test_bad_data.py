@@ -1,4 +1,4 @@
-"""What can be wrong with data, through the command: a line with file, line and value, exit code 1, nothing lost."""
+"""Faults in data, seen through the command: a line with file, line and value, exit code 1, nothing lost."""
 
 import os
 import sys
@@ -175,7 +175,7 @@ def test_a_corpus_is_named_and_its_manifest_stays(name, request, dragoman, tmp_p
 
 
 def test_an_id_that_is_not_utf8_can_be_left_out(table, dragoman, tmp_path):
-    """What is noted about it can be written; found by the fuzz test."""
+    """The note on it can be written; found by the fuzz test."""
     path = table / "train.tsv"
     path.write_bytes(path.read_bytes() + b"\xff\t\tOne.\tEins.\ten\n")
     options = ["--root", table, "--target-language", "de", "--workers", 1]

@@ -145,7 +145,7 @@ def test_published_counts(tmp_path):
 
 
 def test_manifests(corpus, tmp_path):
-    """What prepare took is checked again, and files are told apart by name; a broken one is a finding."""
+    """The files of prepare are checked again, and files are told apart by name; a broken one is a finding."""
     reports = prepare(corpus, tmp_path / "out", workers=1, skip_bad=True)
     assert [report.rows for report in reports] == [41, 2]
     paths = [tmp_path / "out" / "test.arrow", tmp_path / "out" / "train.arrow"]

@@ -148,7 +148,7 @@ def test_announced_columns(tmp_path):
 
 
 def test_files_that_are_none(tmp_path):
-    """What is no manifest is refused with its name: missing, empty, cut, other files, other Arrow files."""
+    """Files that are no manifest are refused by name: missing, empty, cut, other files, other Arrow files."""
     path = tmp_path / "m.arrow"
     Manifest.write(path, make_rows(9))
     data = path.read_bytes()

@@ -292,7 +292,7 @@ def test_a_record_of_something_else_is_named(tmp_path, rows, spoil, message):
 
 @pytest.mark.parametrize("entry", ["5", "[0]", '[0, ["text"]]', "[0, [1.0]]", "[" * 5000, "[0, [1e999, 1, 1, 1]", "{}"])
 def test_a_journal_of_something_else_is_not_believed(tmp_path, rows, entry):
-    """What stands in it is looked at again, and the manifest is as without it."""
+    """Its rows are examined again, and the manifest is as without it."""
     corpus = Made(root=tmp_path, rows=rows)
     prepare(corpus, tmp_path / "single", workers=1)
     folder = tmp_path / "out" / "en-zh"

@@ -117,7 +117,7 @@ def test_one_word_in_a_minute_is_enough(name, background, spoken):
 
 @needs_silero
 def test_the_network_computes_what_the_published_program_does(spoken):
-    """That program takes a window at a time; its weights are exchanged for those of the file that we read."""
+    """The published program takes a window at a time; its weights are exchanged for those of the file that we read."""
     detector = silero.SileroDetector.installed()
     folder = Path(find_spec("silero_vad").origin).parent / "data"
     program = torch.jit.load(folder / "silero_vad.jit")

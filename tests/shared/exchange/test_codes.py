@@ -1,4 +1,4 @@
-"""How others write languages."""
+"""Other projects' codes for languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a load report says, and what it refuses."""
+"""Load reports: their text, and the loads that they refuse."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What processes of a run that ends know of each other, without starting any."""
+"""Messages between the processes of a run that ends, without starting any."""
 
 import signal
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What a terminal shows of a training run: count, total and time left, however narrow it is."""
+"""The terminal during a training run: count, total and time left, however narrow it is."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""What a module holds: modes that come back, copies that share nothing, parameters that must all fit."""
+"""The contents of a module: modes that come back, copies that share nothing, parameters that must all fit."""
 
 import pytest
 import torch

@@ -97,7 +97,7 @@ def test_rows_keep_everything_but_their_translation(manifest, place):
 
 @pytest.mark.parametrize("left", range(7))
 def test_what_was_cut_anywhere_ends_as_if_it_had_not_been(manifest, place, monkeypatch, left):
-    """What was begun, three shards, the merged manifest, the note, the deletion of the shards: seven writes."""
+    """Seven writes: the note of the start, three shards, the merged manifest, the note, the deletion of the shards."""
     generate(manifest).run(place("whole"))
     calls = iter(range(left))
 

@@ -1,4 +1,4 @@
-"""What was changed between two starts is named, with what helps; what need not be refused goes on."""
+"""Changes between two starts are named, with a remedy; those that need not be refused are let through."""
 
 import json
 from pathlib import Path

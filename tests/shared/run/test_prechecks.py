@@ -1,4 +1,4 @@
-"""What can be known is found before the first phase: wrong numbers of all objects, missing splits, missing folders."""
+"""Faults found before the first phase: wrong numbers of all objects, missing splits, missing folders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an output may become, by hand."""
+"""The longest output, by hand."""
 
 import pytest
 import torch

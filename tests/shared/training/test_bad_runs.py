@@ -1,4 +1,4 @@
-"""What can be wrong with a run: one line that names the file and the value, the right exit code, nothing lost."""
+"""Faults in a run: one line that names the file and the value, the right exit code, nothing lost."""
 
 import json
 import os
@@ -140,7 +140,7 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman
 
 
 def test_another_tokenizer_under_the_same_name(recipe, tmp_path, dragoman, world):
-    """Of the same size: shapes alone would not tell."""
+    """Both have the same size: shapes alone would not tell."""
     assert dragoman("run", recipe)[0] == 0
     unfinish(tmp_path)
     other = another_tokenizer(world, tmp_path / "t.model")

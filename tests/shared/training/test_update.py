@@ -1,4 +1,4 @@
-"""What an update adds up and checks: tasks, counts, alarms, and what follows its number."""
+"""Sums and checks of an update: tasks, counts, alarms, and what depends on its number."""
 
 import copy
 import re

@@ -1,4 +1,4 @@
-"""What test_two_processes.py runs in each process under torchrun: ``two_processes.py FOLDER CASE``."""
+"""Cases that test_two_processes.py runs in each process under torchrun: ``two_processes.py FOLDER CASE``."""
 
 import json
 import os
@@ -278,7 +278,7 @@ def shares(world, place):
 
 
 def control(world, place):
-    """What processes agree on."""
+    """Check the sums and decisions that processes agree on."""
     workspace = place("control")
     mine = {"both": torch.tensor(workspace.rank + 1.0), f"only{workspace.rank}": torch.tensor(5)}
     counts = add_up(mine, workspace, "cpu")

@@ -123,7 +123,7 @@ def test_clip_without_sentence(tmp_path):
     ],
 )
 def test_bad_table(tmp_path, change, message):
-    """What is wrong in the table is named with its line."""
+    """A fault in the table is named with its line."""
     path = make_corpus(tmp_path) / "covost_v2.fr_en.tsv"
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     with pytest.raises(DataError, match=message):

@@ -188,7 +188,7 @@ ITEM = "- {duration: 1.0, offset: 0.5, speaker_id: a, wav: ted_1.wav}\n"
     ],
 )
 def test_bad_yaml(tmp_path, text, message):
-    """What is wrong in the yaml is named with item or line."""
+    """A fault in the yaml is named with its item or line."""
     make_corpus(tmp_path, text)
     with pytest.raises(DataError, match=message) as caught:
         list(MustC(root=tmp_path).rows("train"))
