@@ -56,7 +56,7 @@ def words(folder: Path, number: int) -> SentencePieceTokenizer:
 
 
 def sentence(rng: np.random.Generator, length: int, vocabulary: int) -> str:
-    """Return so many random words."""
+    """Return this many random words."""
     return " ".join(f"word{number}" for number in rng.integers(0, vocabulary, length))
 
 

@@ -212,7 +212,7 @@ def end(mark: str) -> None:
 
 
 def do(step: Step, device: str, seconds: float, results: Results) -> str:
-    """Do a step in at most so many seconds, note what was found, and return its status."""
+    """Do a step in at most `seconds` seconds, note what was found, and return its status."""
     mark = uuid.uuid4().hex
     results.note(step.name, status="running")
     clock = time.monotonic()

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def enlarged(folder: Path, size: int, written: list[str]) -> System:
-    """Return the trained model with so many pieces more."""
+    """Return the trained model with more pieces: `size` in all."""
     system, report = import_fairseq(TRAINED, source_languages=["en"], target_languages=["de"])
     report.check()
     old = system.output.tokenizer

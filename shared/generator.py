@@ -65,7 +65,7 @@ class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.
 
     One with a limited number of positions gives the maximum number of tokens in ``longest_output``; one
-    that knows how many bytes its state of an output of so many tokens takes has ``state_bytes(length)``.
+    that can tell how many bytes its state takes for an output of `length` tokens has ``state_bytes(length)``.
     """
 
     def encode(self, batch: Batch) -> Encoding:

@@ -149,14 +149,14 @@ class Deconvolution(Described, nn.Module):
         self.projection = Linear(width, channels * bins // 4)
         nn.init.xavier_uniform_(self.projection.weight)
         nn.init.zeros_(self.projection.bias)
-        # A kernel of 4 with stride 2, and one of 3 with stride 1, give just so many times what enters them.
+        # A kernel of 4 with stride 2, and one of 3 with stride 1, multiply the length by exactly their stride.
         self.convolutions = nn.ModuleList(
             nn.ConvTranspose2d(channels, outputs, (2 + stride, 4), stride=(stride, 2), padding=1)
             for outputs, stride in zip((channels, 1), strides, strict=True)
         )
 
     def forward(self, states: Padded, lengths: Tensor) -> Padded:
-        """Return features (B, T, F) of states (B, S, D) for rows of so many frames, (B,) int64.
+        """Return features (B, T, F) of states (B, S, D) for rows of `lengths` frames, (B,) int64.
 
         Raises:
             ValueError: if a row has more frames than its states stand for.

@@ -146,7 +146,7 @@ class ContrastivePretraining(Objective):
         return batch.with_fields(**{MASKED: Padded(masked, lengths), DISTRACTORS: distractors})
 
     def _draw_distractors(self, steps: Tensor) -> Tensor:
-        """Draw (B, M, K) int64 for rows of so many masked frames, (B,): for each of them, others of its row."""
+        """Draw (B, M, K) int64 for rows of `steps` masked frames, (B,): for each of them, others of its row."""
         rows, longest = len(steps), int(steps.max())
         others = (steps - 1)[:, None, None]
         drawn = (torch.rand(rows, longest, self.distractors, device=steps.device) * others).long()

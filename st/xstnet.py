@@ -40,7 +40,7 @@ class Tagged(Described, nn.Module):
         nn.init.normal_(self.tag, std=self.width**-0.5)  # as the vectors of text symbols
 
     def lengths(self, frames: Tensor) -> Tensor:
-        """Return how many vectors rows of so many frames become, (B,) int64."""
+        """Return how many vectors rows of `frames` frames become, (B,) int64."""
         return cast(Tensor, cast(Any, self.subsampler).lengths(frames)) + 1
 
     def forward(self, features: Padded) -> Padded:

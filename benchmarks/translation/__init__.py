@@ -4,7 +4,7 @@ What is compared are the searches and what they drive: tokens in, tokens out (wa
 batches of inputs sorted by length. How models and inputs are made stands in ``models.py``; the first run makes them, in
 ``.benchmarks`` or the folder that DRAGOMAN_BENCHMARKS names (about 2 GB).
 
-DRAGOMAN_BENCHMARK_INPUTS=64 takes so many inputs only. DRAGOMAN_BENCHMARK_DEVICE=cuda lets every arm compute on a GPU;
+DRAGOMAN_BENCHMARK_INPUTS=64 takes 64 inputs only. DRAGOMAN_BENCHMARK_DEVICE=cuda lets every arm compute on a GPU;
 memory is then that of the GPU. Ours and transformers stand there in bfloat16 too, as they do on a processor that
 multiplies in it: ours by autocast, as `dragoman translate --precision bf16`, transformers as a converted model.
 """

@@ -62,7 +62,7 @@ def arguments() -> Task:
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=["text", "speech"])
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--inputs", type=int, default=0, help="only so many")
+    parser.add_argument("--inputs", type=int, default=0, help="number of inputs; 0: all")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=0)
     parser.add_argument("--device", default="cpu")
@@ -77,7 +77,7 @@ def arguments() -> Task:
 
 
 def some_batches(inputs: list[Any], number: int, batch: int) -> list[Any]:
-    """Return so many inputs: batches of all of them sorted by length, evenly spaced, which are as full as those."""
+    """Return this many inputs: batches of all of them sorted by length, evenly spaced, which are as full as those."""
     order = sorted(inputs, key=len)
     groups = [order[start : start + batch] for start in range(0, len(order), batch)]
     wanted = min(len(groups), -(-number // batch))
@@ -158,7 +158,7 @@ def memory_of_gpu(device: str) -> dict[str, int]:
 
 
 def plain(tokens: Sequence[int], length: int) -> list[int]:
-    """Return the tokens before the end symbol; of outputs of a given length, so many."""
+    """Return the tokens before the end symbol; of outputs of a given length, its first `length` tokens."""
     tokens = list(tokens)
     tokens = tokens[: tokens.index(END)] if END in tokens else tokens
     return tokens[:length] if length else tokens

@@ -33,8 +33,8 @@ class Monolingual(Recorded):
             language: their ending, and the code of what they hold.
             splits: each the name of a file without its ending, or ``name=file+file+...`` for several joined under a new
                 name; None means all files, each a split.
-            characters: lines of a document that follow each other are joined into texts of at most so many, and longer
-                lines are cut, at a space if there is one; 0 leaves each line a text of its own.
+            characters: the longest text: lines of a document that follow each other are joined up to this length, and
+                longer lines are cut, at a space if there is one; 0 leaves each line a text of its own.
 
         Raises:
             DataError: if there is no file, or a split has none.
@@ -105,7 +105,7 @@ class Monolingual(Recorded):
 
 
 def _cut(line: str, characters: int, spaced: bool) -> list[str]:
-    """Return parts of at most so many characters, which end at a space; where spaces are rare, only if it is near."""
+    """Return parts of at most `characters` characters that end at a space; where spaces are rare, only at a near one."""
     parts = []
     begin = 0
     while len(line) - begin > characters:

@@ -47,7 +47,7 @@ class Document:
 
 
 def draw_documents(split: str, size: int, generator: random.Random) -> list[Document]:
-    """`size` documents whose first meanings are of a split. Raises DataError when there are not so many."""
+    """`size` documents whose first meanings are of a split. Raises DataError when there are fewer."""
     found: list[Document] = []
     seen: set[Meaning] = set()
     rejected = 0

@@ -160,7 +160,7 @@ def _frame(generator: random.Random) -> Frame:
 def draw(split: str, size: int, generator: random.Random) -> list[Saying]:
     """`size` different sayings of a split, the first `n` of which do not depend on `size`.
 
-    Raises DataError when the frames of the split cannot give so many.
+    Raises DataError when the frames of the split give fewer.
     """
     return distinct(split, size, generator, lambda saying: saying)
 

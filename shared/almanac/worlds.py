@@ -110,7 +110,7 @@ def draw(
 ) -> list[Saying]:
     """`size` sayings of a kind, the first `n` of which do not depend on `size`.
 
-    Raises DataError when its meanings cannot give so many.
+    Raises DataError when its meanings give fewer.
     """
     found: list[Saying] = []
     seen: set[Meaning] = set()

@@ -73,7 +73,7 @@ SHORTEST = 0.1
 #: Letters a second. Fast speech has 25 in alphabetic scripts; characters of other scripts count for three.
 FASTEST, SLOWEST = 40.0, 1.0
 
-#: Texts whose longer side has more than so many letters, and more than so many times the other side's, do not match.
+#: Texts do not match if the longer one has more letters than RATIO_FROM, and more than RATIO times the other one's.
 RATIO_FROM, RATIO = 40, 4.0
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffd]")

@@ -29,8 +29,9 @@ class Lexicon:
         files: by direction: ``{"en-de": "en-de.txt"}``.
         top: how many words of each file are read: the most frequent, with all of their translations; None: all.
         both_ways: read each file in the other direction, too.
-        depth: translations of translations count as well, up to so many steps, whatever the languages: of lexicons from
-            and to English, depth 2 also leads from German to French. Words of the first one's language are left out.
+        depth: the largest number of steps: translations of translations count as well, whatever the languages. Of
+            lexicons from and to English, depth 2 also leads from German to French. Words of the first one's language
+            are left out.
 
     Raises:
         UsageError: without files, for a direction that is not of two different languages, a top or depth below 1.
@@ -134,7 +135,7 @@ def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:
 
     Args:
         path: the file.
-        top: stop before the first line of another word when so many different ones were read; None: read all.
+        top: the number of different words to read, with all lines of each; None: read all.
 
     Raises:
         DataError: if the file is missing, empty or not UTF-8, or a line has no translation.

@@ -33,7 +33,7 @@ _FREQUENCIES = _TRANSFORM // 2 + 1
 #: Windows that go through the convolutions in one go: 33 s.
 _BLOCK = 1024
 
-#: A recording has speech if so many of its windows (64 ms in all) are more likely speech than not. The most certain
+#: A recording has speech if two of its windows (64 ms in all) are more likely speech than not. The most certain
 #: windows decide, not the mean: a word may stand in a minute of silence.
 _CERTAIN, _THRESHOLD = 2, 0.5
 

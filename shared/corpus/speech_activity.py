@@ -56,7 +56,7 @@ _LOUD = 25.0
 #: Power of a band that counts as nothing: far below the rounding of 16-bit samples.
 _NOTHING = 1e-12
 
-#: Speech changes by at least so many decibels and is voiced at least so much (a correlation, 1 for a steady tone).
+#: The least change of speech, in decibels, and its least voicing (a correlation, 1 for a steady tone).
 _LEAST_CHANGE, _LEAST_VOICING = 3.5, 0.45
 
 #: Seconds of a recording that has time to change that much; a shorter one has to change less, in proportion.

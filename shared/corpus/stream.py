@@ -82,7 +82,7 @@ class Budget:
 
 
 def translation_budget(rows: int) -> Budget:
-    """Return the budget of a batch that is to be translated: so many rows, and at most 16,384 tokens or 480 seconds.
+    """Return the budget of a batch for translation: at most `rows` rows, and 16,384 tokens or 480 seconds.
 
     That bounds the memory that a batch needs, whatever the lengths of its rows (see docs/search.md).
     """

@@ -25,7 +25,7 @@ def export_ctranslate2(model: Path, out: Path, *, quantization: str, compare: li
         out: where to write.
         quantization: how weights are stored.
         compare: manifests to translate.
-        limit: only so many rows of each; 0: all.
+        limit: the number of rows of each, from its beginning; 0: all.
 
     """
     manifests = {path: Manifest.open(path) for path in compare}  # whatever is wrong with them is said first

@@ -154,7 +154,7 @@ def names_of(plan: WaveformPlan) -> dict[str, str]:
 
 
 def convolution_names(count: int) -> dict[str, str]:
-    """Return beginnings of names, ours and theirs, of so many convolutions."""
+    """Return beginnings of the names of `count` convolutions, theirs by ours."""
     names: dict[str, str] = {}
     for number in range(count):
         place, theirs = f"{SPEECH}.convolutions.layers.{number}", f"feature_extractor.conv_layers.{number}"

@@ -92,7 +92,7 @@ class Combination(nn.Module):
         return min((limit for limit in limits if limit is not None), default=None)
 
     def state_bytes(self, length: int) -> int:
-        """Return how many bytes the states of one output of so many tokens take, of all models that say so."""
+        """Return how many bytes the states of an output of `length` tokens take, of all models that can tell."""
         return sum(model.state_bytes(length) for model in self._generators() if hasattr(model, "state_bytes"))
 
     def symbol_fields(self) -> dict[str, str]:

@@ -94,7 +94,7 @@ class TokenDecoder(nn.Module):
         return positions.length if isinstance(positions, LearnedPositions) else None
 
     def state_bytes(self, length: int) -> int:
-        """Return how many bytes the keys and values of one output of so many tokens take, in both of their buffers."""
+        """Return how many bytes the keys and values of an output of `length` tokens take, in both of their buffers."""
         weight = self.target_embedding.weight
         positions = -(-length // Past.STEP) * Past.STEP
         return 4 * len(self.decoder.layers) * positions * self.decoder.width * weight.element_size()

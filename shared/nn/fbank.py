@@ -87,7 +87,7 @@ class Fbank(Described, nn.Module):
             )
 
     def lengths(self, samples: Tensor) -> Tensor:
-        """Return how many frames rows of so many samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
+        """Return how many frames rows of `samples` samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
         return (samples.clamp(min=self.window) - self.window) // self.hop + 1
 
     @torch.no_grad()

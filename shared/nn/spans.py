@@ -91,7 +91,7 @@ class SpanMasking(Described, nn.Module):
         return frames, channels
 
     def draw_frames(self, sizes: Tensor, length: int) -> Tensor:
-        """Draw a mask of frames (B, S) bool for rows of so many frames, (B,) int64, of which the longest has S."""
+        """Draw a mask of frames (B, S) bool for rows of `sizes` frames, (B,) int64; S is `length`."""
         if self.probability == 0:
             return torch.zeros((), dtype=torch.bool, device=sizes.device).expand(len(sizes), length)
         return spans(sizes, length, probability=self.probability, span=self.span, least=self.least)

@@ -70,7 +70,7 @@ class SpeechEmbedding(Described, nn.Module):
         return int(cast(Any, self.subsampler).width)
 
     def lengths(self, samples: Tensor) -> Tensor:
-        """Return how many vectors rows of so many samples have, (B,) int64."""
+        """Return how many vectors rows of `samples` samples have, (B,) int64."""
         return cast(Tensor, cast(Any, self.subsampler).lengths(cast(Any, self.frontend).lengths(samples)))
 
     def forward(self, speech: Padded) -> Padded:

@@ -48,7 +48,7 @@ class Conv1dSubsampler(Described, nn.Module):
         )
 
     def lengths(self, frames: Tensor) -> Tensor:
-        """Return how many frames are left of so many, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
+        """Return how many of `frames` frames are left, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
         for _ in self.convolutions:
             frames = torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
         return frames

@@ -121,7 +121,7 @@ class Convolution(nn.Module):
         self.stride = stride
 
     def lengths(self, before: Tensor) -> Tensor:
-        """Return how many steps leave where so many enter, (B,) int64."""
+        """Return how many steps leave where `before` steps enter, (B,) int64."""
         return torch.div(before - self.kernel, self.stride, rounding_mode="floor") + 1
 
     def forward(self, values: Tensor, lengths: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ class WaveformConvolutions(Described, nn.Module):
         self.requires_grad_(gradient_scale > 0)
 
     def lengths(self, samples: Tensor) -> Tensor:
-        """Return how many frames rows of so many samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
+        """Return how many frames rows of `samples` samples have, (B,) int64; at least 1 (see :meth:`forward`)."""
         lengths = samples.clamp(min=self.window)
         for layer in self.layers:
             lengths = cast(Convolution, layer).lengths(lengths)
@@ -279,7 +279,7 @@ class WaveformEmbedding(Described, nn.Module):
         self.dropout, self.frame_dropout = dropout, frame_dropout
 
     def lengths(self, samples: Tensor) -> Tensor:
-        """Return how many frames rows of so many samples have, (B,) int64."""
+        """Return how many frames rows of `samples` samples have, (B,) int64."""
         return self.convolutions.lengths(samples)
 
     def forward(self, speech: Padded) -> Padded:
@@ -325,7 +325,7 @@ class SoundEmbedding(Protocol):
     width: int
 
     def lengths(self, samples: Tensor) -> Tensor:
-        """Return how many vectors rows of so many samples have, (B,) int64."""
+        """Return how many vectors rows of `samples` samples have, (B,) int64."""
         ...
 
     def __call__(self, speech: Padded) -> Padded:
@@ -351,7 +351,7 @@ class WaveformEncoder(Described, nn.Module):
         self.width = encoder.width
 
     def lengths(self, samples: Tensor) -> Tensor:
-        """Return how many states rows of so many samples have, (B,) int64."""
+        """Return how many states rows of `samples` samples have, (B,) int64."""
         return self.embedding.lengths(samples)
 
     def forward(self, speech: Padded) -> Padded:

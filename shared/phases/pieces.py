@@ -21,12 +21,12 @@ class TrainTokenizer(MainPhase):
         manifests: where the text comes from, as paths or patterns.
         columns: the columns to read: "source_text", "target_text".
         kind: "unigram", "bpe" or "char".
-        size: how many pieces; fewer if the text does not have so many.
+        size: number of pieces; fewer if the text does not yield this many.
         alpha: languages are sampled in proportion to their share to this power (1: as they are, 0: equally often).
         coverage: the share of characters that become pieces of their own; the rest is spelled in bytes.
         normalisation: SentencePiece's rule: "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf" (both lower case), "identity".
         normalizers: changes to the texts of each column, those of the model's fields, so that both see the same text.
-        limit: use at most so many sentences.
+        limit: the largest number of sentences that are used.
 
     """
 

@@ -114,7 +114,7 @@ class JsonTokenizer(Described, ForeignSymbols):
 
 
 def _rows(numbers: dict[str, int], least: int) -> list[str]:
-    """Return what stands at each id, at least so many; ids that the file leaves out get a name that says so."""
+    """Return the entry at each id, for `least` ids at least; an id that the file leaves out gets a placeholder."""
     rows = [f"(nothing at {number})" for number in range(max(least, 1 + max(numbers.values(), default=-1)))]
     for row, number in numbers.items():
         rows[number] = row

@@ -47,7 +47,7 @@ class LibriLight(Recorded):
             root: the folder that holds ``small``, ``medium`` or ``large``.
             sizes: some of these; None means all that are there.
             seconds: the longest segment.
-            shortest: segments below so many seconds are left out.
+            shortest: segments of fewer seconds are left out.
             held_out: the share of speakers whose segments are the split dev, chosen by their number; 0 for none.
 
         Raises:
@@ -118,7 +118,7 @@ class LibriLight(Recorded):
 
 
 def segments(times: list[tuple[float, float]], seconds: float) -> list[tuple[float, float]]:
-    """Return segments of at most so many seconds, in order.
+    """Return segments of at most `seconds` seconds, in order.
 
     Args:
         times: begin and end of each stretch of speech, in order.

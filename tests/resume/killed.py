@@ -34,7 +34,7 @@ MAKING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
 
 class Death:
-    """Comes when something has happened so many times in this process; its workers are not concerned."""
+    """Kills this process after a given number of events of one kind; its workers are not concerned."""
 
     def __init__(self, where, number):
         self.where, self.number, self.seen = where, number, 0

@@ -43,7 +43,7 @@ def test_killed(runs, whole, point):
 
 
 def test_killed_twenty_times_on_its_way(runs, whole):
-    """Files written, updates, rows translated, chunks looked into: after so many of them, drawn once and for all."""
+    """It dies after numbers of events that are drawn once and for all: files, updates, rows translated, chunks read."""
     content, events = whole
     points = sorted(random.Random(20).sample(range(5, events), 20))
     lives = []

@@ -251,7 +251,7 @@ def wav(format_tag, channels, rate, bits, block, sizes, chunk, samples):
 
 
 def numbers(bits, *usual):
-    """Draw a usual number, or any of so many bits."""
+    """Draw a usual number, or any number of `bits` bits."""
     return st.sampled_from(usual) | st.sampled_from(usual) | st.integers(0, 2**bits - 1)
 
 

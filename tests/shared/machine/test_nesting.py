@@ -36,7 +36,7 @@ def test_brackets_in_text_and_one_after_the_other_are_no_nesting():
 
 
 def aliases(levels: int, each: int) -> str:
-    """Return a text of lists, each of which repeats the one before so often."""
+    """Return a text of lists, each of which repeats the one before `each` times."""
     lines = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * each)}]" for level in range(1, levels)]
     return "\n".join(["a0: &a0 x", *lines])
 

@@ -42,7 +42,7 @@ def test_hand_value():
 
 @pytest.fixture(params=[1, 4, 1000], ids=lambda rows: f"blocks of {rows}")
 def blocks(request, monkeypatch):
-    """Let so many rows of logits be worked on at a time."""
+    """Let this many rows of logits be worked on at a time."""
     monkeypatch.setattr("shared.objectives.cross_entropy.BLOCK", 1)
     monkeypatch.setattr("shared.objectives.cross_entropy.FEWEST", request.param)
 
