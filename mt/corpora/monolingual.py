@@ -105,7 +105,7 @@ class Monolingual(Recorded):
 
 
 def _cut(line: str, characters: int, spaced: bool) -> list[str]:
-    """Return parts of at most `characters` characters that end at a space; where spaces are rare, only at a near one."""
+    """Return parts of at most `characters` characters that end at a space, or at a near one where they are rare."""
     parts = []
     begin = 0
     while len(line) - begin > characters:
