@@ -67,12 +67,13 @@ def segments(waveform: np.ndarray, *, maximum: float = 20.0, rate: int = SAMPLE_
         DataError: if a sample is not a number.
 
     """
-    _check_maximum(maximum)
+    check_maximum(maximum)
     if len(waveform) <= maximum * rate:
         return [(0.0, len(waveform) / rate)]
     size = samples(FRAME, rate)
     blocks = (waveform[at : at + size * _BLOCK_FRAMES] for at in range(0, len(waveform), size * _BLOCK_FRAMES))
-    return _divide(_energies(blocks, size, "the waveform"), len(waveform), size, maximum, rate)
+    costs = cut_costs(_energies(blocks, size, "the waveform"))
+    return divided(costs, len(waveform), size=size, maximum=maximum, rate=rate)
 
 
 def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
@@ -89,7 +90,7 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
     """
     import soundfile
 
-    _check_maximum(maximum)
+    check_maximum(maximum)
     length = probe(path)
     if length <= maximum:
         return [(0.0, length)]
@@ -101,10 +102,11 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
             energies = _energies(blocks, size, str(path))
     except soundfile.LibsndfileError as error:
         raise DataError(f"{path}: cannot be read to its end ({error.error_string})") from error
-    return _divide(energies, samples(length, rate), size, maximum, rate)
+    return divided(cut_costs(energies), samples(length, rate), size=size, maximum=maximum, rate=rate)
 
 
-def _check_maximum(maximum: float) -> None:
+def check_maximum(maximum: float) -> None:
+    """Refuse a longest segment below one second, by UsageError."""
     if not maximum >= 1:
         raise UsageError(f"the longest segment must be at least 1 second, not {maximum}")
 
@@ -134,11 +136,21 @@ def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
     return np.concatenate(found)
 
 
-def _divide(energies: np.ndarray, total: int, size: int, maximum: float, rate: int) -> list[Segment]:
+def divided(costs: np.ndarray, total: int, *, size: int, maximum: float, rate: int) -> list[Segment]:
+    """Return the segments between the cheapest cuts.
+
+    Args:
+        costs: (F,) what a cut before each frame costs.
+        total: N, the number of samples.
+        size: samples of a frame.
+        maximum: seconds of the longest segment; N must be above it.
+        rate: samples per second.
+
+    """
     longest = math.floor(maximum * rate / size)
     while longest * size / rate > maximum:  # a rounding in the line above
         longest -= 1
-    cuts = best_cuts(cut_costs(energies), longest=longest, shortest=math.ceil(longest * SHORTEST_SHARE))
+    cuts = best_cuts(costs, longest=longest, shortest=math.ceil(longest * SHORTEST_SHARE))
     bounds = [0, *(cut * size for cut in cuts), total]
     return [(a / rate, (b - a) / rate) for a, b in zip(bounds, bounds[1:], strict=False)]
 
@@ -150,26 +162,35 @@ def cut_costs(energies: np.ndarray) -> np.ndarray:
         energies: (F,) mean squares of frames.
 
     """
-    near = _levels(energies, np.ones(_frames(WINDOW)))
-    count = _frames(SURROUNDINGS)
-    around = _levels(energies, np.square(np.sin(np.pi * (np.arange(count) + 0.5) / count)))
+    near, around = (10 * np.log10(np.maximum(values, _SILENCE)) for values in means_around(energies))
     levels = near + SURROUNDINGS_SHARE * around
     # Rounded, so that the last bits of a sum, which differ between processors, decide nothing.
     return np.round(levels - levels.min() + PER_CUT, 2)
+
+
+def means_around(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the means of both windows around the start of each frame, (F,) each: the near one, and the wider.
+
+    Windows are cut at the file's ends. Each is summed by itself: differences of running sums would lose a pause behind
+    a loud passage.
+
+    Args:
+        values: (F,) of frames.
+
+    """
+    count = _frames(SURROUNDINGS)
+    hann = np.square(np.sin(np.pi * (np.arange(count) + 0.5) / count))
+    return _means(values, np.ones(_frames(WINDOW))), _means(values, hann)
 
 
 def _frames(seconds: float) -> int:
     return 2 * round(seconds / FRAME / 2)
 
 
-def _levels(energies: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the level of a window around the start of each frame, (F,) in decibels; it is cut at the file's ends.
-
-    Each window is summed by itself: differences of running sums would lose a pause behind a loud passage.
-    """
+def _means(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     around = (len(weights) // 2, len(weights) // 2 - 1)
-    sums, totals = (np.convolve(np.pad(x, around), weights, "valid") for x in (energies, np.ones_like(energies)))
-    return 10 * np.log10(np.maximum(sums / totals, _SILENCE))
+    sums, totals = (np.convolve(np.pad(x, around), weights, "valid") for x in (values, np.ones_like(values)))
+    return sums / totals
 
 
 def best_cuts(costs: np.ndarray, *, longest: int, shortest: int) -> list[int]:

@@ -26,7 +26,10 @@ from shared.errors import DataError, one_line
 
 WEIGHTS = Path("data", "silero_vad_16k.safetensors")
 
-_WINDOW, _CONTEXT, _AFTER = 512, 64, 64
+#: Samples of a window.
+WINDOW = 512
+
+_CONTEXT, _AFTER = 64, 64
 _TRANSFORM, _HOP = 256, 128
 _FREQUENCIES = _TRANSFORM // 2 + 1
 
@@ -62,9 +65,9 @@ class SileroNetwork(nn.Module):
             waveform: (N,) in [-1, 1] at 16 kHz, N at least 1.
 
         """
-        count = -(-len(waveform) // _WINDOW)
-        padded = functional.pad(waveform, (_CONTEXT, count * _WINDOW - len(waveform)))
-        windows = padded.unfold(0, _CONTEXT + _WINDOW, _WINDOW)  # (W, 576)
+        count = -(-len(waveform) // WINDOW)
+        padded = functional.pad(waveform, (_CONTEXT, count * WINDOW - len(waveform)))
+        windows = padded.unfold(0, _CONTEXT + WINDOW, WINDOW)  # (W, 576)
         vectors = torch.cat([self._vectors(block) for block in windows.split(_BLOCK)])  # (W, C)
         states, _ = self.lstm_cell(vectors)
         return torch.sigmoid(self.final_conv(states.relu().T).squeeze(0))
@@ -122,6 +125,10 @@ class SileroDetector:
 
     def has_speech(self, waveform: np.ndarray) -> bool:
         """Tell whether there is speech in a waveform, (N,) float32 in [-1, 1] at 16 kHz."""
-        peak = float(np.abs(waveform).max(initial=0.0))
-        gain = min(max(_PEAK / peak, 1.0), _LARGEST_GAIN) if peak else 1.0
-        return int((self.probabilities(gain * waveform) >= _THRESHOLD).sum()) >= _CERTAIN
+        return int((self.probabilities(amplified(waveform)) >= _THRESHOLD).sum()) >= _CERTAIN
+
+
+def amplified(waveform: np.ndarray) -> np.ndarray:
+    """Return a waveform, (N,) in [-1, 1], as loud as the network needs it: one that is loud enough is not changed."""
+    peak = float(np.abs(waveform).max(initial=0.0))
+    return waveform * (min(max(_PEAK / peak, 1.0), _LARGEST_GAIN) if peak else 1.0)

@@ -134,10 +134,10 @@ def test_the_network_computes_what_the_published_program_does(spoken):
         for name, value in weights.items():
             tensors[f"_model.{theirs[name]}"].copy_(value)
     wave = np.concatenate([*spoken, *[0.1 * spoken[2]] * 30])
-    assert len(wave) > silero._BLOCK * silero._WINDOW and len(wave) % silero._WINDOW
-    padded = np.pad(wave, (0, -len(wave) % silero._WINDOW))
+    assert len(wave) > silero._BLOCK * silero.WINDOW and len(wave) % silero.WINDOW
+    padded = np.pad(wave, (0, -len(wave) % silero.WINDOW))
     with torch.inference_mode():
-        windows = torch.from_numpy(padded).view(-1, 1, silero._WINDOW)
+        windows = torch.from_numpy(padded).view(-1, 1, silero.WINDOW)
         expected = [program(window, SAMPLE_RATE).item() for window in windows]
     found = detector.probabilities(wave)
     assert min(expected) < 0.1 and max(expected) > 0.99

@@ -1,0 +1,81 @@
+"""Dividing a long recording where silero-vad hears no speech: for recordings whose pauses are not quiet.
+
+Behind music, applause or traffic, the quietest places are not where nobody speaks. Here a cut costs the probability of
+speech around it; all else is as in shared/corpus/pauses.py.
+
+Legend: F frames of 10 ms.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from shared.corpus.audio import SAMPLE_RATE, probe, read_audio, samples
+from shared.corpus.pauses import (
+    FRAME,
+    PER_CUT,
+    SURROUNDINGS_SHARE,
+    Segment,
+    check_maximum,
+    divided,
+    means_around,
+)
+from shared.corpus.silero import WINDOW, SileroDetector, amplified
+
+#: What a cut through certain speech costs, in the decibels of shared/corpus/pauses.py.
+SPEECH = 40.0
+
+#: Seconds that the network is given in one go, and before them those whose probabilities are not used: its memory
+#: begins anew in each block.
+_BLOCK, _BEFORE = 60.0, 2.0
+
+_SIZE = samples(FRAME, SAMPLE_RATE)
+
+
+def gap_segments(path: str | Path, *, detector: SileroDetector, maximum: float = 20.0) -> list[Segment]:
+    """Divide a sound file where there is least speech, block by block.
+
+    Args:
+        path: a file that libsndfile reads.
+        detector: finds speech.
+        maximum: seconds of the longest segment, at least 1; infinity for no limit.
+
+    Returns:
+        (start, duration) of each segment in seconds, as :func:`shared.corpus.pauses.file_segments`.
+
+    Raises:
+        UsageError: if ``maximum`` is out of its range.
+        DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
+
+    """
+    check_maximum(maximum)
+    length = probe(path)
+    if length <= maximum:
+        return [(0.0, length)]
+    blocks = [
+        _block(path, detector, start, min(_BLOCK, length - start)) for start in np.arange(0.0, length, _BLOCK).tolist()
+    ]
+    costs = gap_costs(np.concatenate(blocks))
+    return divided(costs, samples(length, SAMPLE_RATE), size=_SIZE, maximum=maximum, rate=SAMPLE_RATE)
+
+
+def _block(path: str | Path, detector: SileroDetector, start: float, duration: float) -> np.ndarray:
+    """Return the probability of speech in each frame of a part of a file, (F,)."""
+    before = min(_BEFORE, start)
+    waveform = read_audio(path, start - before, before + duration)
+    heard = detector.probabilities(amplified(waveform))
+    places = np.arange(samples(before, SAMPLE_RATE), len(waveform), _SIZE)
+    return heard[places // WINDOW]
+
+
+def gap_costs(probabilities: np.ndarray) -> np.ndarray:
+    """Return what a cut before each frame costs, (F,); at least about ``PER_CUT``.
+
+    Args:
+        probabilities: (F,) of speech.
+
+    """
+    near, around = means_around(probabilities.astype(np.float64))
+    return np.round(SPEECH * (near + SURROUNDINGS_SHARE * around) + PER_CUT, 2)
