@@ -238,6 +238,9 @@ def evaluate(
     talks: Annotated[
         bool, typer.Option("--talks", help="translate whole recordings, and cut the output to the references' lines")
     ] = False,
+    segmenter: Annotated[
+        str, typer.Option(help="with --talks, where recordings are divided: pauses, or silero (least speech)")
+    ] = "pauses",
     *,
     search: SearchOptions,
     models: ModelOptions,
@@ -253,6 +256,7 @@ def evaluate(
         out=out,
         limit=limit,
         talks=talks,
+        segmenter=segmenter,
         search=search,
         models=models,
     )

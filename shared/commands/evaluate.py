@@ -12,6 +12,7 @@ from shared.commands.options import ModelOptions, SearchOptions
 from shared.commands.score import print_scores
 from shared.commands.searching import fitting, search_for
 from shared.corpus.manifest import Manifest
+from shared.corpus.segmenters import check_segmenter, named_segmenter
 from shared.corpus.stream import translation_budget
 from shared.errors import UsageError
 from shared.evaluation.scoring import check_metrics, evaluate_system
@@ -46,6 +47,7 @@ def evaluate_manifests(
     out: Path | None,
     limit: int,
     talks: bool,
+    segmenter: str,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -56,6 +58,9 @@ def evaluate_manifests(
         raise UsageError("--limit is for a quick look: without --out, since no part of a test is a result")
     if talks and (out is not None or limit):
         raise UsageError("--talks is printed, and translates whole recordings: without --out and --limit")
+    check_segmenter(segmenter)
+    if segmenter != "pauses" and not talks:
+        raise UsageError("--segmenter applies with --talks: the rows of a manifest have their times")
     search_for(search)
     budget = translation_budget(models.batch_size)
     workspace = workspace_for(out or Path(), models, "evaluate")
@@ -87,6 +92,7 @@ def evaluate_manifests(
                     metrics=metrics,
                     workspace=workspace,
                     batch_size=models.batch_size,
+                    segmenter=named_segmenter(segmenter),
                     texts=texts,
                 )
                 evaluation = replace(evaluation, further=further)

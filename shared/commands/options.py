@@ -88,9 +88,15 @@ RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_r
 class SoundOptions:
     """The treatment of sound files before translation."""
 
-    maximum_seconds: Annotated[
-        float, _option("length in seconds above which sound files are split at pauses", SOUND)
-    ] = 20.0
+    maximum_seconds: Annotated[float, _option("length in seconds above which sound files are divided", SOUND)] = 20.0
+    segmenter: Annotated[
+        str,
+        _option(
+            "where long sound files are divided: pauses (the quietest places), or silero (where there is least speech, "
+            "for loud backgrounds; pip install 'dragoman\\[vad]')",
+            SOUND,
+        ),
+    ] = "pauses"
     keep_silence: Annotated[
         bool, _option("also translate segments without speech, instead of skipping them with a warning", SOUND)
     ] = False

@@ -12,6 +12,7 @@ from shared.commands.input_files import sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
 from shared.commands.searching import fitting, search_for
+from shared.corpus.segmenters import check_segmenter, named_segmenter
 from shared.corpus.speech_activity import check_detector, speech_detector
 from shared.errors import DataError, UsageError, one_line
 from shared.evaluation.outputs import ONE_LINE
@@ -96,6 +97,7 @@ def write_timed(
     """
     search_for(search)
     check_detector(sound.speech_detector)
+    check_segmenter(sound.segmenter)
     check_output(kind, formats, [], out)
     machine = Machine(device=models.device, precision=models.precision)
     system = load_models(model, models, machine, ctc=search.ctc)
@@ -130,6 +132,7 @@ def _translated(
     """Yield each file that can be read and its segments; a bar shows how many of them are done."""
     chosen = search_for(fitting(search, system), tokenizer=system.output.tokenizer)
     detector = speech_detector(sound.speech_detector)
+    divide = named_segmenter(sound.segmenter)
     for file in files:
         failed: list[DataError] = []
         with progress(file.name, enabled=sys.stderr.isatty()) as show, machine.autocast():
@@ -140,6 +143,7 @@ def _translated(
                 search=chosen,
                 batch_size=models.batch_size,
                 maximum_seconds=sound.maximum_seconds,
+                segmenter=divide,
                 keep_silence=sound.keep_silence,
                 detector=detector,
                 unreadable=failed,

@@ -14,6 +14,7 @@ from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
 from shared.commands.searching import fitting, search_for
 from shared.commands.timed_output import FORMATS, rendered, write_timed
+from shared.corpus.segmenters import check_segmenter, named_segmenter
 from shared.corpus.speech_activity import check_detector, speech_detector
 from shared.errors import DataError, UsageError, one_line
 from shared.evaluation.outputs import ONE_LINE
@@ -54,6 +55,7 @@ def translate_inputs(
     if out is not None:
         raise UsageError("--out is for --format srt, vtt, tsv and json")
     check_detector(sound.speech_detector)
+    check_segmenter(sound.segmenter)
     machine = Machine(device=models.device, precision=models.precision)
     system = load_models(model, models, machine, ctc=search.ctc)
     search = fitting(search, system)
@@ -63,6 +65,7 @@ def translate_inputs(
     speech, several = "speech" in system.reads, max(n_best, samples) > 1
     names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
     detector = speech_detector(sound.speech_detector) if speech else None
+    divide = named_segmenter(sound.segmenter)
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = enumerate(items, start=1)
     unreadable: list[DataError] = []
@@ -76,6 +79,7 @@ def translate_inputs(
                 search=chosen,
                 batch_size=models.batch_size,
                 maximum_seconds=sound.maximum_seconds,
+                segmenter=divide,
                 keep_silence=sound.keep_silence,
                 detector=detector,
                 unreadable=unreadable,

@@ -19,12 +19,15 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from shared.corpus.audio import SAMPLE_RATE, read_audio
 from shared.errors import UsageError
+
+if TYPE_CHECKING:
+    from shared.corpus.silero import SileroDetector
 
 #: What a caller may ask for; "auto" is silero where it is installed, levels elsewhere.
 DETECTORS = ("auto", "levels", "silero")
@@ -110,7 +113,7 @@ def speech_detector(name: str = "auto") -> SpeechDetector:
     check_detector(name)
     if name == "levels" or not _has_silero():
         return LevelDetector()
-    return _silero()
+    return silero_detector()
 
 
 def _has_silero() -> bool:
@@ -118,7 +121,8 @@ def _has_silero() -> bool:
 
 
 @cache
-def _silero() -> SpeechDetector:
+def silero_detector() -> SileroDetector:
+    """Return silero-vad's detector, loaded once; raises a DataError if its weights cannot be read."""
     from shared.corpus.silero import SileroDetector
 
     return SileroDetector.installed()

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from shared.corpus.manifest import Manifest
+from shared.corpus.pauses import file_segments
+from shared.corpus.segmenters import Segmenter
 from shared.errors import DataError, UsageError
 from shared.evaluation.resegment import resegment_text
 from shared.evaluation.scoring import Evaluation, TestSet
@@ -26,6 +28,7 @@ def evaluate_talks(
     metrics: list[str],
     workspace: Workspace,
     batch_size: int = 16,
+    segmenter: Segmenter = file_segments,
     texts: Mapping[str, list[str]] | None = None,
 ) -> list[Evaluation]:
     """Translate the recordings that a manifest has rows of, whole, and score what is nearest to each row's reference.
@@ -40,6 +43,7 @@ def evaluate_talks(
         metrics: of the output.
         workspace: precision and processes.
         batch_size: how many segments are translated at a time, at most.
+        segmenter: divides the recordings.
         texts: metrics of further texts that the system writes in the same pass, by name.
 
     Returns:
@@ -63,7 +67,7 @@ def evaluate_talks(
             row = manifest[talks[file][0]]
             codes = {side: row[side] for side in ("source_language", "target_language")}
             with workspace.autocast():
-                [segments] = system.timed([file], search=search, batch_size=batch_size, **codes)
+                [segments] = system.timed([file], search=search, batch_size=batch_size, segmenter=segmenter, **codes)
             for test in tests:
                 space = " " if languages.spaced(test.language) else ""
                 whole = space.join(text for segment in segments if (text := segment.texts[test.text]))

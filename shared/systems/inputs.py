@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.corpus.findings import LONGEST_TEXT
-from shared.corpus.pauses import file_segments
+from shared.corpus.segmenters import Segmenter
 from shared.errors import DataError, UsageError, shortened
 from shared.generator import Hypothesis
 from shared.text import languages
@@ -71,7 +71,7 @@ def text_row(item: str | Path) -> dict[str, Any]:
     return {"id": shortened(item), "audio": None, "source_text": item}
 
 
-def sound_rows(item: str | Path, maximum: float) -> list[dict[str, Any]]:
+def sound_rows(item: str | Path, segmenter: Segmenter, maximum: float) -> list[dict[str, Any]]:
     """Return the rows of a sound file: one, or one for each of its segments, of at most ``maximum`` seconds.
 
     Raises:
@@ -84,7 +84,7 @@ def sound_rows(item: str | Path, maximum: float) -> list[dict[str, Any]]:
     if not os.path.isfile(item):
         kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
         raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")
-    parts = file_segments(item, maximum=maximum)
+    parts = segmenter(item, maximum=maximum)
     row = {"audio": str(item), "source_text": None}
     names = [str(item)] if len(parts) == 1 else [f"{item}:{start:.2f}" for start, _ in parts]
     segments = zip(names, parts, strict=True)

@@ -14,6 +14,8 @@ from torch import nn
 
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
+from shared.corpus.pauses import file_segments
+from shared.corpus.segmenters import Segmenter
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from shared.corpus.stream import translation_budget
 from shared.errors import DataError, UsageError
@@ -320,6 +322,7 @@ class System(ReadingModel):
         search: AnySearch | None = None,
         batch_size: int = 16,
         maximum_seconds: float = 20.0,
+        segmenter: Segmenter = file_segments,
         keep_silence: bool = False,
         detector: SpeechDetector | None = None,
         unreadable: list[DataError] | None = None,
@@ -336,6 +339,7 @@ class System(ReadingModel):
                 :func:`shared.corpus.stream.translation_budget`). It does not change the output.
             maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
                 system was trained on is a good choice.
+            segmenter: divides longer files; by default at their quietest pauses (see shared/corpus/segmenters.py).
             keep_silence: translate segments without speech too.
             detector: finds those segments; by default the best that is installed (see
                 shared/corpus/speech_activity.py).
@@ -359,7 +363,7 @@ class System(ReadingModel):
         owned: list[range] = []  # the rows of each input
         for item in inputs:
             try:
-                found = sound_rows(item, maximum_seconds) if "speech" in self.reads else [text_row(item)]
+                found = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
             except DataError as error:
                 if unreadable is None:
                     raise

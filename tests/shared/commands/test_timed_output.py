@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import dragoman as package
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
+from shared.corpus.segmenters import named_segmenter
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.evaluation.resegment import resegment_text
@@ -56,6 +58,27 @@ def test_a_segment_without_speech_has_its_time_and_no_text(speech_model, tmp_pat
     [segments] = package.load(speech_model, device="cpu").timed([tmp_path / "silence.wav"], maximum_seconds=1.0)
     assert [segment.texts for segment in segments] == [{"translation": ""}] * len(segments)
     assert segments[-1].end == pytest.approx(2.0)
+
+
+def test_segments_are_those_of_the_segmenter(speech_model, talk):
+    def halves(path, *, maximum):
+        return [(0.0, maximum / 2), (maximum / 2, 4 - maximum / 2)]
+
+    system = package.load(speech_model, device="cpu")
+    [segments] = system.timed([talk], maximum_seconds=5.0, segmenter=halves, keep_silence=True)
+    assert [(segment.start, segment.end) for segment in segments] == [(0.0, 2.5), (2.5, 4.0)]
+
+
+@pytest.mark.skipif(find_spec("silero_vad") is None, reason="silero-vad is not installed (the extra vad)")
+def test_the_command_divides_where_there_is_least_speech(dragoman, speech_model, talk):
+    code, output, messages = dragoman("translate", speech_model, talk, "--format", "json", *OPTIONS)
+    assert code == 0, messages
+    code, other, messages = dragoman(
+        "translate", speech_model, talk, "--format", "json", "--segmenter", "silero", *OPTIONS
+    )
+    assert code == 0, messages
+    starts, others = ([s["start"] for s in json.loads(text)["segments"]] for text in (output, other))
+    assert others == [start for start, _ in named_segmenter("silero")(talk, maximum=1.3)] != starts
 
 
 def test_a_system_that_reads_text_has_no_times():
@@ -111,6 +134,11 @@ def test_subtitles_keep_the_limits_that_were_given(dragoman, speech_model, talk)
         (["translate", GOLDEN, "--format", "srt"], "srt has times, and this model reads text: --format text"),
         (["translate", GOLDEN, "--format", "ass"], "--format must be one of text, srt, vtt, tsv, json, not 'ass'"),
         (["translate", GOLDEN, "--format", "json", "--n-best", "2"], "--format json has one hypothesis"),
+        (
+            ["translate", GOLDEN, "--format", "json", "--segmenter", "x"],
+            "segmenter must be one of pauses, silero, not 'x'",
+        ),
+        (["evaluate", GOLDEN, "x.arrow", "--segmenter", "silero"], "--segmenter applies with --talks"),
         (["translate", GOLDEN, "--out", "x"], "--out is for --format srt, vtt, tsv and json"),
         (["subtitle", GOLDEN, "x.wav", "--format", "tsv"], "--format must be one of srt, vtt, not 'tsv'"),
         (["subtitle", GOLDEN, "x.wav", "--lines", "2", "--gap", "-1"], "gap must be at least 0, not -1"),

@@ -1,0 +1,46 @@
+"""The ways to divide a long recording, by the names that a user gives."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from shared.corpus.pauses import Segment, file_segments
+from shared.corpus.speech_activity import check_detector, silero_detector
+from shared.errors import UsageError
+
+#: What a caller may ask for.
+SEGMENTERS = ("pauses", "silero")
+
+
+class Segmenter(Protocol):
+    """Divides a sound file: :func:`shared.corpus.pauses.file_segments`, or what has its arguments and result."""
+
+    def __call__(self, path: str | Path, *, maximum: float) -> list[Segment]:
+        """Return (start, duration) of each segment in seconds, in order, none longer than ``maximum``."""
+        ...
+
+
+def check_segmenter(name: str) -> None:
+    """Refuse a segmenter that is unknown or not installed, by UsageError."""
+    if name not in SEGMENTERS:
+        raise UsageError(f"the segmenter must be one of {', '.join(SEGMENTERS)}, not {name!r}")
+    if name == "silero":
+        check_detector(name)
+
+
+def named_segmenter(name: str = "pauses") -> Segmenter:
+    """Return a segmenter by its name: quietest pauses, or least speech as silero-vad hears it.
+
+    Raises:
+        DataError: if silero-vad's weights cannot be read.
+        UsageError: for a segmenter that is unknown or not installed.
+
+    """
+    check_segmenter(name)
+    if name == "pauses":
+        return file_segments
+    from shared.corpus.speech_gaps import gap_segments
+
+    return partial(gap_segments, detector=silero_detector())
