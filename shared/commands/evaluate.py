@@ -12,7 +12,7 @@ from shared.commands.options import ModelOptions, SearchOptions
 from shared.commands.score import print_scores
 from shared.commands.searching import fitting, search_for
 from shared.corpus.manifest import Manifest
-from shared.corpus.segmenters import check_segmenter, named_segmenter
+from shared.corpus.segmentation import check_segmenter, named_segmenter
 from shared.corpus.stream import translation_budget
 from shared.errors import UsageError
 from shared.evaluation.scoring import check_metrics, evaluate_system

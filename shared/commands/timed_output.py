@@ -12,7 +12,7 @@ from shared.commands.input_files import sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
 from shared.commands.searching import fitting, search_for
-from shared.corpus.segmenters import check_segmenter, named_segmenter
+from shared.corpus.segmentation import check_segmenter, named_segmenter
 from shared.corpus.speech_activity import check_detector, speech_detector
 from shared.errors import DataError, UsageError, one_line
 from shared.evaluation.outputs import ONE_LINE

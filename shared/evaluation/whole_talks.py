@@ -8,7 +8,7 @@ import numpy as np
 
 from shared.corpus.manifest import Manifest
 from shared.corpus.pauses import file_segments
-from shared.corpus.segmenters import Segmenter
+from shared.corpus.segmentation import Segmenter
 from shared.errors import DataError, UsageError
 from shared.evaluation.resegment import resegment_text
 from shared.evaluation.scoring import Evaluation, TestSet

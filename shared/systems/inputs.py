@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from shared.corpus.findings import LONGEST_TEXT
-from shared.corpus.segmenters import Segmenter
+from shared.corpus.segmentation import Segmenter
 from shared.errors import DataError, UsageError, shortened
 from shared.generator import Hypothesis
 from shared.text import languages

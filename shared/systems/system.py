@@ -15,7 +15,7 @@ from torch import nn
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
 from shared.corpus.pauses import file_segments
-from shared.corpus.segmenters import Segmenter
+from shared.corpus.segmentation import Segmenter
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
 from shared.corpus.stream import translation_budget
 from shared.errors import DataError, UsageError
@@ -339,7 +339,7 @@ class System(ReadingModel):
                 :func:`shared.corpus.stream.translation_budget`). It does not change the output.
             maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
                 system was trained on is a good choice.
-            segmenter: divides longer files; by default at their quietest pauses (see shared/corpus/segmenters.py).
+            segmenter: divides longer files; by default at their quietest pauses (see shared/corpus/segmentation.py).
             keep_silence: translate segments without speech too.
             detector: finds those segments; by default the best that is installed (see
                 shared/corpus/speech_activity.py).

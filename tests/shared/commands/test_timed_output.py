@@ -12,7 +12,7 @@ import dragoman as package
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
-from shared.corpus.segmenters import named_segmenter
+from shared.corpus.segmentation import named_segmenter
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.evaluation.resegment import resegment_text
