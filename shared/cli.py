@@ -75,7 +75,9 @@ def prepare(
     ] = False,
     shard: Annotated[
         str | None,
-        typer.Option(help="i/n: do the share of machine i of n that share a disk; the last one writes the manifests"),
+        typer.Option(
+            help="i/n: prepare part i of n, on n machines that share a disk; the last one writes the manifests"
+        ),
     ] = None,
 ) -> None:
     """Check a corpus and write its manifests; further options go to its reader (--source-language fr ...).
@@ -139,10 +141,10 @@ def run(
 @app.command(context_settings=OPEN)
 def show(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="a recipe file, or the name of one that is installed (almanac/st)")],
-    phase: Annotated[str | None, typer.Option(help="print only what this phase is built from")] = None,
+    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
+    phase: Annotated[str | None, typer.Option(help="print only the keys that this phase uses")] = None,
     changed: Annotated[
-        bool, typer.Option("--changed", help="print only what the recipe itself and the command line say")
+        bool, typer.Option("--changed", help="print only the keys that the recipe itself and the command line set")
     ] = False,
 ) -> None:
     """Print a recipe with its bases, and for each line the file it comes from. --key value overrides its keys.
@@ -193,11 +195,11 @@ def translate(
     ] = 1,
     samples: Annotated[int, typer.Option(min=1, help="number of outputs per input, with --sample")] = 1,
     format: Annotated[
-        str, typer.Option(help="text, or with the times of sound files: srt, vtt, tsv, json (an object a file)")
+        str, typer.Option(help="text; or, for sound files, with times: srt, vtt, tsv, json (one object per file)")
     ] = "text",
     out: Annotated[
         Path | None,
-        typer.Option(help="folder for a file for each input, in a format with times; default: print"),
+        typer.Option(help="output folder, with one file per input, for a format with times; default: print"),
     ] = None,
     *,
     sound: SoundOptions,
@@ -227,16 +229,17 @@ def evaluate(
     model: Annotated[Path, typer.Argument(help="model folder")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
     metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas")
     ] = "bleu,chrf,ter",
     text_metrics: Annotated[
         list[str] | None,
-        typer.Option("--text", help="metrics of a further text that the model writes: transcript:wer,cer; repeatable"),
+        typer.Option("--text", help="metrics for another text that the model writes: transcript:wer,cer; repeatable"),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="output folder for hypotheses and results.jsonl")] = None,
     limit: Annotated[int, typer.Option(min=0, help="number of rows to evaluate, from the first; 0: all")] = 0,
     talks: Annotated[
-        bool, typer.Option("--talks", help="translate whole recordings, and cut the output to the references' lines")
+        bool,
+        typer.Option("--talks", help="translate whole recordings, and split the output to match the reference lines"),
     ] = False,
     segmenter: Annotated[
         str, typer.Option(help="with --talks, where recordings are divided: pauses, or silero (least speech)")

@@ -149,14 +149,15 @@ class ModelOptions:
 
     reads: Annotated[
         str | None,
-        _option("inputs to read, if the model was trained on several: speech, source, or both with a comma", MODELS),
+        _option("inputs to read, if the model was trained on several: speech, source, or speech,source", MODELS),
     ] = None
     writes: Annotated[
         str | None,
-        _option("text to write, if the model was trained to write several by turns: translation, transcript", MODELS),
+        _option("text to write, if the model was trained to write several: translation, transcript", MODELS),
     ] = None
     ensemble: Annotated[
-        list[Path] | None, _option("further model, for an average of the models' probabilities; repeatable", MODELS)
+        list[Path] | None,
+        _option("another model, whose probabilities are averaged with the first's; repeatable", MODELS),
     ] = None
     lm: Annotated[Path | None, _option("model folder of a language model (see recipes/text/lm.yaml)", MODELS)] = None
     lm_weight: Annotated[float, _option("weight of the language model's log-probabilities", MODELS)] = 0.3

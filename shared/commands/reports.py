@@ -23,16 +23,18 @@ def score(
     ],
     language: Annotated[str, typer.Option(help="language code; it determines the tokenizer")],
     metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas")
+        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas")
     ] = "bleu,chrf,ter",
     baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
     resegment: Annotated[
         bool,
-        typer.Option("--resegment", help="the hypotheses are whole talks, one a line; cut them to the references"),
+        typer.Option(
+            "--resegment", help="the hypotheses are whole talks, one per line; split them as the references are"
+        ),
     ] = False,
     documents: Annotated[
         Path | None,
-        typer.Option(help="file with the name of the talk of each reference line, for --resegment; default: one talk"),
+        typer.Option(help="file with the talk of each reference line, for --resegment; default: all are one talk"),
     ] = None,
 ) -> None:
     """Score hypotheses against references, with signatures; optionally with a significance test against a baseline."""
@@ -50,7 +52,8 @@ def diff(
     run_b: Annotated[Path, typer.Argument(help="output folder of another run on the same test sets")],
     show: Annotated[int, typer.Option(min=0, help="number of sentences to print, those that differ most")] = 5,
     metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, with commas; default: those of both runs")
+        str,
+        typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas; default: those of both runs"),
     ] = "",
     phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if a run has several")] = None,
 ) -> None:

@@ -25,7 +25,7 @@ def subtitle(
         str | None, typer.Option("--target-language", "--to", help="language code of the output")
     ] = None,
     format: Annotated[str, typer.Option(help="srt or vtt")] = "srt",
-    out: Annotated[Path | None, typer.Option(help="output folder, with a file for each input; default: print")] = None,
+    out: Annotated[Path | None, typer.Option(help="output folder, with one file per input; default: print")] = None,
     text: Annotated[
         str, typer.Option(help="text to show, if the system writes several: translation or transcript")
     ] = "",
