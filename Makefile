@@ -5,6 +5,7 @@
 #   make lint       style, docstrings, types
 #   make format     put the style right
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
+#   make comet-env  the real unbabel-comet 2.2.7 in an environment of its own, and its scores of small checkpoints
 #   make parity     fairseq, transformers and this project side by side; writes docs/parity.md
 #   make gpu        check a machine with a GPU: tests and benchmarks, ten minutes; make gpu GPU="--steps numbers"
 #   make offline    gather the packages that a machine without a network lacks: make offline HAS=list.txt
@@ -22,10 +23,13 @@ FAIRSEQ_ENV ?= .fairseq-env
 FAIRSEQ_PYTHON ?= $(firstword $(wildcard $(HOME)/.pyenv/versions/3.10.*/bin/python3.10) python3.10)
 FAIRSEQ_PIP := $(FAIRSEQ_ENV)/bin/python -m pip install --quiet --disable-pip-version-check
 
+# unbabel-comet wants an older numpy, transformers and protobuf than this project; SentencePiece 0.2.1 a newer protobuf.
+COMET_ENV ?= .comet-env
+
 # A machine with a GPU and without a network has its own torch, and no way to make an environment.
 GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON))
 
-.PHONY: demo test test-all lint format clean fairseq-env parity bench gpu offline
+.PHONY: demo test test-all lint format clean fairseq-env comet-env parity bench gpu offline
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -58,6 +62,17 @@ $(FAIRSEQ_ENV)/installed:
 	$(FAIRSEQ_PIP) 'numpy<1.24' 'hydra-core<1.1' 'omegaconf<2.1' 'setuptools<70' regex sacrebleu bitarray tqdm cffi \
 	  scikit-learn sentencepiece safetensors soundfile 'pandas<2'
 	$(FAIRSEQ_ENV)/bin/python -c 'import fairseq; assert fairseq.__version__ == "0.12.2"' 2> /dev/null
+	@touch $@
+
+comet-env: $(COMET_ENV)/installed $(VENV)/installed-all
+	rm -rf $(COMET_ENV)/fixtures
+	$(COMET_ENV)/bin/python tests/parity/make_comet_fixtures.py --out $(COMET_ENV)/fixtures --seed 2
+	COMET_FIXTURES=$(abspath $(COMET_ENV))/fixtures $(BIN)/python -m pytest tests/parity/test_comet.py $(PYTEST)
+
+$(COMET_ENV)/installed:
+	$(PYTHON) -m venv $(COMET_ENV)
+	$(COMET_ENV)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  $(addprefix --extra-index-url ,$(TORCH_INDEX)) unbabel-comet==2.2.7 sentencepiece==0.2.0 'setuptools<82'
 	@touch $@
 
 # Fixtures made anew, with other random weights and another model trained: nothing committed is looked at.

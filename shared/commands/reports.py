@@ -23,7 +23,8 @@ def score(
     ],
     language: Annotated[str, typer.Option(help="language code; it determines the tokenizer")],
     metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas")
+        str,
+        typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas; '' with --comet: none"),
     ] = "bleu,chrf,ter",
     baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
     resegment: Annotated[
@@ -36,14 +37,24 @@ def score(
         Path | None,
         typer.Option(help="file with the talk of each reference line, for --resegment; default: all are one talk"),
     ] = None,
+    sources: Annotated[Path | None, typer.Option(help="file with one source per line, for --comet")] = None,
+    comet: Annotated[
+        Path | None,
+        typer.Option(help="folder of a COMET model, with hparams.yaml and checkpoints/model.ckpt: score with it too"),
+    ] = None,
+    device: Annotated[str, typer.Option(help="device of the COMET model: auto, cpu, cuda, cuda:1, mps")] = "auto",
 ) -> None:
     """Score hypotheses against references, with signatures; optionally with a significance test against a baseline."""
-    from shared.commands.score import score_files
+    from shared.commands.score import Learned, score_files
 
     if documents is not None and not resegment:
         raise UsageError("--documents needs --resegment")
+    if (comet is None) != (sources is None):
+        raise UsageError("--comet and --sources need each other")
+    learned = Learned(comet, sources, device) if comet is not None and sources is not None else None
     talks = (documents,) if resegment else None
-    score_files(hypotheses, references, language, metrics.split(","), baseline, talks=talks)
+    names = metrics.split(",") if metrics else []
+    score_files(hypotheses, references, language, names, baseline, talks=talks, learned=learned)
 
 
 @reports.command()

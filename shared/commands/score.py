@@ -2,17 +2,67 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
 from shared.commands.diff import render_comparisons
 from shared.commands.input_files import lines
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
+from shared.evaluation.metrics import Counts
 from shared.evaluation.resegment import resegment_text
 from shared.evaluation.scores import Score, TextScorer
 from shared.evaluation.scoring import check_metrics
 from shared.evaluation.significance import compare
+from shared.machine.device import Machine
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A metric that is a trained model.
+
+    Attributes:
+        folder: of the model, see shared/exchange/comet.py.
+        sources: file with a source for each line of the references.
+        device: where it computes.
+
+    """
+
+    folder: Path
+    sources: Path
+    device: str = "auto"
+
+    def counter(self, sets: list[list[str]]) -> Callable[[list[str]], Counts]:
+        """Return what scores hypotheses with references ``sets``.
+
+        Raises:
+            DataError: if the model cannot be read, or there are not as many sources as references.
+            UsageError: if the model cannot use the references.
+
+        """
+        from shared.evaluation.learned import LearnedMetric
+        from shared.exchange.comet import read_comet
+
+        sources = list(lines([self.sources]))
+        if len(sources) != len(sets[0]):
+            raise DataError(f"{self.sources}: {len(sources)} lines, but the references have {len(sets[0])}")
+        device = Machine(device=self.device).device
+        model = read_comet(self.folder)
+        model.regressor.to(device)
+        metric = LearnedMetric(model, sources, sets if model.with_reference else [])
+
+        def count(hypotheses: list[str]) -> Counts:
+            counted = metric.count(hypotheses)
+            if model.cut:
+                logging.getLogger("dragoman").warning(
+                    "%s: %d texts were cut to the %d tokens that it reads", self.folder, model.cut, model.longest
+                )
+                model.cut = 0
+            return counted
+
+        return count
 
 
 def score_files(
@@ -22,6 +72,7 @@ def score_files(
     metrics: list[str],
     baseline: Path | None = None,
     talks: tuple[Path | None] | None = None,
+    learned: Learned | None = None,
 ) -> None:
     """Score a file of hypotheses against one or more files of references, and test it against another such file.
 
@@ -33,12 +84,16 @@ def score_files(
         baseline: hypotheses of another system.
         talks: if the hypotheses are whole talks: the file that names the talk of each reference line, or None if there
             is one talk.
+        learned: a metric beside those named.
 
     Raises:
         DataError: if the numbers of lines do not agree.
+        UsageError: for an unknown metric, or none at all.
 
     """
     check_metrics(metrics)
+    if not metrics and learned is None:
+        raise UsageError("there is no metric to score with")
     sets = [list(lines([path])) for path in references]
     outputs = {path: list(lines([path])) for path in [hypotheses, *([baseline] if baseline else [])]}
     if talks is not None:
@@ -49,6 +104,9 @@ def score_files(
             raise DataError(f"{path}: {len(found)} lines, but {references[0]} has {len(sets[0])}")
     scorer = TextScorer(sets, language, metrics)
     counts = {path: scorer.count(found) for path, found in outputs.items()}
+    if learned is not None:
+        count = learned.counter(sets)
+        counts = {path: [*counts[path], count(found)] for path, found in outputs.items()}
     for path, counted in counts.items():
         print_scores([Score.of(item) for item in counted], str(path))
     if baseline:

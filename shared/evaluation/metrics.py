@@ -234,4 +234,4 @@ METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("bleu", "chrf", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
 }
-HIGHER_IS_BETTER = {"bleu", "chrf", "cosine", "retrieval", "word_f"}
+HIGHER_IS_BETTER = {"bleu", "chrf", "comet", "cosine", "retrieval", "word_f"}

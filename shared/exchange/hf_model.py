@@ -262,8 +262,8 @@ class MaskedEncoder:
             self.tensors[name] = tensor
         self.head = f"{self.family.dense}.weight" in self.tensors
 
-    def build(self) -> EncoderModel:
-        """Build the model, with fresh parameters."""
+    def build(self, taps: list[int] | None = None) -> EncoderModel:
+        """Build the model, with fresh parameters; ``taps`` are the encoder's."""
         config = self.config
         width, padding = config.need("hidden_size"), config.need("pad_token_id")
         epsilon, activation = config.get("layer_norm_eps", 1e-12), config.choose("hidden_act", ACTIVATIONS)
@@ -300,7 +300,7 @@ class MaskedEncoder:
         )
         return EncoderModel(
             embeddings={"source": embedding},
-            encoder=Encoder(layer=layer, layers=config.need("num_hidden_layers")),
+            encoder=Encoder(layer=layer, layers=config.need("num_hidden_layers"), taps=taps),
             heads={HEAD: head} if self.head else None,
         )
 

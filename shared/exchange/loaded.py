@@ -51,11 +51,12 @@ class LoadReport:
         yield from (f"reshaped    {name}: {shapes}" for name, shapes in self.reshaped.items())
         yield from (f"elsewhere   {name}" for name in self.elsewhere)
 
-    def check(self, allow: Sequence[str] = ()) -> None:
+    def check(self, allow: Sequence[str] = (), *, remedy: str = "; --allow NAME goes on without") -> None:
         """Refuse anything but a full match.
 
         Args:
             allow: beginnings of names that may be missing, unexpected or reshaped.
+            remedy: what the message says at its end.
 
         Raises:
             DataError: with the first names that are not allowed.
@@ -66,7 +67,7 @@ class LoadReport:
         wrong += [f"{name} is {self.reshaped[name]}" for name in _others(self.reshaped, allow)]
         if wrong:
             more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
-            raise DataError(f"{self.source}: {'; '.join(wrong[:5])}{more}; --allow NAME goes on without")
+            raise DataError(f"{self.source}: {'; '.join(wrong[:5])}{more}{remedy}")
 
 
 def _others(names: Sequence[str] | Mapping[str, str], allow: Sequence[str]) -> list[str]:
