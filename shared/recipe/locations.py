@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from importlib.machinery import PathFinder
 from importlib.resources import files
 from importlib.util import find_spec
@@ -75,29 +76,42 @@ def header(path: Path) -> str:
 # -- bases ----------------------------------------------------------------------------------------------------------
 
 
-def read_with_bases(path: Path, shown: str, folders: list[str], above: Sequence[Path] = ()) -> Node:
-    """Read a recipe and lay it over its bases.
+def read_with_bases(path: Path, shown: str, folders: list[str]) -> Node:
+    """Read a recipe and lay it over its bases; a base that is reached in several ways lies below all that name it.
 
     Args:
         path: the file.
         shown: how messages name it.
         folders: filled with the folders whose modules the recipe and its bases may name.
+
+    """
+    layers: dict[Path, Node] = {}
+    _read_layers(path, shown, folders, layers, above=[])
+    return reduce(merge, layers.values())
+
+
+def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, Node], above: Sequence[Path]) -> None:
+    """Read a recipe and the bases that have not been read; add them to the layers, the lowest first.
+
+    Args:
+        path: the file.
+        shown: how messages name it.
+        folders: filled as those of :func:`read_with_bases`.
+        layers: filled with the recipes by their files.
         above: the recipes that have this one as a base.
 
     """
-    if path.resolve() in above:
+    file = path.resolve()
+    if file in above:
         raise UsageError(f"{shown}: base recipes include each other in a circle")
+    if file in layers:
+        return
     root = read(path, shown, own=not above)
     folders += [folder for folder in _module_folders(path, root) if folder not in folders]
     named = root.value.pop(BASE, None)
-    if named is None:
-        return root
-    below: Node | None = None
-    for base in named.value if isinstance(named.value, list) else [named]:
-        file, shown_file = _find_base(base, path, shown)
-        found = read_with_bases(file, shown_file, folders, [*above, path.resolve()])
-        below = found if below is None else merge(below, found)
-    return root if below is None else merge(below, root)
+    for base in [] if named is None else named.value if isinstance(named.value, list) else [named]:
+        _read_layers(*_find_base(base, path, shown), folders, layers, [*above, file])
+    layers[file] = root
 
 
 def _find_base(base: Node, path: Path, shown: str) -> tuple[Path, str]:

@@ -1,12 +1,12 @@
 """Recipes: HyperPyYAML files that say what is run, read and checked before anything is built.
 
 A recipe is a mapping of keys. ``phases:`` maps names to ``!new:`` phases, which are built when their turn comes;
-``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all; they
-are files, seen from the recipe, or installed recipes (``own/mt``). ``output_folder`` is where the run happens and
-``seed`` what its randomness comes from. Classes are those of installed packages, of modules beside the recipe, and of
-modules in the folders that ``modules: [../src]`` names. The run options (``OPTIONS``) may always be given. Values
-are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``, ``!ref <a> * <b[c]>``, ``!copy <key>``,
-``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
+``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all; one
+that several name lies once, below them. They are files, seen from the recipe, or installed recipes (``own/mt``).
+``output_folder`` is where the run happens and ``seed`` what its randomness comes from. Classes are those of installed
+packages, of modules beside the recipe, and of modules in the folders that ``modules: [../src]`` names. The run options
+(``OPTIONS``) may always be given. Values are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``,
+``!ref <a> * <b[c]>``, ``!copy <key>``, ``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
 """
 
 from __future__ import annotations
