@@ -277,12 +277,12 @@ phases:
 
 def test_a_base_that_is_reached_twice_lies_below_all_that_name_it(write):
     write(GOOD, "bottom.yaml")
-    write("base: bottom.yaml\nrate: 2.0\nphases: {open: {file: mine}}\n", "one.yaml")
+    write("base: bottom.yaml\nrate: 2.0\nphases: {fit: {updates: 7}}\n", "one.yaml")
     write("base: bottom.yaml\nlayer: {dropout: 0.2}\n", "other.yaml")
     for bases in ("one.yaml, other.yaml", "other.yaml, one.yaml", "bottom.yaml, one.yaml, other.yaml"):
         recipe = Recipe.load(write(f"base: [{bases}]\noutput_folder: out\n"))
         fit = recipe.build("fit")
-        assert (fit.rate, fit.model.layers[0].dropout, recipe.build("open").file) == (2.0, 0.2, "mine")
+        assert (fit.rate, fit.model.layers[0].dropout, fit.updates) == (2.0, 0.2, 7)
     write("rate: 3.0\n", "last.yaml")
     assert Recipe.load(write("base: [one.yaml, last.yaml]\noutput_folder: out\n")).build("fit").rate == 3.0
 
