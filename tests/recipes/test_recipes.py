@@ -39,6 +39,7 @@ TINY = {
     "validation.limit": 2,
     "utterances": 24,
     "sentences": 24,
+    "recordings": 24,
     "acoustic_layers": 1,
     "semantic_layers": 1,
     "english_sentences": 24,
