@@ -30,7 +30,7 @@ from shared.errors import UsageError
 from shared.nn.slots import SlotEncoder
 from shared.objectives.contrastive import contrastive
 from shared.objectives.objective import Term
-from shared.objectives.parts import Encode, Part
+from shared.objectives.parts import Encode, Part, check_embedded
 
 
 class BimodalContrastive(Part):
@@ -67,7 +67,7 @@ class BimodalContrastive(Part):
         self.slots = 0
 
     def check(self, model: Any) -> None:
-        """Insist on a memory whose slots can be compared."""
+        """Insist on a memory whose slots can be compared, and on a model that reads both sides."""
         encoder = getattr(model, "encoder", None)
         if not isinstance(encoder, SlotEncoder):
             raise UsageError(
@@ -75,6 +75,8 @@ class BimodalContrastive(Part):
                 f"{type(encoder).__name__}"
             )
         self.slots = len(encoder.slots)
+        for field in (self.one, self.other):
+            check_embedded(model, self, field)
 
     def at(self, update: int) -> None:
         """Let the weight grow."""

@@ -18,7 +18,7 @@ Legend: B batch, S states, S' shrunk states, D width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -41,13 +41,16 @@ from shared.systems.system import System
 
 #: The tap that the CTC head reads: the acoustic encoder's states.
 ACOUSTIC = "acoustic"
+#: Those of them that the semantic encoder reads.
+SHRUNK = "shrunk"
 
 
 class Costt(Translator):
     """Acoustic encoder, CTC shrinking, semantic encoder, decoder.
 
     Args:
-        embeddings: {"speech": waveforms (B, N) to (B, S, D)}.
+        embeddings: {"speech": waveforms (B, N) to (B, S, D)}; those of text, if there are any, lead to the semantic
+            encoder at once.
         acoustic: the encoder below the shrinking.
         encoder: the semantic one above it.
         positions: of the shrunk states, such as SinusoidalPositions.
@@ -93,45 +96,55 @@ class Costt(Translator):
 
     @property
     def taps(self) -> list[int | str]:
-        """The semantic encoder's layers, and the acoustic states."""
-        return [*super().taps, ACOUSTIC]
+        """The semantic encoder's layers, and for speech the acoustic states, before and after shrinking."""
+        return [*super().taps, ACOUSTIC, SHRUNK]
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode speech; a batch without it has the constant memory of the consecutive text model.
+        """Encode speech, or text that has an embedding; without either, the memory is constant.
 
         Args:
             batch: of B sentences.
-            field: "speech", or None.
+            field: which; by default speech before text, of what the batch has.
 
         Returns:
-            The memory "source" (B, S', D), the tap "acoustic" (B, S, D) and the logits of the head; or ones (B, 1, D).
+            The memory "source" (B, S', D); of speech, also the taps "acoustic" (B, S, D) and "shrunk" (B, S', D) and
+            the logits of the head. The constant memory of the consecutive text model is ones (B, 1, D).
 
         """
-        if field is None and "speech" not in batch:
+        if field is None:
+            field = next((name for name in ("speech", *self.embeddings) if name in batch), None)
+        if field is None:
             ones = self.target_embedding.weight.new_ones(len(batch), 1, self.decoder.width)
             return Encoding({MEMORY: Padded(ones, torch.ones(len(batch), dtype=torch.int64, device=ones.device))})
-        states, _ = self.acoustic(self.embed(batch, field or "speech"))
+        if field != "speech":
+            return super().encode(batch, field)
+        states, _ = self.acoustic(self.embed(batch, field))
         logits = head_logits(self, Encoding({}, {f"tap.{ACOUSTIC}": states}), "ctc")
         kept = ctc_shrink(states, logits.values, self.blank) if self.shrinking else states
         placed = kept.map(lambda values: values + self.positions(values.shape[1], like=values))
         encoding = self.encode_embedded(placed)
-        own = {f"tap.{ACOUSTIC}": states, "logits.ctc": logits}
+        own = {f"tap.{ACOUSTIC}": states, f"tap.{SHRUNK}": kept, "logits.ctc": logits}
         return Encoding(encoding.memories, encoding.extras | own)
 
 
 class KeptShare(Part):
-    """Reports the share of states that shrinking keeps, the mean of S' / S over sentences: the term "kept"."""
+    """Reports the share of states that shrinking keeps, the mean of S' / S over sentences: the term "kept".
 
-    def __init__(self) -> None:
-        super().__init__()
+    Args:
+        source: the batch field whose encoding it reads; by default the objective's own.
+
+    """
+
+    def __init__(self, *, source: str | None = None) -> None:
+        super().__init__(source=source)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of sentences."""
         return {"kept": torch.ones_like(batch["speech"].lengths).sum()}
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
-        """Compare the lengths of the memory and of the acoustic states."""
-        shares = encoding.memories[MEMORY].lengths / model.tap(encoding, ACOUSTIC).lengths.clamp(min=1)
+        """Compare the lengths of the states before and after shrinking."""
+        shares = model.tap(encoding, SHRUNK).lengths / model.tap(encoding, ACOUSTIC).lengths.clamp(min=1)
         return {"kept": Term(shares.sum(), self.counts(batch)["kept"], 0.0)}
 
 
@@ -142,8 +155,8 @@ class CosttSystem(System):
     ``reads: [speech, source]`` translates speech whose transcript is known.
 
     Args:
-        model: a Costt.
-        inputs: {"speech": SpeechField(), "source": TextField(prefix=[], suffix=[], ...)}.
+        model: a Costt, or another model whose decoder learned to write both texts.
+        inputs: {"speech": SpeechField(), "source": TextField(...)}.
         output: both texts joined; the last one is the system's output.
         source_languages: the language codes that the system was trained to read.
         target_languages: the language codes that it was trained to write.
@@ -152,7 +165,7 @@ class CosttSystem(System):
         reads: of the inputs. Default: speech.
 
     Raises:
-        UsageError: if the output is not a joined text of that name, or the text input has symbols of its own.
+        UsageError: if the output is not a joined text of that name, or the text input has a tokenizer of its own.
 
     """
 
@@ -170,12 +183,18 @@ class CosttSystem(System):
         output_name: str = "translation",
         reads: list[str] | None = None,
     ) -> None:
+        if not isinstance(output, JoinedText):
+            raise UsageError(f"the output of a consecutive decoder is a JoinedText, not a {type(output).__name__}")
         *_, last = output.fields
         if last != output_name:
             raise UsageError(f"the last of the joined texts is {last!r}, not {output_name!r}")
         source = inputs.get("source")
-        if source is not None and (not isinstance(source, TextField) or source.overhead):
-            raise UsageError("the input 'source' is forced as the transcript: its field has no prefix and no suffix")
+        if source is not None and (
+            not isinstance(source, TextField) or source.tokenizer.fingerprint != output.tokenizer.fingerprint
+        ):
+            raise UsageError(
+                "the input 'source' is forced as the transcript: it must be text of the output's tokenizer"
+            )
         super().__init__(
             model=model,
             inputs=inputs,
@@ -220,5 +239,6 @@ class CosttSystem(System):
         if "source" in self.reads:
             if forced is not None:
                 raise UsageError("the transcript is forced already: it is the input 'source'")
-            forced = [[*row.tolist(), self.output.separator] for row in batch["source"].rows()]
+            source = cast(TextField, self.inputs["source"])
+            forced = [[*source.inner(row.tolist()), self.output.separator] for row in batch["source"].rows()]
         return super().translate_batch(batch, search, forced=forced)

@@ -169,6 +169,10 @@ class TextField(Described):
         """Return the ids of the text's pieces, without symbols; see :meth:`parts`."""
         return self.tokenizer.encode(self.text(row) if text is None else text)
 
+    def inner(self, ids: list[int]) -> list[int]:
+        """Return the ids of the pieces of a whole row's ids: without the symbols before and behind them."""
+        return ids[len(self._prefix) : len(ids) - len(self._suffix)]
+
     def text(self, row: Row) -> str:
         """Return the row's text as it is tokenised.
 

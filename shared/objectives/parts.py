@@ -84,6 +84,16 @@ class Part(nn.Module):
         raise TypeError(f"{type(self).__name__} does not define counts(batch)")
 
 
+def check_embedded(model: Any, part: Part, field: str | None) -> None:
+    """Refuse a part that reads the encoding of a field that the model cannot read, by UsageError."""
+    embeddings = getattr(model, "embeddings", None)
+    if field is not None and embeddings is not None and field not in embeddings:
+        raise UsageError(
+            f"{type(part).__name__} reads the encoding of {field!r}, but the model has embeddings of "
+            f"{' and '.join(embeddings)} only"
+        )
+
+
 class EncoderDecoderObjective(Objective):
     """Encodes each field that its parts ask for once, and adds up the parts.
 
@@ -94,7 +104,7 @@ class EncoderDecoderObjective(Objective):
             when it translates.
 
     Raises:
-        UsageError: without parts, or if one does not fit the model.
+        UsageError: without parts, or if one does not fit the model, or reads what the model has no embedding for.
 
     """
 
@@ -103,6 +113,7 @@ class EncoderDecoderObjective(Objective):
         if not parts:
             raise UsageError("an objective needs at least one part")
         for part in parts:
+            check_embedded(system.model, part, part.source)
             part.check(system.model)
         self.system = system
         self.parts = nn.ModuleList(parts)

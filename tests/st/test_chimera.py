@@ -17,6 +17,8 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, TaskObjective
 from shared.padded import Padded
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
 from st.chimera import BimodalContrastive
 
 WIDTH, SLOTS, TEMPERATURE = 8, 3, 0.1
@@ -118,6 +120,13 @@ def test_the_weight_grows_with_the_update():
     assert weights == [0.5, 1.0, 2.0, 2.0]
 
 
+def test_a_memory_without_slots_is_refused_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"chimera\.yaml:\d+: .*a memory needs slots and layers, not 0 slots"):
+        run_recipe(Recipe.load("almanac/chimera", {"slots": 0, "device": "cpu"}), command="a test")
+    assert not list(tmp_path.rglob("*"))
+
+
 def test_what_cannot_be_compared_is_refused_by_name():
     with pytest.raises(UsageError, match="encoder must be a SlotEncoder, not Encoder"):
         TaskObjective(system=make_system(slots=0), tasks={"speech": [BimodalContrastive()]})
@@ -125,6 +134,10 @@ def test_what_cannot_be_compared_is_refused_by_name():
     without = Batch({name: batch[name] for name in ("speech", "target")}, {}, [], "speech")
     with pytest.raises(UsageError, match="compares 'speech' and 'source', but stream 'speech' has no 'source'"):
         BimodalContrastive.counts(objective.tasks["speech"][2], without)
+    system = make_system()
+    system.model = Translator(**system.model.arguments | {"embeddings": {"speech": system.model.embeddings["speech"]}})
+    with pytest.raises(UsageError, match="BimodalContrastive reads the encoding of 'source', but .* of speech only"):
+        TaskObjective(system=system, tasks={"speech": [BimodalContrastive()]})
     for wrong in ({"temperature": 0.0}, {"grow_until": 0}):
         with pytest.raises(UsageError, match="not 0"):
             BimodalContrastive(**wrong)

@@ -16,6 +16,7 @@ from shared.errors import UsageError
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import CtcHead, TiedProjection
 from shared.nn.positions import SinusoidalPositions
+from shared.nn.slots import MemoryLayer, SlotEncoder
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.transformer import Decoder, Encoder
@@ -26,6 +27,7 @@ from shared.systems.combining import ensembled
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
+from st.chimera import BimodalContrastive
 from st.costt import Costt, CosttSystem, KeptShare
 from tests.test_nouns import WORDS, embedding, layer
 
@@ -41,6 +43,14 @@ def rooms(monkeypatch):
 def tokenizer(tmp_path_factory):
     model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=262)
     return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+
+
+class Renamed(SentencePieceTokenizer):
+    """The same pieces, of another tokenizer."""
+
+    def __init__(self, *, model, tags):
+        super().__init__(model=model, tags=tags)
+        self.fingerprint = "another"
 
 
 def plain(tokenizer, column):
@@ -177,6 +187,70 @@ def test_a_read_source_is_the_forced_transcript(tokenizer, rows):
     assert system.for_task(reads=["source"]).translate("abc", search=SEARCH) == found_text(system, "abc")
 
 
+def test_a_source_is_forced_without_its_symbols_and_a_typed_separator_is_text(tokenizer):
+    system = system_of(tokenizer)
+    tagged = TextField(column="source_text", tokenizer=tokenizer)
+    other = CosttSystem(**system.arguments | {"inputs": system.inputs | {"source": tagged}})
+    typed = f"{WORDS[0]}<sep>{WORDS[1]}"
+    for word in (*WORDS, typed):
+        mine, theirs = (
+            one.for_task(reads=["source"]).hypotheses([word], search=SEARCH)[0][0] for one in (system, other)
+        )
+        assert theirs.texts == mine.texts and theirs.tokens == mine.tokens
+        assert theirs.texts["transcript"] == word
+        ids = tokenizer.encode(word)
+        assert theirs.tokens[: len(ids) + 1] == [*ids, tokenizer.sep] and tokenizer.sep not in ids
+
+
+def test_shrunk_speech_and_text_meet_in_a_memory_of_slots(tokenizer, rows):
+    """What slots read of speech are the shrunk states, and of text its embedding."""
+    system = system_of(tokenizer)
+    memory = MemoryLayer(width=16, heads=2, feedforward=24, dropout=0.0)
+    slots = SlotEncoder(layer=layer(), layers=1, memory_layer=memory, memory_layers=1, slots=3)
+    embeddings = {"speech": system.model.embeddings["speech"], "source": embedding(tokenizer)}
+    model = Costt(**system.model.arguments | {"embeddings": embeddings, "encoder": slots}).eval()
+    data = batch(system, rows, "speech", "source", "target", "transcript")
+    encoding = model.encode(data)
+    states, kept = model.tap(encoding, "acoustic"), model.tap(encoding, "shrunk")
+    for row, (length, memory) in enumerate(zip(kept.lengths.tolist(), encoding.memories["source"].values, strict=True)):
+        alone = kept.values[row, :length][None] + model.positions(length, like=states.values)
+        expected, _ = slots(Padded(alone, torch.tensor([length])))
+        torch.testing.assert_close(memory, expected.values[0], atol=1e-5, rtol=1e-5)
+    text, _ = slots(embeddings["source"](data["source"]))
+    torch.testing.assert_close(model.encode(data, "source").memories["source"].values, text.values)
+    share = KeptShare(source="speech").terms(model, data, encoding)["kept"]
+    assert float(share.sum) == pytest.approx(float((kept.lengths / states.lengths).sum()))
+    parts = [BimodalContrastive(), Ctc(source="speech"), KeptShare(source="speech")]
+    both = System(
+        **{k: v for k, v in system.arguments.items() if k not in ("model", "output", "output_name")}
+        | {"model": model, "output": plain(tokenizer, "target_text")}
+    )
+    objective = TaskObjective(system=both, tasks={"speech": parts})
+    loss = objective(data)
+    loss.check(objective.counts(data))
+    parameter = next(model.acoustic.parameters())
+    (gradient,) = torch.autograd.grad(loss.parts["contrastive"].sum, parameter)
+    assert gradient.abs().sum() > 0
+
+
+def test_sound_shorter_than_a_frame_is_one_state_as_with_silence_behind_it(tokenizer, rows):
+    """Neither the filterbank nor the convolutions see less than one frame of 400 samples."""
+    system = system_of(tokenizer)
+    generator = torch.Generator().manual_seed(5)
+    sound = 0.1 * torch.randn(1, 160, generator=generator)
+    filled = torch.nn.functional.pad(sound, (0, 240))
+    encodings = [
+        system.model.encode(Batch({"speech": Padded(one, torch.tensor([one.shape[1]]))})) for one in (sound, filled)
+    ]
+    one, other = (encoding.memories["source"] for encoding in encodings)
+    assert one.lengths.tolist() == other.lengths.tolist() == [1]
+    assert one.values.isfinite().all() and torch.equal(one.values, other.values)
+    longer = collate(rows, {"speech": SpeechField()}, np.random.default_rng(0))["speech"].rows()[0]
+    beside = Padded.from_sequences([sound[0], longer])
+    found = system.model.encode(Batch({"speech": beside})).memories["source"]
+    torch.testing.assert_close(found.values[0, :1], one.values[0], atol=1e-4, rtol=1e-4)
+
+
 def found_text(system, word):
     [[hypothesis]] = system.for_task(reads=["source"]).hypotheses([word], search=SEARCH)
     return hypothesis.texts["translation"]
@@ -208,9 +282,17 @@ def test_what_does_not_fit_is_refused(tokenizer):
         Costt(**arguments | {"heads": {"ctc": wrong}})
     with pytest.raises(UsageError, match="the last of the joined texts is 'translation', not 'transcript'"):
         CosttSystem(**system.arguments | {"output_name": "transcript"})
-    inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
-    with pytest.raises(UsageError, match="has no prefix and no suffix"):
+    with pytest.raises(ValueError, match="shrinking needs a head 'ctc'"):
+        Costt(**arguments | {"heads": {}})
+    inputs = {"source": TextField(column="source_text", tokenizer=Renamed(**tokenizer.arguments))}
+    with pytest.raises(UsageError, match="must be text of the output's tokenizer"):
         CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})
+    with pytest.raises(UsageError, match="is a JoinedText, not a TextField"):
+        CosttSystem(**system.arguments | {"output": system.output.fields["translation"]})
+    with pytest.raises(
+        UsageError, match="CrossEntropy reads the encoding of 'source', but the model has .* speech only"
+    ):
+        TaskObjective(system=system, tasks={"text": [CrossEntropy(source="source")]})
 
 
 def test_two_folders_average_their_probabilities(tokenizer, rows):

@@ -8,9 +8,12 @@ from shared.corpus.joined_text import JoinedText
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
 from shared.text.piece_model import train_sentencepiece
+from shared.text.segmenters import Words
 from shared.text.tokenizer import SentencePieceTokenizer
+from shared.text.vocabulary import VocabularyTokenizer
 
 WORDS = ["abc", "bca cab", "aabb"]
+SIDES = {"transcript": "source", "translation": "target"}
 
 
 @pytest.fixture(scope="module")
@@ -84,5 +87,12 @@ def test_what_cannot_be_joined_is_refused(joined, tokenizer, tmp_path):
         JoinedText(fields={"one": field(tokenizer, "source_text")})
     with pytest.raises(UsageError, match="that of 'one' is another"):
         JoinedText(fields={"one": field(other, "source_text"), "two": field(tokenizer, "target_text")})
+    words = tmp_path / "dict.txt"
+    words.write_text("abc 1\n", encoding="utf-8")
+    symbols = {"<pad>": "<pad>", "</s>": "</s>", "<unk>": "<unk>", "<de>": "<s>"}
+    lacking = VocabularyTokenizer(segmenter=Words(), vocabulary=str(words), symbols=symbols)
+    plain = {name: TextField(column=f"{side}_text", tokenizer=lacking, prefix=[]) for name, side in SIDES.items()}
+    with pytest.raises(DataError, match="the tokenizer has no symbol '<sep>', only <pad> </s> <unk> <de>"):
+        JoinedText(fields=plain)
     with pytest.raises(UsageError, match="cannot be rewritten as one"):
         joined.parts(row("abc", "abc"), "abcabc")
