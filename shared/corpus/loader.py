@@ -8,18 +8,14 @@ Legend: B batch, L length.
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from shared.batch import Batch
 from shared.corpus.fields import Field, Rows
@@ -27,20 +23,13 @@ from shared.corpus.manifest import Manifest, Row
 from shared.corpus.plan import Plan, Step, cut
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Budget, Stream, field_lengths
+from shared.corpus.workers import Feed, data_loader, signals_held_back
 from shared.errors import DataError, UsageError
 from shared.machine.memory import check_workers
 from shared.padded import Padded
 
-#: Batches that each worker keeps ready.
-AHEAD = 4
-
 #: Bytes that a batch takes beside the elements of its fields: for tensors and lists as objects.
 OVERHEAD = 4096
-
-#: How workers are started. Forked ones start at once and need no importable main module. They touch neither the
-#: accelerator nor, with one thread each, OpenMP's pool, which are what a fork breaks; elsewhere than on Linux, the
-#: system's own libraries break too.
-START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 
 
 class Loader:
@@ -81,9 +70,9 @@ class Loader:
         self.rank = rank
         self.world = world
         self._plan: tuple[int, Plan] | None = None
-        self._feed = _Feed()
+        self._feed = Feed()
         self._dataset = _Steps(self.streams, seed)
-        self._batches = _data_loader(self._dataset, self._feed, workers, keep=True, pin_memory=pin_memory)
+        self._batches = data_loader(self._dataset, self._feed, workers, keep=True, pin_memory=pin_memory)
 
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; the last one asked for is kept."""
@@ -167,7 +156,7 @@ class Loader:
 
         """
         numbers = evaluation_batches(rows, fields, budget)[rank::world]
-        batches = _data_loader(_Selections(rows, fields), _Feed(numbers), workers, keep=False, pin_memory=False)
+        batches = data_loader(_Selections(rows, fields), Feed(numbers), workers, keep=False, pin_memory=False)
         yield from zip(_checked(batches), numbers, strict=True)
 
 
@@ -305,77 +294,8 @@ class _Selections(Dataset):
             return _Failure(str(error))
 
 
-class _Feed(Sampler):
-    """The work items that the workers are given; replaced for each epoch, while the workers live on."""
-
-    def __init__(self, items: Iterable[object] = ()) -> None:
-        self.items = items
-
-    def __iter__(self) -> Iterator[object]:
-        return iter(self.items)
-
-
-def _data_loader(dataset: Dataset, feed: _Feed, workers: int, *, keep: bool, pin_memory: bool) -> DataLoader:
-    return DataLoader(
-        dataset,
-        batch_size=None,
-        sampler=feed,
-        num_workers=workers,
-        collate_fn=_as_it_is,
-        worker_init_fn=_start_worker,
-        persistent_workers=keep and workers > 0,
-        prefetch_factor=AHEAD if workers else None,
-        multiprocessing_context=START_METHOD if workers else None,
-        pin_memory=pin_memory,
-        generator=torch.Generator(),  # or it would draw from the global one, and shift the model's random numbers
-    )
-
-
-@contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """Let SIGINT and SIGTERM wait while workers start.
-
-    In the middle of it, the interpreter would complain about half of a pool of workers, or a worker that does not
-    ignore the signal yet about itself.
-    """
-    if threading.current_thread() is not threading.main_thread():  # no signal interrupts it
-        yield
-        return
-    arrived: list[int] = []
-    waiting = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda number, _frame: arrived.append(number)) for number in waiting}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for late in dict.fromkeys(arrived):
-            signal.raise_signal(late)
-
-
-def _start_worker(number: int) -> None:
-    # Signals reach the whole group; the main process finishes what it is at, and then ends its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform == "linux":  # elsewhere, nobody says who has sent a signal
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-        threading.Thread(target=_obey, args=(os.getppid(),), daemon=True).start()
-    torch.set_num_threads(1)
-
-
-def _obey(parent: int) -> None:
-    """End this worker when its parent, and nobody else, sends SIGTERM."""
-    if sys.platform == "linux":
-        while signal.sigwaitinfo({signal.SIGTERM}).si_pid != parent:
-            pass
-        os._exit(0)
-
-
-def _as_it_is(batch: object) -> object:
-    return batch
-
-
 def _checked(batches: DataLoader) -> Iterator[Batch]:
-    with _signals_held_back():
+    with signals_held_back():
         started = iter(batches)
     for batch in started:
         yield _unwrapped(batch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,37 @@ def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
     if given not in known:
         raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}")
     return given
+
+
+def rows_of_inputs(
+    inputs: Sequence[str | Path],
+    read: Callable[[str | Path], list[dict[str, Any]]],
+    unreadable: list[DataError] | None,
+) -> tuple[list[dict[str, Any]], list[range]]:
+    """Return the rows of all inputs, and the numbers of each input's rows.
+
+    Args:
+        inputs: sentences or sound files.
+        read: makes the rows of an input.
+        unreadable: given this list, inputs that cannot be read have no rows, and their errors are added to it.
+
+    Raises:
+        DataError: for an input that cannot be read, without that list.
+
+    """
+    rows: list[dict[str, Any]] = []
+    owned: list[range] = []
+    for item in inputs:
+        try:
+            found = read(item)
+        except DataError as error:
+            if unreadable is None:
+                raise
+            unreadable.append(error)
+            found = []
+        owned.append(range(len(rows), len(rows) + len(found)))
+        rows += found
+    return rows, owned
 
 
 def text_row(item: str | Path) -> dict[str, Any]:

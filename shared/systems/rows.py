@@ -12,7 +12,7 @@ import torch
 from shared.corpus.fields import Rows, blank_rows
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
+from shared.corpus.stream import Budget, translation_budget
 from shared.errors import UsageError
 from shared.generator import Hypothesis
 from shared.nn.state import evaluating
@@ -65,6 +65,42 @@ def translate_rows(
             with autocast(), torch.inference_mode():
                 found = system.translate_batch(batch.to(system.device), search)
             yield from zip(shown[numbers].tolist(), found, strict=True)
+
+
+def translate_shown(
+    system: System,
+    rows: list[dict[str, Any]],
+    *,
+    hidden: set[int],
+    search: AnySearch,
+    batch_size: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of all rows in order; those that are hidden from the model have empty output.
+
+    Args:
+        system: it translates at the precision that it was set to.
+        rows: as of a manifest.
+        hidden: the numbers of rows that the model does not see, such as silence.
+        search: how to find outputs.
+        batch_size: how many rows are translated at a time, at most.
+        progress: called with the number of rows that are done and that of all that are shown.
+
+    """
+    shown = [number for number in range(len(rows)) if number not in hidden]
+    results = [[system.empty_output()] for _ in rows]
+    found = translate_rows(
+        system,
+        [rows[number] for number in shown],
+        search=search,
+        budget=translation_budget(batch_size),
+        autocast=system.autocast,
+    )
+    for done, (number, hypotheses) in enumerate(found, start=1):
+        results[shown[number]] = hypotheses
+        if progress is not None:
+            progress(done, len(shown))
+    return results
 
 
 def selected(rows: Rows, numbers: np.ndarray) -> Rows:

@@ -17,7 +17,6 @@ from shared.corpus.fields import Field, TextField
 from shared.corpus.pauses import file_segments
 from shared.corpus.segmentation import Segmenter
 from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
-from shared.corpus.stream import translation_budget
 from shared.errors import DataError, UsageError
 from shared.generator import Generator, Hypothesis
 from shared.machine.memory import refuse_over
@@ -26,9 +25,9 @@ from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search
 from shared.search.search_bytes import kept_outputs, search_bytes
-from shared.systems.inputs import chosen_language, sound_rows, text_row
+from shared.systems.inputs import chosen_language, rows_of_inputs, sound_rows, text_row
 from shared.systems.reading_model import ReadingModel
-from shared.systems.rows import translate_rows
+from shared.systems.rows import translate_shown
 from shared.systems.timed import Part, TimedText, whole
 from shared.text import languages
 
@@ -359,44 +358,21 @@ class System(ReadingModel):
             target_language = source  # a transcript is in the language that is read
         target = chosen_language("target", target_language, self.output_languages)
         common = {"source_language": source, "target_language": target}
-        rows: list[dict[str, Any]] = []
-        owned: list[range] = []  # the rows of each input
-        for item in inputs:
-            try:
-                found = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
-            except DataError as error:
-                if unreadable is None:
-                    raise
-                unreadable.append(error)
-                found = []
-            owned.append(range(len(rows), len(rows) + len(found)))
-            rows += [row | common for row in found]
+
+        def read(item: str | Path) -> list[dict[str, Any]]:
+            found = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
+            return [row | common for row in found]
+
+        rows, owned = rows_of_inputs(inputs, read, unreadable)
         silent: set[int] = set()
         if "speech" in self.reads and not keep_silence:
             detector = detector or speech_detector()
             silent = rows_without_speech(rows, detector)
             warn_of_silence([rows[i] for i in sorted(silent)], detector)
-        results = self._translate_rows(rows, search or self.default_search(), batch_size, silent, progress)
+        results = translate_shown(
+            self, rows, hidden=silent, search=search or self.default_search(), batch_size=batch_size, progress=progress
+        )
         return [[Part(rows[i], results[i], i in silent) for i in own] for own in owned]
-
-    def _translate_rows(
-        self,
-        rows: list[dict[str, Any]],
-        search: AnySearch,
-        batch_size: int,
-        silent: set[int],
-        progress: Callable[[int, int], None] | None,
-    ) -> list[list[Hypothesis]]:
-        todo = [number for number in range(len(rows)) if number not in silent]
-        results = [[self.empty_output()] for _ in rows]
-        budget = translation_budget(batch_size)
-        shown = [rows[number] for number in todo]
-        found = translate_rows(self, shown, search=search, budget=budget, autocast=self.autocast)
-        for done, (number, hypotheses) in enumerate(found, start=1):
-            results[todo[number]] = hypotheses
-            if progress is not None:
-                progress(done, len(todo))
-        return results
 
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""

@@ -135,7 +135,7 @@ def test_spawned_workers(corpus: Path, tokenizer: SentencePieceTokenizer, monkey
         del streams[0].fields["noise"]  # spawned processes cannot import this file
         return plain(Loader(streams=streams, seed=7, workers=workers).epoch(0))
 
-    monkeypatch.setattr("shared.corpus.loader.START_METHOD", "spawn")
+    monkeypatch.setattr("shared.corpus.workers.START_METHOD", "spawn")
     assert batches(1) == batches(0)
 
 
