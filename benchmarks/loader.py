@@ -31,7 +31,8 @@ from shared.corpus.loader import Loader
 from shared.corpus.randomness import generator
 from shared.corpus.stream import Stream
 from shared.machine.workspace import Workspace
-from shared.recipe.recipe import RUN_OPTIONS, Recipe
+from shared.recipe.recipe import Recipe
+from shared.recipe.run_keys import RUN_OPTIONS
 from shared.training.fit import Fit
 from shared.training.history import Meter
 from shared.training.update import Learner

@@ -19,7 +19,8 @@ from shared.corpus.loader import Loader
 from shared.errors import DataError, UsageError
 from shared.machine.settings import is_out_of_memory
 from shared.machine.workspace import Stopwatch, Workspace
-from shared.recipe.recipe import RUN_OPTIONS, Recipe
+from shared.recipe.recipe import Recipe
+from shared.recipe.run_keys import RUN_OPTIONS
 from shared.training.compiling import compile_layers
 from shared.training.fit import Fit
 from shared.training.history import Meter

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from shared.machine.workspace import Phase, Workspace
-from shared.recipe.recipe import RUN_OPTIONS, Recipe
+from shared.recipe.recipe import Recipe
+from shared.recipe.run_keys import RUN_OPTIONS
 from shared.run.running import intention, run_recipe
 
 

@@ -35,27 +35,10 @@ from shared.recipe.locations import (
 )
 from shared.recipe.overrides import node_of, pairs, texts
 from shared.recipe.resolve import Resolver, override
+from shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder
 from shared.recipe.signatures import check_tree, locate, mismatch
 from shared.recipe.tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
 from shared.recipe.values import Trial
-
-#: Keys that every recipe knows: their type, default, and meaning.
-OPTIONS: dict[str, tuple[type, Any, str]] = {
-    "device": (str, "auto", "auto, cpu, cuda, cuda:1, mps"),
-    "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16"),
-    "compile": (bool, False, "compile the layers"),
-    "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
-    "grad_accumulation_factor": (int, 1, "batches per update and process"),
-    "max_grad_norm": (float, 0.0, "the norm that gradients are clipped to; 0: none"),
-    "debug": (bool, False, "two updates and two batches of everything, in a folder of its own (OUTPUT-debug)"),
-    "noprogressbar": (bool, False, "log lines instead of a progress bar"),
-    "workers": (int, 1, "processes that read data beside the training process"),
-}
-#: Keys that the run itself reads; the other options have to be referred to by a phase.
-RUN_KEYS: dict[str, type] = {"output_folder": str, "seed": int}
-#: The place of values that no file gives.
-DEFAULT = "default"
-RUN_OPTIONS = ("device", "precision", "compile", "deterministic", "debug", "noprogressbar", "workers")
 
 Names = list[str]
 Listing = list[tuple[str, str]]
@@ -118,10 +101,8 @@ class Recipe:
         folders: Names = []
         root = read_with_bases(path, shown, folders)
         add_to_path(folders)
-        for option, (_, default, meaning) in OPTIONS.items():
-            root.value.setdefault(option, Node(default, place=DEFAULT, key=option, own=False, comment=meaning))
-        root.value.setdefault("seed", Node(1, place=DEFAULT, key="seed", own=False))
-        _name_folder(root, path)
+        add_defaults(root)
+        name_folder(root, path)
         changed = {}
         for key, value in pairs(overrides):
             if isinstance(value, Node):  # of a recipe that runs this one
@@ -398,11 +379,3 @@ class Recipe:
         if problem:
             node.refuse(problem)
         return resolved.value
-
-
-def _name_folder(root: Node, path: Path) -> None:
-    """Give a recipe that has inherited its output folder from another one a folder of its own."""
-    folder = root.value.get("output_folder")
-    if folder is not None and not folder.own and isinstance(folder.value, str) and folder.tag in ("", "!ref"):
-        named = f"{folder.value.rstrip('/')}-{path.stem}"
-        root.value["output_folder"] = Node(named, folder.tag, folder.place, folder.key, own=False)

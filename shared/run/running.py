@@ -13,7 +13,8 @@ from typing import Any
 from shared.machine.files import replaced_file, sweep
 from shared.machine.stopping import Interrupted
 from shared.machine.workspace import LOG, Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, log_message
-from shared.recipe.recipe import RUN_OPTIONS, Recipe
+from shared.recipe.recipe import Recipe
+from shared.recipe.run_keys import RUN_OPTIONS
 from shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
 from shared.run.restarting import check_phase, discard, places, reads
 from shared.run.restarting import restart as restart_phases

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import shared.recipe.locations
 from shared.errors import DataError, UsageError
-from shared.recipe.recipe import OPTIONS, Recipe
+from shared.recipe.recipe import Recipe
+from shared.recipe.run_keys import OPTIONS
 from tests.shared import recipe_parts as parts
 
 GOOD = """\
