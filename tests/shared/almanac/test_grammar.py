@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.almanac import turkish
+from shared.almanac import turkish_words
 from shared.almanac.frames import INTENTS, Frame, Saying, draw, randomness
 from shared.almanac.sentences import GRAMMARS, grammar, sentence
 from shared.errors import UsageError
@@ -204,7 +204,7 @@ def test_sentence(language, expected, intent, template, slots):
     ],
 )  # fmt: skip
 def test_turkish_suffixes_of_words_outside_the_lexicon(word, suffix, expected):
-    assert turkish.add(word, suffix) == expected
+    assert turkish_words.add(word, suffix) == expected
 
 
 @pytest.mark.parametrize("language", GRAMMARS)
