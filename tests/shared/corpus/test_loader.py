@@ -343,8 +343,9 @@ def started(folder: Path, corpus: Path, beginning: str) -> subprocess.Popen[str]
             """
         )
     )
+    few_cores = "ignore:This DataLoader will create"  # torch's advice on a machine with one core is no noise of ours
     return subprocess.Popen(
-        [sys.executable, str(script)],
+        [sys.executable, "-W", few_cores, str(script)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": IMPORT_PATH, "OMP_NUM_THREADS": "1"},
