@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from shared.corpus.findings import LONGEST_TEXT
-from shared.errors import DataError, UsageError, shortened
+from shared.errors import DataError, UsageError, one_line, shortened
 from shared.systems.inputs import AUDIO_SUFFIXES
+from shared.text.surrogates import printable
 
 
 def lines(inputs: list[Path]) -> Iterator[str]:
@@ -51,3 +52,9 @@ def sound_files(inputs: list[Path]) -> list[Path]:
         else:
             found.append(path)
     return found
+
+
+def report_unreadable(errors: Iterable[DataError]) -> None:
+    """Print a line for each input that could not be read, to standard error."""
+    for error in errors:
+        print(f"dragoman: error: {printable(one_line(error))}", file=sys.stderr)

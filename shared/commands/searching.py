@@ -1,12 +1,15 @@
-"""The search that a command's options describe."""
+"""The search and the treatment of sound that a command's options describe."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from shared.commands.input_files import lines
-from shared.commands.options import SearchOptions
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
+from shared.corpus.segmentation import named_segmenter
+from shared.corpus.speech_activity import speech_detector
 from shared.errors import DataError, UsageError
 from shared.search import (
     AllowedTokens,
@@ -118,3 +121,29 @@ def fitting(options: SearchOptions, system: System) -> SearchOptions:
     changed = replace(options, ctc=True)
     changed.check()
     return changed
+
+
+def translation_options(
+    languages: tuple[str | None, str | None], sound: SoundOptions, models: ModelOptions, *, speech: bool
+) -> dict[str, Any]:
+    """Return the arguments of :meth:`System.parts` that the options describe, but for the search.
+
+    Args:
+        languages: the codes of source and target, None where the system knows one only.
+        sound: the treatment of sound files.
+        models: for their batch size.
+        speech: look for segments without speech: the system reads sound.
+
+    Raises:
+        UsageError: if the detector is not installed.
+
+    """
+    return {
+        "source_language": languages[0],
+        "target_language": languages[1],
+        "batch_size": models.batch_size,
+        "maximum_seconds": sound.maximum_seconds,
+        "segmenter": named_segmenter(sound.segmenter),
+        "keep_silence": sound.keep_silence,
+        "detector": speech_detector(sound.speech_detector) if speech else None,
+    }

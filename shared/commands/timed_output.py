@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.commands.input_files import sound_files
+from shared.commands.input_files import report_unreadable, sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
-from shared.commands.searching import fitting, search_for
-from shared.corpus.segmentation import check_segmenter, named_segmenter
-from shared.corpus.speech_activity import check_detector, speech_detector
-from shared.errors import DataError, UsageError, one_line
+from shared.commands.searching import fitting, search_for, translation_options
+from shared.corpus.segmentation import check_segmenter
+from shared.corpus.speech_activity import check_detector
+from shared.errors import DataError, UsageError
 from shared.evaluation.outputs import ONE_LINE
 from shared.machine.device import Machine
 from shared.machine.files import replaced_file
@@ -22,7 +22,6 @@ from shared.machine.progress import progress
 from shared.systems.system import System
 from shared.systems.timed import TimedText
 from shared.text.subtitles import Cue, srt, vtt
-from shared.text.surrogates import printable
 
 #: What makes one text of a file's segments.
 Render = Callable[[Path, list[TimedText]], str]
@@ -131,26 +130,12 @@ def _translated(
 ) -> Iterator[tuple[Path, list[TimedText]]]:
     """Yield each file that can be read and its segments; a bar shows how many of them are done."""
     chosen = search_for(fitting(search, system), tokenizer=system.output.tokenizer)
-    detector = speech_detector(sound.speech_detector)
-    divide = named_segmenter(sound.segmenter)
+    options = translation_options(languages, sound, models, speech=True)
     for file in files:
         failed: list[DataError] = []
         with progress(file.name, enabled=sys.stderr.isatty()) as show, machine.autocast():
-            [segments] = system.timed(
-                [file],
-                source_language=languages[0],
-                target_language=languages[1],
-                search=chosen,
-                batch_size=models.batch_size,
-                maximum_seconds=sound.maximum_seconds,
-                segmenter=divide,
-                keep_silence=sound.keep_silence,
-                detector=detector,
-                unreadable=failed,
-                progress=show,
-            )
-        for error in failed:
-            print(f"dragoman: error: {printable(one_line(error))}", file=sys.stderr)
+            [segments] = system.timed([file], search=chosen, unreadable=failed, progress=show, **options)
+        report_unreadable(failed)
         unreadable += failed
         if not failed:
             yield file, segments

@@ -9,17 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from shared.commands.input_files import lines, sound_files
+from shared.commands.input_files import lines, report_unreadable, sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
-from shared.commands.searching import fitting, search_for
+from shared.commands.searching import fitting, search_for, translation_options
 from shared.commands.timed_output import FORMATS, rendered, write_timed
-from shared.corpus.segmentation import check_segmenter, named_segmenter
-from shared.corpus.speech_activity import check_detector, speech_detector
-from shared.errors import DataError, UsageError, one_line
+from shared.corpus.segmentation import check_segmenter
+from shared.corpus.speech_activity import check_detector
+from shared.errors import DataError, UsageError
 from shared.evaluation.outputs import ONE_LINE
 from shared.machine.device import Machine
-from shared.text.surrogates import printable
 
 CHUNK = 2048  # lines held in memory at a time
 
@@ -64,26 +63,14 @@ def translate_inputs(
         sound.refuse()
     speech, several = "speech" in system.reads, max(n_best, samples) > 1
     names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
-    detector = speech_detector(sound.speech_detector) if speech else None
-    divide = named_segmenter(sound.segmenter)
+    options = translation_options(languages, sound, models, speech=speech)
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = enumerate(items, start=1)
     unreadable: list[DataError] = []
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
         with machine.autocast():
-            found = system.hypotheses(
-                [item for _, item in chunk],
-                source_language=languages[0],
-                target_language=languages[1],
-                search=chosen,
-                batch_size=models.batch_size,
-                maximum_seconds=sound.maximum_seconds,
-                segmenter=divide,
-                keep_silence=sound.keep_silence,
-                detector=detector,
-                unreadable=unreadable,
-            )
+            found = system.hypotheses([item for _, item in chunk], search=chosen, unreadable=unreadable, **options)
         for (number, item), hypotheses in zip(chunk, found, strict=True):
             for hypothesis in hypotheses:
                 cells = [str(item)] if speech else [str(number)] if several else []
@@ -91,7 +78,6 @@ def translate_inputs(
                 texts = [hypothesis.texts[name].translate(ONE_LINE) for name in names]
                 print("\t".join([*cells, *texts]))
         sys.stdout.flush()
-        for error in unreadable[before:]:
-            print(f"dragoman: error: {printable(one_line(error))}", file=sys.stderr)
+        report_unreadable(unreadable[before:])
     if unreadable:
         raise DataError(f"{len(unreadable)} of {number} sound files could not be translated")

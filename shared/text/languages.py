@@ -109,6 +109,18 @@ def check(code: str) -> str:
     )
 
 
+def check_given(*codes: str | None) -> None:
+    """Refuse unknown codes as :func:`check` does; None, for a language that is not given, passes.
+
+    Raises:
+        DataError: for an unknown code, with the nearest known one.
+
+    """
+    for code in codes:
+        if code is not None:
+            check(code)
+
+
 def _nearest(code: str) -> str:
     normal = code.replace("_", "-")
     base = normal.split("-")[0].lower()

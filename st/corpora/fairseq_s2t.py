@@ -57,8 +57,7 @@ class FairseqS2T(Recorded):
         """
         self.published: dict[str, dict[str, float]] = {}
         self._languages = {"src_lang": source_language, "tgt_lang": target_language}
-        for code in filter(None, self._languages.values()):
-            languages.check(code)
+        languages.check_given(*self._languages.values())
         self._audio_root = None if audio_root is None else Path(audio_root).absolute()
         self._tables = split_files(Path(root).absolute(), (".tsv",))
         self._splits = chosen_splits(root, self._tables, splits)

@@ -55,8 +55,7 @@ class Lhotse(JsonLines):
 
         """
         self._source, self._target = source_language, target_language
-        for code in filter(None, (source_language, target_language)):
-            languages.check(code)
+        languages.check_given(source_language, target_language)
         self._translation = translation
         self._find_files(root, (".jsonl", ".jsonl.gz"), splits, prefix="cuts_")
 

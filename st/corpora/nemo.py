@@ -50,8 +50,7 @@ class Nemo(JsonLines):
 
         """
         self._languages = {"source_lang": source_language, "target_lang": target_language or source_language}
-        for code in filter(None, self._languages.values()):
-            languages.check(code)
+        languages.check_given(*self._languages.values())
         self._transcript = transcript
         self._find_files(root, (".json", ".jsonl", ".json.gz", ".jsonl.gz"), splits)
 

@@ -23,11 +23,11 @@ from reprlib import repr as shown
 from shared.corpus.lines import count_lines, read_lines, read_table
 from shared.corpus.manifest import COLUMNS, Row
 from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.split_files import chosen_splits, split_files
 from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 
-_ORDER = ("train", "dev", "valid", "test")
 _CONTENT = ("audio", "source_text", "target_text")
 
 #: What other tools call our columns: under these names nothing would be found, so they are refused.
@@ -81,19 +81,9 @@ class Tsv(Recorded):
         """
         self.published: dict[str, dict[str, float]] = {}
         self._languages = {"source": source_language, "target": target_language}
-        for code in self._languages.values():
-            if code is not None:
-                languages.check(code)
-        root = Path(root).absolute()
-        self._tables = {path.stem: path for path in ([root] if root.is_file() else sorted(root.glob("*.tsv")))}
-        if not self._tables:
-            raise DataError(f"{root}: neither a tsv nor a folder with {{split}}.tsv")
-        for split in splits or []:
-            if split not in self._tables:
-                raise DataError(f"{root}: no {split}.tsv; there are {', '.join(self._tables)}")
-        self._splits = splits or sorted(
-            self._tables, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name)
-        )
+        languages.check_given(*self._languages.values())
+        self._tables = split_files(Path(root).absolute(), (".tsv",))
+        self._splits = chosen_splits(root, self._tables, splits)
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""

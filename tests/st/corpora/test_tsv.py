@@ -65,9 +65,9 @@ def test_splits(tmp_path):
         make_table(tmp_path, "a\tHi.", header="id\tsource_text", name=name)
     assert Tsv(root=tmp_path, source_language="en").splits() == ["train", "dev", "test", "extra"]
     assert Tsv(root=tmp_path, splits=["dev"]).splits() == ["dev"]
-    with pytest.raises(DataError, match=r"no valid\.tsv; there are dev, extra, test, train"):
+    with pytest.raises(DataError, match=r"no split 'valid'; there are dev, extra, test, train"):
         Tsv(root=tmp_path, splits=["valid"])
-    with pytest.raises(DataError, match="neither a tsv nor a folder"):
+    with pytest.raises(DataError, match="neither a file that ends in .tsv nor a folder"):
         Tsv(root=tmp_path / "none")
 
 
