@@ -24,7 +24,7 @@ class SegmentScorer(Protocol):
 
     @property
     def with_reference(self) -> bool:
-        """Whether it reads references."""
+        """True if it reads references."""
         ...
 
     def vectors(self, texts: Sequence[str]) -> Tensor:

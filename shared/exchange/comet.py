@@ -70,7 +70,7 @@ class CometModel:
 
     @property
     def with_reference(self) -> bool:
-        """Whether it reads references."""
+        """True if it reads references."""
         return self.regressor.with_reference
 
     def vectors(self, texts: Sequence[str], *, batch_size: int = 16) -> Tensor:

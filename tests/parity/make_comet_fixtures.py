@@ -1,4 +1,4 @@
-"""What unbabel-comet itself gives for segments, for tests that do not need it: checkpoints and their scores.
+"""Checkpoints and scores of unbabel-comet itself, for tests that do not need it.
 
 Runs inside the environment of ``make comet-env`` (unbabel-comet 2.2.7) and knows nothing of this project:
 

@@ -203,7 +203,7 @@ def test_a_source_is_forced_without_its_symbols_and_a_typed_separator_is_text(to
 
 
 def test_shrunk_speech_and_text_meet_in_a_memory_of_slots(tokenizer, rows):
-    """What slots read of speech are the shrunk states, and of text its embedding."""
+    """Slots read the shrunk states of speech, and the embedding of text."""
     system = system_of(tokenizer)
     memory = MemoryLayer(width=16, heads=2, feedforward=24, dropout=0.0)
     slots = SlotEncoder(layer=layer(), layers=1, memory_layer=memory, memory_layers=1, slots=3)
