@@ -6,9 +6,9 @@ A file pair is found by its names, in any of these forms (en-de as an example; t
     {root}/{split}.en-de.en               {root}/{split}.en-de.de               news-commentary-v14.de-en.de (WMT)
     {root}/opus.en-de-{split}.en          {root}/opus.en-de-{split}.de          opus.de-en-train.de (OPUS-100)
 
-and the same in ``{root}/en-de/`` or ``{root}/de-en/``, and in ``{root}/{any}/en_de/`` (``train/en_de/train.en``: PC32,
-the corpus of mRASP, whose ``train`` and ``dev`` are folders of pairs). Line n of one file is the translation of line n
-of the other; only ``\n`` ends a line. Several pairs can be one split:
+and the same in ``{root}/en-de/`` or ``{root}/de-en/``, in ``{root}/{any}/de-en/`` (OPUS-100: ``supervised`` and
+``zero-shot``) and in ``{root}/{any}/en_de/`` (PC32, the corpus of mRASP: ``train`` and ``dev``). Line n of one file is
+the translation of line n of the other; only ``\n`` ends a line. Several pairs can be one split:
 ``splits=["train=europarl-v7+commoncrawl", "dev=newstest2013"]``.
 
 Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`` ...; they become the columns
@@ -72,7 +72,7 @@ class Moses(Recorded):
         marks = (f"{source}-{target}", f"{target}-{source}")
         pairs: dict[str, tuple[Path, Path]] = {}
         inside = sorted(path for path in root.glob("*") if path.is_dir())
-        under = [folder / mark.replace("-", "_") for folder in inside for mark in marks]
+        under = [folder / name for folder in inside for mark in marks for name in (mark, mark.replace("-", "_"))]
         for folder in (root, *(root / mark for mark in marks), *under):
             for path in sorted(folder.glob(f"*.{source}")):
                 stem = path.name.removesuffix(f".{source}")

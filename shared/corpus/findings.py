@@ -58,6 +58,7 @@ WARNINGS = (
     "untranslated text",
     "control characters",
     "text in train and test",
+    "test sentence in monolingual text",
     "audio in train and test",
     "published counts",
 )

@@ -59,7 +59,10 @@ def check_corpus(corpus: Corpus, *, workers: int = 0, listen: bool = True, progr
 def check_manifests(
     paths: Sequence[Path], *, workers: int = 0, listen: bool = True, progress: Progress | None = None
 ) -> Checked:
-    """Check manifests; those whose file name begins with "train" are compared with the others."""
+    """Check manifests; those whose file name begins with "train" are compared with the others.
+
+    A sentence of a test is found in parallel text, and in text without translations by each of its sides.
+    """
     splits: dict[str, Callable[[], Rows]] = {str(path): partial(_manifest_rows, path) for path in paths}
     return _check(splits, {split: split for split in splits}, {}, workers, listen, progress, None)
 
@@ -156,9 +159,12 @@ class _Content:
 
     def __init__(self) -> None:
         self._seen = {"text": Seen(), "audio": Seen()}
+        self._monolingual = Seen()
 
     def add(self, rows: list[Row], lines: list[int]) -> None:
         """Note rows of a training split."""
+        alone = [(keys, line) for row, line in zip(rows, lines, strict=True) if (keys := _monolingual_keys(row))]
+        self._monolingual.add([key for [key], _ in alone], [line for _, line in alone])
         for kind, seen in self._seen.items():
             keyed = [(key, line) for row, line in zip(rows, lines, strict=True) if (key := _KEYS[kind](row))]
             seen.add([key for key, _ in keyed], [line for _, line in keyed])
@@ -173,6 +179,24 @@ class _Content:
                     findings.add(
                         f"{kind} in train and test", place(row), f"row {row['id']}: line {line} of train: {shown}"
                     )
+        sides = [(row, column, key) for row in rows for column, key in _sentence_keys(row).items()]
+        known = self._monolingual.find([key for _, _, key in sides])
+        for (row, column, _), line in zip(sides, known, strict=True):
+            if line is not None:
+                detail = f"row {row['id']}: line {line} of text without translations: {row[column][:120]}"
+                findings.add("test sentence in monolingual text", place(row, column), detail)
+
+
+def _sentence_keys(row: Row) -> dict[str, str]:
+    """Return each text of a row with its language, by column."""
+    languages = {column: row.get(column.replace("_text", "_language")) for column in TEXTS}
+    return {column: f"{languages[column]}\0{row[column]}" for column in TEXTS if row.get(column)}
+
+
+def _monolingual_keys(row: Row) -> list[str]:
+    """Return the text of a row that has neither sound nor another text, as a list; [] for other rows."""
+    keys = [*_sentence_keys(row).values()]
+    return keys if len(keys) == 1 and row.get("audio") is None else []
 
 
 def _text_key(row: Row) -> str:

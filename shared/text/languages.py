@@ -1,7 +1,8 @@
 """Language codes: name, script, whether words are divided by spaces, sacreBLEU's tokenizer, and the tag.
 
 Codes are ISO 639 (two letters where there are two), with a region or script where corpora write one: CoVoST 2 says
-``zh-CN`` and ``sv-SE``. The table covers MuST-C, CoVoST 2 and Common Voice, mBART-50, and the 32 languages of mRASP.
+``zh-CN`` and ``sv-SE``. The table covers MuST-C, CoVoST 2 and Common Voice, mBART-50, the 32 languages of mRASP, and
+OPUS-100.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ sg Sango Latn           shn Shan Mymr           sm Samoan Latn          sn Shona
 szl Silesian Latn       taq Tamasheq Latn       taq-Tfng Tamasheq Tfng  ti Tigrinya Ethi        tpi Tok-Pisin Latn
 ts Tsonga Latn          tum Tumbuka Latn        tw Twi Latn             tzm Tamazight Tfng      umb Umbundu Latn
 vec Venetian Latn       war Waray Latn
+an Aragonese Latn       se Northern-Sami Latn   sh Serbo-Croatian Latn  wa Walloon Latn
 """
 
 _UNSPACED_SCRIPTS = {"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"}

@@ -7,6 +7,7 @@ from shared.corpus.manifest import Manifest
 from shared.corpus.preparation import prepare
 from shared.errors import DataError
 
+THREE = ["train", "dev", "test"]
 PAIRS = [("Hello.", "Hallo."), ("A line\u2028in \x85two.", "Ei\rns."), ("  Bye. ", "Tschüss.")]
 
 
@@ -51,6 +52,28 @@ def test_names(tmp_path, source, target, split):
     assert [(row["target_text"], row["source_text"]) for row in back] == [
         (row["source_text"], row["target_text"]) for row in rows
     ]
+
+
+def test_opus_100(tmp_path):
+    """A pair is in alphabetical order; some have no dev and test, and those without English a test alone."""
+    supervised, zero_shot = tmp_path / "supervised", tmp_path / "zero-shot"
+    for pair, splits in {"de-en": THREE, "en-fr": THREE, "an-en": THREE[:1]}.items():
+        for split in splits:
+            names = [f"opus.{pair}-{split}.{code}" for code in pair.split("-")]
+            write(supervised / pair, *names, [(f"{pair} {split} {side}",) * 2 for side in "ab"])
+    write(zero_shot / "de-fr", "opus.de-fr-test.de", "opus.de-fr-test.fr", [("Hallo.", "Salut.")])
+    assert splits_of(tmp_path, "en", "de") == splits_of(tmp_path, "fr", "en") == THREE
+    assert splits_of(tmp_path, "an", "en") == ["train"] and splits_of(tmp_path, "fr", "de") == ["test"]
+    [row] = Moses(root=tmp_path, source_language="fr", target_language="de").rows("test")
+    assert (row["source_text"], row["target_text"], row["id"]) == ("Salut.", "Hallo.", "test_1")
+    rows = Moses(root=tmp_path, source_language="fr", target_language="en").rows("dev")
+    assert [row["source_text"] for row in rows] == ["en-fr dev a", "en-fr dev b"]
+    with pytest.raises(DataError, match=r"no files ending in \.an and \.de with the same name"):
+        splits_of(tmp_path, "an", "de")
+
+
+def splits_of(root, source, target):
+    return Moses(root=root, source_language=source, target_language=target).splits()
 
 
 def test_ends_of_lines(tmp_path):

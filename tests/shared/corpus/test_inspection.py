@@ -160,6 +160,26 @@ def test_manifests(corpus, tmp_path):
     assert "dev.arrow, row 1: row x: source_language is 'xx'" in found.examples["unknown language"][0]
 
 
+def test_test_sentences_in_monolingual_text_are_counted_and_listed(tmp_path):
+    """Either side is found, in its own language alone; sides of parallel text and transcripts are not monolingual."""
+    pair = {"source_language": "en", "target_language": "de"}
+    german = [{"id": f"m{n}", "source_text": text, "source_language": "de"} for n, text in enumerate(["Nein.", "Ja."])]
+    english = [{"id": "m", "source_text": "Fine.", "source_language": "en"}]
+    spoken = [{"id": "s", "audio": "gone.wav", "source_text": "Spoken.", "source_language": "en"}]
+    paired = [{"id": "p", "source_text": "Paired.", "target_text": "Gepaart.", **pair}]
+    tests = [("Yes.", "Ja."), ("Fine.", "Gut."), ("Nein.", "No."), ("Spoken.", "?"), ("Paired.", "!")]
+    rows = [{"id": f"t{n}", "source_text": one, "target_text": other, **pair} for n, (one, other) in enumerate(tests)]
+    written = {"de/train": german, "en/train": english, "asr/train": spoken, "en-de/train": paired, "en-de/test": rows}
+    paths = [Manifest.write(tmp_path / f"{name}.arrow", given).path for name, given in written.items()]
+    found = check_manifests(paths, workers=1, listen=False).findings
+    place = f"{tmp_path}/en-de/test.arrow, row"
+    assert found.counts["test sentence in monolingual text"] == 2
+    assert sorted(found.examples["test sentence in monolingual text"]) == [
+        f"{place} 1: row t0: line 2 of text without translations: Ja.",
+        f"{place} 2: row t1: line 1 of text without translations: Fine.",
+    ]
+
+
 def test_prepare_stops_at_the_errors_and_check_counts_the_same(corpus, tmp_path):
     with pytest.raises(DataError, match=r"tsv/train: 11 of 52 rows cannot be used: .*line 3: row gone"):
         prepare(corpus, tmp_path / "out", workers=1)

@@ -14,9 +14,14 @@ MBART_50 = (
     "pl ps pt sv sw ta te th tl uk ur xh gl sl"
 )
 MRASP = "af ar be bg cs de el eo es et fi fr gu he hi it ja ka kk ko lt lv ms mt my ro ru sr tr uk vi zh"
+OPUS_100 = (
+    "af am an ar as az be bg bn br bs ca cs cy da de dz el en eo es et eu fa fi fr fy ga gd gl gu ha he hi hr hu hy id "
+    "ig is it ja ka kk km kn ko ku ky li lt lv mg mk ml mn mr ms mt my nb ne nl nn no oc or pa pl ps pt ro ru rw se sh "
+    "si sk sl sq sr sv ta te tg th tk tr tt ug uk ur uz vi wa xh yi yo zh zu"
+)
 
 
-@pytest.mark.parametrize("codes", [MUSTC, COVOST_TO_ENGLISH, COVOST_FROM_ENGLISH, MBART_50, MRASP])
+@pytest.mark.parametrize("codes", [MUSTC, COVOST_TO_ENGLISH, COVOST_FROM_ENGLISH, MBART_50, MRASP, OPUS_100])
 def test_corpora_are_covered(codes: str) -> None:
     for code in codes.split():
         assert languages.check(code) == code
