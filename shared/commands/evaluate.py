@@ -55,9 +55,9 @@ def evaluate_manifests(
     log_to_terminal()
     check_metrics(metrics, texts)
     if out is not None and limit:
-        raise UsageError("--limit is for a quick look: without --out, since no part of a test is a result")
+        raise UsageError("--limit does not apply with --out: the score of part of a test set is not a result")
     if talks and (out is not None or limit):
-        raise UsageError("--talks is printed, and translates whole recordings: without --out and --limit")
+        raise UsageError("--talks translates whole recordings and prints their scores: --out and --limit do not apply")
     check_segmenter(segmenter)
     if segmenter != "pauses" and not talks:
         raise UsageError("--segmenter applies with --talks: the rows of a manifest have their times")

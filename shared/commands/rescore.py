@@ -21,7 +21,7 @@ def rescore_manifest(
     """Print the perplexity of given outputs, and write the score of each if ``out`` is given."""
     log_to_terminal()
     if models.lm is not None and out is None:
-        raise UsageError("--lm: scores of two models together are no probabilities: give --out, there is no perplexity")
+        raise UsageError("--lm: combined scores are not probabilities, so there is no perplexity to print: give --out")
     workspace = workspace_for(Path(), models, "rescore")
     opened = Manifest.open(manifest)
     texts = None if outputs is None else list(lines([outputs]))

@@ -49,7 +49,7 @@ def search_for(
     if samples > 1 and not options.sample:
         raise UsageError(f"--samples {samples} needs --sample")
     if n_best > 1 and options.sample:
-        raise UsageError("--n-best has no part in sampling: say --samples")
+        raise UsageError("--n-best does not apply to sampling: use --samples")
     try:
         if options.ctc:
             if options.beam == 1 and n_best == 1:

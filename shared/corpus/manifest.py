@@ -97,10 +97,10 @@ class Manifest:
         try:
             trailer = dict(from_json((metadata or {}).get(b"manifest", b"{}")))
         except (TypeError, ValueError) as error:
-            raise DataError(f"{path}: an Arrow file, but no manifest ({error})") from error
+            raise DataError(f"{path}: an Arrow file, but not a manifest ({error})") from error
         if trailer.get("version") != _VERSION:
             raise DataError(
-                f"{path}: an Arrow file, but no manifest of version {_VERSION} (version {trailer.get('version')!r})"
+                f"{path}: an Arrow file, but not a manifest of version {_VERSION} (version {trailer.get('version')!r})"
             )
         try:
             full_batches = -(-int(trailer["rows"]) // int(trailer["batch_rows"]))

@@ -73,7 +73,7 @@ def export(model: str | Path, out: str | Path, *, quantization: str = "float32",
         positions: S and T at most, if positions are computed (a table of them is stored).
 
     Raises:
-        DataError: if the model cannot be read, or ``out`` holds something else than an export.
+        DataError: if the model cannot be read, or ``out`` holds something other than an export.
         UsageError: for a model that has no equal there, naming the part; or an unknown quantization.
 
     """
@@ -81,7 +81,7 @@ def export(model: str | Path, out: str | Path, *, quantization: str = "float32",
         raise UsageError(f"quantization must be one of {', '.join(QUANTIZATIONS)}, not {quantization!r}")
     out = Path(out)
     if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something else than a CTranslate2 model, which would be lost")
+        raise DataError(f"{out}: holds something other than a CTranslate2 model, which would be lost")
     system = System.load(model)
     specification = specify(system, positions)
     specification.validate()

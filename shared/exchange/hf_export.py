@@ -82,13 +82,13 @@ def export(model: str | Path, out: str | Path) -> list[str]:
         What its user has to know, a line each: the class that loads it, and what to say about languages.
 
     Raises:
-        DataError: if the model cannot be read, or ``out`` holds something else than such a folder.
+        DataError: if the model cannot be read, or ``out`` holds something other than such a folder.
         UsageError: for a model that transformers has no equal of, naming the part.
 
     """
     out = Path(out)
     if out.exists() and not (out / WEIGHTS).is_file() and not (out.is_dir() and is_empty(out)):
-        raise DataError(f"{out}: holds something else than a model, which would be lost")
+        raise DataError(f"{out}: holds something other than a model, which would be lost")
     if (out / CONFIG).is_file() and "system" in json.loads((out / CONFIG).read_text(encoding="utf-8")):
         raise DataError(f"{out}: holds a model folder of this project, which would be lost")
     loaded = SavedModel.load(model)

@@ -67,7 +67,7 @@ def push(
     with _plain_errors(name):
         api.create_repo(name, private=private or None, exist_ok=True)
         if private and not api.model_info(name).private:
-            raise DataError(f"{name}: is there already, for everybody to see: make it private on the Hub first")
+            raise DataError(f"{name}: exists already and is public: make it private on the Hub first")
         done = api.create_commit(name, files, commit_message=message or "Upload a model folder of dragoman")
     return str(done.commit_url)
 

@@ -87,7 +87,7 @@ def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names,
         What was loaded and what was not.
 
     Raises:
-        DataError: if a tensor that is to be loaded holds what is not a number.
+        DataError: if a tensor that is to be loaded holds a value that is not a finite number.
 
     """
     report, used = LoadReport(source), set()
@@ -102,7 +102,7 @@ def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names,
             report.reshaped[name] = f"{tuple(value.shape)} instead of {tuple(own.shape)}"
             continue
         if not value.isfinite().all():
-            raise DataError(f"{source}: {' or '.join(parts)} holds what is not a number, or infinite")
+            raise DataError(f"{source}: {' or '.join(parts)} holds values that are not finite numbers")
         own.copy_(value)
         report.loaded.append(name)
     report.unexpected = [name for name in tensors if name not in used]

@@ -60,4 +60,4 @@ def build_described(description: Any, folder: Path) -> Any:
 def check_place(folder: Path) -> None:
     """Raise a DataError if a model cannot be written to a place without the loss of something else."""
     if folder.exists() and not (folder / CONFIG).is_file() and not (folder.is_dir() and is_empty(folder)):
-        raise DataError(f"{folder}: holds something else than a model, which would be lost: give another place")
+        raise DataError(f"{folder}: holds something other than a model, which would be lost: give another place")

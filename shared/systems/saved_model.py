@@ -49,7 +49,7 @@ class SavedModel(Described, nn.Module):
         """Write the model folder; an existing one is replaced only when the new one is complete.
 
         Raises:
-            DataError: if the place holds something else than a model folder, which is left alone, or it cannot be
+            DataError: if the place holds something other than a model folder, which is left alone, or it cannot be
                 written, or a tokenizer file of the system is gone.
             UsageError: if the system is stored for searches under autocast, with rounded matrices.
 
@@ -130,7 +130,7 @@ class SavedModel(Described, nn.Module):
         """Build the system that ``config.json`` describes, with fresh parameters.
 
         Raises:
-            DataError: naming the file, if it is missing or describes something else than this class.
+            DataError: naming the file, if it is missing or describes something other than this class.
 
         """
         config = read_config(folder)

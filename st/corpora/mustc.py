@@ -214,7 +214,7 @@ def _items(path: Path) -> Iterator[tuple[int, _Item]]:
     """Yield the maps of the list that the yaml is, each with its line.
 
     Raises:
-        DataError: if the file is not yaml, or something else than a list of maps.
+        DataError: if the file is not yaml, or something other than a list of maps.
 
     """
     try:

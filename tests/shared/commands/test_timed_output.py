@@ -216,4 +216,4 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     code, output, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--metrics", "chrf", *limits)
     assert code == 0 and "\tchrf\t" in output and "\t4 lines\t" in output, messages
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--out", tmp_path / "out")
-    assert code == 2 and "--talks is printed" in messages
+    assert code == 2 and "--talks translates whole recordings" in messages

@@ -100,7 +100,7 @@ def test_weights_that_are_not_numbers_are_refused(tmp_path):
     folder = copy(
         tmp_path / "data", "waveform_base", lambda content: content["model"]["layer_norm.bias"].fill_(torch.nan)
     )
-    with pytest.raises(DataError, match=r"checkpoint\.pt: layer_norm\.bias holds what is not a number"):
+    with pytest.raises(DataError, match=r"checkpoint\.pt: layer_norm\.bias holds values that are not finite"):
         import_fairseq(folder)
 
 

@@ -121,7 +121,7 @@ def test_private(hub, api, model, tmp_path):
     assert pull("me/secret", tmp_path / "out", api=api)
     push(model, "me/open", api=api)
     (public,) = hub.repositories["me/open"]
-    with pytest.raises(DataError, match="me/open: is there already, for everybody to see"):
+    with pytest.raises(DataError, match="me/open: exists already and is public"):
         push(model, "me/open", private=True, api=api)
     assert hub.repositories["me/open"] == [public]
 
@@ -177,7 +177,7 @@ def test_a_place_that_holds_something_else_is_left_alone(hub, api, model, tmp_pa
     push(model, "me/golden", api=api)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("mine")
-    with pytest.raises(DataError, match="holds something else than a model"):
+    with pytest.raises(DataError, match="holds something other than a model"):
         pull("me/golden", tmp_path / "out", api=api)
     assert contents(tmp_path / "out") == {"thesis.txt": b"mine"} and hub.asked == []
 

@@ -267,7 +267,7 @@ def test_numbers_that_make_no_sense_are_usage_errors(options, message):
 def test_more_of_them():
     with pytest.raises(UsageError, match="--samples 2 needs --sample"):
         search_for(SearchOptions(), samples=2)
-    with pytest.raises(UsageError, match="say --samples"):
+    with pytest.raises(UsageError, match="use --samples"):
         search_for(SearchOptions(sample=True), n_best=2)
     with pytest.raises(UsageError, match="--lm-weight needs --lm"):
         ModelOptions(lm_weight=0.5).check()

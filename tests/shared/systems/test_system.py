@@ -442,7 +442,7 @@ def test_nothing_but_a_model_is_replaced(tokenizer, tmp_path):
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     (tmp_path / "notes").write_text("more work")
     for name in ("thesis", "notes"):
-        with pytest.raises(DataError, match=f"{name}: holds something else than a model"):
+        with pytest.raises(DataError, match=f"{name}: holds something other than a model"):
             system.save(tmp_path / name)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
     assert (tmp_path / "notes").read_text() == "more work"
