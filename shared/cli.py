@@ -62,8 +62,8 @@ def prepare(
     corpus: Annotated[
         str,
         typer.Argument(
-            help="of speech: mustc, mtedx, covost2, fleurs, librispeech, librilight, parquet, nemo, lhotse, "
-            "fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt; made on the spot: almanac; or one "
+            help="of speech: mustc, mtedx, covost2, fleurs, europarl_st, librispeech, librilight, parquet, nemo, "
+            "lhotse, fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt; made on the spot: almanac; or one "
             "that a package provides"
         ),
     ],

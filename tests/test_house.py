@@ -268,7 +268,7 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "rouge", "vad", "resegment", "dev")
+PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "rouge", "vad", "resegment", "media", "dev")
 
 
 #: Modules whose distributions have another name.

@@ -7,12 +7,11 @@ from pathlib import Path
 
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
 from shared.commands.timed_output import Render, write_timed
-from shared.corpus.stream import translation_budget
 from shared.errors import UsageError
 from shared.systems.inputs import chosen_language
 from shared.systems.system import System
 from shared.systems.timed import TimedText
-from shared.systems.word_times import aligned_field, word_times
+from shared.systems.word_times import aligned_text, words_of_segments
 from shared.text import languages as codes
 from shared.text.subtitles import Cue, SubtitleRules, srt, subtitles, timed_by_words, too_fast, vtt
 
@@ -46,7 +45,7 @@ def write_subtitles(
 
         def make(file: Path, segments: list[TimedText]) -> str:
             cues = [Cue(s.start, s.end, s.texts[name]) for s in segments]
-            words = _words(system, name, file, cues, models.batch_size)
+            words = _words(system, name, file, segments, models.batch_size)
             blocks = subtitles(cues, rules, spaced=spaced, words=words)
             fast = too_fast(blocks, rules)
             if fast:
@@ -70,23 +69,15 @@ def write_subtitles(
     )
 
 
-def _words(system: System, name: str, file: Path, cues: list[Cue], batch_size: int) -> list[list[Cue] | None] | None:
+def _words(
+    system: System, name: str, file: Path, segments: list[TimedText], batch_size: int
+) -> list[list[Cue] | None] | None:
     """Return the times of the words of each segment, if the system has a head that was trained to write this text."""
-    field, shown = aligned_field(system), system.texts[name]
-    if field is None or field.column != shown.column:
+    if aligned_text(system) != name:
         return None
-    rows = [
-        {"id": f"{file}:{cue.start:.2f}", "audio": str(file), "start": cue.start, "duration": cue.end - cue.start}
-        | {field.column: cue.text, field.language_column: code}
-        for cue in cues
-        for code in [system.output_languages[0]]
-    ]
-    spoken = [number for number, cue in enumerate(cues) if cue.text]
-    found = word_times(system, [rows[number] for number in spoken], budget=translation_budget(batch_size))
-    words: list[list[Cue] | None] = [None] * len(cues)
-    for number, times in zip(spoken, found, strict=True):
-        words[number] = times
-    unknown = sum(not timed_by_words(cues[number], words[number]) for number in spoken)
+    words = words_of_segments(system, file, segments, batch_size=batch_size)
+    pairs = zip(segments, words, strict=True)
+    unknown = sum(not timed_by_words(Cue(s.start, s.end, s.texts[name]), own) for s, own in pairs if s.texts[name])
     if unknown:
         print(f"dragoman: warning: {file}: words of {unknown} segments have no times", file=sys.stderr)
     return words

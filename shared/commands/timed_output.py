@@ -21,6 +21,7 @@ from shared.machine.files import replaced_file
 from shared.machine.progress import progress
 from shared.systems.system import System
 from shared.systems.timed import TimedText
+from shared.systems.word_times import aligned_text, words_of_segments
 from shared.text.subtitles import Cue, srt, vtt
 
 #: What makes one text of a file's segments.
@@ -41,7 +42,7 @@ def check_output(kind: str, formats: Sequence[str], files: Sequence[Path], out: 
             raise UsageError(f"several files are called {name}: {out / f'{name}.{kind}'} can hold one of them")
 
 
-def rendered(kind: str, system: System) -> Render:
+def rendered(kind: str, system: System, *, batch_size: int = 16) -> Render:
     """Return what makes a text of a kind of a file's segments; of several texts, the output comes first."""
     names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
 
@@ -58,6 +59,10 @@ def rendered(kind: str, system: System) -> Render:
 
     def objects(file: Path, segments: list[TimedText]) -> str:
         listed = [_object(segment) for segment in segments]
+        if aligned_text(system) is not None:
+            words = words_of_segments(system, file, segments, batch_size=batch_size)
+            for segment, own in zip(listed, words, strict=True):
+                segment["words"] = None if own is None else [_word(cue) for cue in own]
         return json.dumps({"file": str(file), "segments": listed}, ensure_ascii=False) + "\n"
 
     kinds: dict[str, Render] = {
@@ -72,6 +77,10 @@ def rendered(kind: str, system: System) -> Render:
 def _object(segment: TimedText) -> dict[str, Any]:
     times = {"start": round(segment.start, 3), "end": round(segment.end, 3)}
     return times | {"score": round(segment.score, 4), **segment.texts}
+
+
+def _word(cue: Cue) -> dict[str, Any]:
+    return {"start": round(cue.start, 3), "end": round(cue.end, 3), "word": cue.text}
 
 
 def write_timed(

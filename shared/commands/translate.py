@@ -48,7 +48,7 @@ def translate_inputs(
         if max(n_best, samples) > 1:
             raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples")
         options: dict[str, Any] = {"sound": sound, "search": search, "models": models}
-        render = partial(rendered, kind)
+        render = partial(rendered, kind, batch_size=models.batch_size)
         write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
         return
     if out is not None:

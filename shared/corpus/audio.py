@@ -1,4 +1,4 @@
-"""Reading sound: any rate, mono or stereo, wav, flac, ogg or mp3, as mono float32 at 16 kHz.
+"""Reading sound: any rate, mono or stereo, wav, flac, ogg or mp3, as mono float32 at 16 kHz; films by media.py.
 
 Legend: N samples.
 """
@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from shared.corpus.media import MediaSound, is_media
 from shared.corpus.mpeg import naming_damage
 from shared.corpus.shards import open_sound, place_in_shard
 from shared.errors import DataError
 
 if TYPE_CHECKING:
     import soundfile
+
+    Sound = soundfile.SoundFile | MediaSound
 
 #: Samples a second of everything that this project computes with.
 SAMPLE_RATE = 16000
@@ -77,7 +80,7 @@ def read_audio(path: str | Path, start: float = 0.0, duration: float | None = No
     as if silence surrounded it.
 
     Args:
-        path: a file that libsndfile reads, or its place in a shard (see shared/corpus/shards.py).
+        path: a file that libsndfile or FFmpeg reads, or its place in a shard (see shared/corpus/shards.py).
         start: seconds from the beginning of the file.
         duration: seconds; None means to the end.
 
@@ -90,7 +93,7 @@ def read_audio(path: str | Path, start: float = 0.0, duration: float | None = No
 
     """
     _check_segment(path, start, duration)
-    with naming_damage(path), _open(path) as sound:
+    with naming_damage(path), open_audio(path) as sound:
         rate, total = sound.samplerate, sound.frames
         if duration is None:
             _check_whole(path, sound)
@@ -119,7 +122,7 @@ def probe(path: str | Path) -> float:
         DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
 
     """
-    with naming_damage(path), _open(path) as sound:
+    with naming_damage(path), open_audio(path) as sound:
         _check_whole(path, sound)
         if sound.format in _UNCOMPRESSED and sound.subtype not in _FLOATING:
             return sound.frames / sound.samplerate
@@ -142,7 +145,7 @@ def probe_header(path: str | Path) -> tuple[int, int]:
         DataError: if the file is missing or unreadable.
 
     """
-    with _open(path) as sound:
+    with open_audio(path) as sound:
         return sound.samplerate, sound.frames
 
 
@@ -168,7 +171,7 @@ def levels(path: str | Path, start: float, duration: float) -> Levels:
 
     """
     peak, full, decoded = 0.0, 0, 0
-    with naming_damage(path), _open(path) as sound:
+    with naming_damage(path), open_audio(path) as sound:
         first = samples(start, sound.samplerate)
         end = min(first + samples(duration, sound.samplerate), sound.frames)
         for begin in range(first, end, _BLOCK):
@@ -209,16 +212,14 @@ def _check_end(path: str | Path, start: float, duration: float, length: float) -
         )
 
 
-def _open(path: str | Path) -> soundfile.SoundFile:
-    import soundfile
+def open_audio(path: str | Path) -> Sound:
+    """Open a sound file, whose samples the caller reads at the file's own rate.
 
-    inside = place_in_shard(path) is not None
-    try:  # soundfile cannot encode every name
-        sound = soundfile.SoundFile(open_sound(path) if inside else os.fsencode(path))
-    except soundfile.LibsndfileError as error:
-        if not inside and not Path(path).is_file():
-            raise DataError(f"{path}: there is no such sound file") from error
-        raise DataError(f"{path}: not readable as sound ({_size(path)} bytes; {error.error_string})") from error
+    Raises:
+        DataError: if it is missing, unreadable or empty, or its header cannot be true.
+
+    """
+    sound: Sound = MediaSound(path) if is_media(path) else _sound_file(path)
     wrong = None
     size = _size(path)
     if sound.frames <= 0:
@@ -233,13 +234,25 @@ def _open(path: str | Path) -> soundfile.SoundFile:
     return sound
 
 
+def _sound_file(path: str | Path) -> soundfile.SoundFile:
+    import soundfile
+
+    inside = place_in_shard(path) is not None
+    try:  # soundfile cannot encode every name
+        return soundfile.SoundFile(open_sound(path) if inside else os.fsencode(path))
+    except soundfile.LibsndfileError as error:
+        if not inside and not Path(path).is_file():
+            raise DataError(f"{path}: there is no such sound file") from error
+        raise DataError(f"{path}: not readable as sound ({_size(path)} bytes; {error.error_string})") from error
+
+
 def _size(path: str | Path) -> int:
     """Return the size of a sound file in bytes."""
     with open_sound(path) as file:
         return file.seek(0, os.SEEK_END)
 
 
-def _check_whole(path: str | Path, sound: soundfile.SoundFile) -> None:
+def _check_whole(path: str | Path, sound: Sound) -> None:
     """Refuse a wav or ogg that was cut off; libsndfile reads what is there and is silent about the rest."""
     size = _size(path)
     if sound.format == "OGG" and not _last_pages(path)[1]:
@@ -270,7 +283,7 @@ def _last_pages(path: str | Path) -> tuple[int, int]:
     return max(ends[0], 0) if before >= 0 else 0, max(ends[1], 0) if whole else 0
 
 
-def _read(path: str | Path, sound: soundfile.SoundFile, first: int, count: int) -> np.ndarray:
+def _read(path: str | Path, sound: Sound, first: int, count: int) -> np.ndarray:
     """Decode ``count`` samples from ``first`` on: (count, channels) float32; a few may be missing at the end.
 
     It is what decoding the whole file gives there. All is decoded in one go, as soundfile seeks after each reading.
@@ -289,7 +302,7 @@ def _read(path: str | Path, sound: soundfile.SoundFile, first: int, count: int) 
     return values
 
 
-def _entry(path: str | Path, sound: soundfile.SoundFile, first: int) -> int:
+def _entry(path: str | Path, sound: Sound, first: int) -> int:
     """Return the sample at which decoding has to begin for the samples from ``first`` on to be right."""
     if sound.format == "OGG" and sound.subtype != "OPUS":
         # libsndfile's seek lands elsewhere on the last page of Vorbis: that is entered from the page before.
@@ -299,7 +312,7 @@ def _entry(path: str | Path, sound: soundfile.SoundFile, first: int) -> int:
     return max(0, first - _WARM_UP.get(sound.subtype, 0))
 
 
-def _decode(path: str | Path, sound: soundfile.SoundFile, count: int) -> np.ndarray:
+def _decode(path: str | Path, sound: Sound, count: int) -> np.ndarray:
     import soundfile
 
     try:

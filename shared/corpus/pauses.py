@@ -14,14 +14,13 @@ Legend: N samples, F frames of about 10 ms.
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
 
-from shared.corpus.audio import SAMPLE_RATE, probe, samples
+from shared.corpus.audio import SAMPLE_RATE, open_audio, probe, samples
 from shared.corpus.mpeg import naming_damage
 from shared.errors import DataError, UsageError
 
@@ -80,7 +79,7 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
     """Divide a sound file at its quietest pauses, block by block; see :func:`segments`.
 
     Args:
-        path: a file that libsndfile reads; the mean of its channels counts.
+        path: a file that libsndfile or FFmpeg reads; the mean of its channels counts.
         maximum: seconds of the longest segment, at least 1; infinity for no limit.
 
     Raises:
@@ -95,7 +94,7 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
     if length <= maximum:
         return [(0.0, length)]
     try:
-        with naming_damage(path), soundfile.SoundFile(os.fsencode(path)) as sound:
+        with naming_damage(path), open_audio(path) as sound:
             rate = sound.samplerate
             size = samples(FRAME, rate)
             blocks = (block.mean(axis=1) for block in _blocks(sound, size * _BLOCK_FRAMES))

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from shared.corpus.findings import LONGEST_TEXT
+from shared.corpus.media import MEDIA_SUFFIXES
 from shared.corpus.segmentation import Segmenter
 from shared.errors import DataError, UsageError, shortened
 from shared.generator import Hypothesis
 from shared.text import languages
 
-AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3"}
+AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3", *MEDIA_SUFFIXES}
 
 
 def joined(parts: list[Hypothesis], codes: dict[str, str], sides: dict[str, str]) -> Hypothesis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,13 +12,14 @@ import torch
 from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Row
-from shared.corpus.stream import Budget
+from shared.corpus.stream import Budget, translation_budget
 from shared.errors import UsageError
 from shared.nn.heads import head_log_probabilities
 from shared.nn.state import evaluating
 from shared.search.alignment import ctc_alignment
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
+from shared.systems.timed import TimedText
 from shared.text.subtitles import Cue
 
 #: The sign at the beginning of a word's first piece.
@@ -78,6 +80,48 @@ def word_times(
                         for first, end, text in cues
                     ]
     return results
+
+
+def aligned_text(system: System) -> str | None:
+    """Return the name of the text, of those that a system writes, whose words its CTC head can find, or None."""
+    field = aligned_field(system)
+    return next((name for name, own in system.texts.items() if field is not None and own.column == field.column), None)
+
+
+def words_of_segments(
+    system: System, file: str | Path, segments: Sequence[TimedText], *, batch_size: int = 16
+) -> list[list[Cue] | None]:
+    """Return the words of each segment of a recording with their times, of the text that :func:`aligned_text` names.
+
+    Args:
+        system: that wrote the segments.
+        file: the recording.
+        segments: what :meth:`System.timed` returned for it.
+        batch_size: how many segments are aligned at a time, at most.
+
+    Returns:
+        A cue for each word; none for a segment without text; None where a text does not fit into the positions.
+
+    Raises:
+        DataError: if the sound cannot be read.
+        UsageError: if the system writes no text that a CTC head of its own knows.
+
+    """
+    field, name = aligned_field(system), aligned_text(system)
+    if field is None or name is None:
+        raise UsageError("the times of words need a CTC head on a text that the system writes")
+    language = {field.language_column: system.output_languages[0]}
+    rows = [
+        {"id": f"{file}:{s.start:.2f}", "audio": str(file), "start": s.start, "duration": s.end - s.start}
+        | {field.column: s.texts[name], **language}
+        for s in segments
+    ]
+    spoken = [number for number, segment in enumerate(segments) if segment.texts[name]]
+    found = word_times(system, [rows[number] for number in spoken], budget=translation_budget(batch_size))
+    words: list[list[Cue] | None] = [[] for _ in segments]
+    for number, times in zip(spoken, found, strict=True):
+        words[number] = times
+    return words
 
 
 def _words(field: TextField, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int, str]]:

@@ -23,7 +23,8 @@ from shared.nn.transformer import Encoder
 from shared.nn.translator import Translator
 from shared.search import AllowedTokens
 from shared.systems.system import System
-from shared.systems.word_times import word_times
+from shared.systems.timed import TimedText
+from shared.systems.word_times import aligned_text, word_times, words_of_segments
 from tests.shared.commands.conftest import GOLDEN
 
 OPTIONS = ["--maximum-seconds", "1.3", "--keep-silence", "--maximum-length-extra", "6", "--device", "cpu"]
@@ -185,6 +186,41 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     ends = [float(end.replace(",", ".")) for end in re.findall(r"--> 00:00:(\S+)", output)]
     bounds = [time for segment in segments for time in (segment.start, segment.end)]
     assert [time for both in zip(starts, ends, strict=True) for time in both] != pytest.approx(bounds, abs=1e-3)
+
+
+def test_json_has_the_words_of_a_recogniser_with_their_times(dragoman, recogniser, talk, tmp_path):
+    system = System.load(recogniser)
+    tokenizer = system.output.tokenizer
+    allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
+    (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
+    options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4"]
+    code, output, messages = dragoman("translate", recogniser, talk, "--format", "json", *options)
+    assert code == 0, messages
+    segments = json.loads(output)["segments"]
+    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
+    rows = [
+        common | {"start": s["start"], "duration": s["end"] - s["start"], "source_text": s["transcript"]}
+        for s in segments
+    ]
+    for segment, cues in zip(segments, word_times(system, rows, budget=Budget(rows=8)), strict=True):
+        assert segment["transcript"].split() == [word["word"] for word in segment["words"]]
+        found = [(word["start"], word["end"]) for word in segment["words"]]
+        assert found == [pytest.approx((cue.start, cue.end), abs=2e-3) for cue in cues]
+
+
+def test_a_segment_without_text_has_no_words_and_one_that_does_not_fit_no_times(recogniser, talk):
+    system = System.load(recogniser)
+    long = TimedText(1.0, 1.2, {"transcript": "one two three seven " * 9}, 0.0)
+    silent = TimedText(0.0, 1.0, {"transcript": ""}, 0.0)
+    assert aligned_text(system) == "transcript"
+    assert words_of_segments(system, talk, [silent, long]) == [[], None]
+
+
+def test_a_translator_has_no_times_of_words(speech_model, talk):
+    system = System.load(speech_model)
+    assert aligned_text(system) is None
+    with pytest.raises(UsageError, match="need a CTC head on a text that the system writes"):
+        words_of_segments(system, talk, [])
 
 
 def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):

@@ -1,0 +1,129 @@
+"""Films and m4a: the arithmetic with a decoder that stands in for torchcodec's, and torchcodec itself where it is."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import soundfile
+import torch
+
+from shared.corpus.audio import levels, probe, read_audio
+from shared.corpus.pauses import file_segments
+from shared.errors import DataError
+from shared.systems.inputs import sound_rows
+
+RATE = 22050
+
+
+class Decoder:
+    """Decodes wav as torchcodec decodes anything: samples of a range of seconds, with the time of the first."""
+
+    late = 0.0
+    in_header = True
+
+    def __init__(self, source):
+        values, rate = soundfile.read(source, dtype="float32", always_2d=True)
+        self.data, self.rate = torch.from_numpy(values.T.copy()), rate
+        seconds = values.shape[0] / rate
+        self.metadata = SimpleNamespace(
+            sample_rate=rate,
+            num_channels=values.shape[1],
+            begin_stream_seconds=self.late,
+            duration_seconds=seconds if self.in_header else seconds + self.late,
+            duration_seconds_from_header=seconds if self.in_header else None,
+        )
+
+    def get_samples_played_in_range(self, start, stop):
+        begin = max(start, self.late)
+        first, last = (round((time - self.late) * self.rate) for time in (begin, max(stop, begin)))
+        return SimpleNamespace(data=self.data[:, first:last], pts_seconds=begin)
+
+
+@pytest.fixture
+def films(tmp_path, monkeypatch):
+    """The same sound as a wav, and under an ending that the stand-in decodes."""
+    module = ModuleType("torchcodec.decoders")
+    module.AudioDecoder = Decoder
+    monkeypatch.setitem(sys.modules, "torchcodec", ModuleType("torchcodec"))
+    monkeypatch.setitem(sys.modules, "torchcodec.decoders", module)
+    time = np.arange(9 * RATE) / RATE
+    noise = np.random.default_rng(0).uniform(-0.4, 0.4, (len(time), 2)) * (time % 3 < 2.4)[:, None]
+    soundfile.write(tmp_path / "a.wav", noise, RATE)
+    (tmp_path / "a.m4a").write_bytes((tmp_path / "a.wav").read_bytes())
+    return tmp_path / "a.wav", tmp_path / "a.m4a"
+
+
+@pytest.mark.parametrize("segment", [(0.0, None), (0.0, 2.5), (3.21, 1.0), (8.5, 0.52)])
+def test_the_sound_of_a_film_is_that_of_the_wav(films, segment):
+    wav, film = films
+    np.testing.assert_array_equal(read_audio(film, *segment), read_audio(wav, *segment))
+
+
+def test_a_film_is_measured_and_divided_as_the_wav_is(films):
+    wav, film = films
+    assert probe(film) == probe(wav) == 9.0
+    assert levels(film, 1.0, 2.0) == levels(wav, 1.0, 2.0)
+    assert file_segments(film, maximum=4.0) == file_segments(wav, maximum=4.0)
+    rows, own = (sound_rows(path, file_segments, 4.0) for path in (film, wav))
+    assert [row["start"] for row in rows] == [row["start"] for row in own] and len(rows) >= 3
+
+
+@pytest.mark.parametrize("in_header", [True, False])
+def test_sound_that_begins_late_keeps_its_time(films, monkeypatch, in_header):
+    wav, film = films
+    monkeypatch.setattr(Decoder, "late", 1.5)
+    monkeypatch.setattr(Decoder, "in_header", in_header)
+    assert probe(film) == pytest.approx(10.5)
+    whole = read_audio(film, 0.0, 4.0)
+    assert not whole[: int(1.4 * 16000)].any()
+    np.testing.assert_allclose(read_audio(film, 2.0, 1.0), read_audio(wav, 0.5, 1.0), atol=1e-6)
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    with pytest.raises(DataError, match="a.mp4: there is no such sound file"):
+        read_audio(tmp_path / "a.mp4")
+    (tmp_path / "a.mp4").write_bytes(b"nothing")
+    monkeypatch.setitem(sys.modules, "torchcodec", None)
+    with pytest.raises(DataError, match=r"needs torchcodec and FFmpeg: pip install 'dragoman\[media\]'"):
+        read_audio(tmp_path / "a.mp4")
+
+
+class WithoutFfmpeg:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torchcodec":
+            raise RuntimeError("Could not load libtorchcodec")
+
+
+def test_missing_libraries_of_ffmpeg_are_said(tmp_path, monkeypatch):
+    (tmp_path / "a.webm").write_bytes(b"nothing")
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchcodec"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [WithoutFfmpeg(), *sys.meta_path])
+    with pytest.raises(DataError, match="a.webm: torchcodec is installed, but cannot be loaded: it needs FFmpeg"):
+        read_audio(tmp_path / "a.webm")
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("ending", ["m4a", "mp4"])
+def test_torchcodec_gives_back_what_it_encoded(tmp_path, ending):
+    try:
+        from torchcodec.encoders import AudioEncoder
+    except (ImportError, OSError, RuntimeError) as error:
+        pytest.skip(f"torchcodec cannot be loaded: {str(error)[:60]}")
+    rate = 48000
+    time = np.arange(20 * rate) / rate
+    sweep = (0.4 * np.sin(2 * np.pi * (150 + 20 * time) * time) * (time % 4 < 3.2)).astype("float32")
+    path = tmp_path / f"a.{ending}"
+    AudioEncoder(torch.from_numpy(sweep)[None], sample_rate=rate).to_file(str(path))
+    soundfile.write(tmp_path / "a.wav", sweep, rate)
+    assert probe(path) == pytest.approx(20.0, abs=0.05)
+    for start, duration in ((0.0, 3.0), (7.3, 2.0), (16.0, 3.5)):
+        found, wanted = read_audio(path, start, duration), read_audio(tmp_path / "a.wav", start, duration)
+        assert len(found) == len(wanted)
+        lags = {lag: np.corrcoef(found[800 + lag : -800 + lag], wanted[800:-800])[0, 1] for lag in range(-40, 41)}
+        best = max(lags, key=lags.get)
+        assert lags[best] > 0.98 and abs(best) <= 32  # 2 ms
+    cuts = [start for start, _ in file_segments(path, maximum=9.0)][1:]
+    assert cuts and all(3.2 <= cut % 4 <= 4.0 for cut in cuts)
+    assert not read_audio(path, 3.3, 0.5).max() > 0.02

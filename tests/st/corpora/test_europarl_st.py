@@ -1,0 +1,89 @@
+"""Europarl-ST: speeches in one folder, segments in lists beside two texts."""
+
+import numpy as np
+import pytest
+import soundfile
+
+from shared.corpus.manifest import Manifest
+from shared.corpus.preparation import prepare
+from shared.errors import DataError
+from st.corpora.europarl_st import EuroparlST
+
+
+def write_europarl_st(root, source="en", target="de", splits=("train", "dev", "test"), ending=".wav"):
+    """Write a direction in the layout of v1.1: two speeches a split, of two segments and one."""
+    audios = root / source / "audios"
+    audios.mkdir(parents=True)
+    for number, split in enumerate(splits):
+        folder = root / source / target / split
+        folder.mkdir(parents=True)
+        speeches = [f"{source}.2008{number}117.22.1-115", f"{source}.2008{number}118.3.2-007"]
+        for speech in speeches:
+            noise = np.random.default_rng(number).uniform(-0.5, 0.5, 5 * 16000)
+            soundfile.write(audios / f"{speech}{ending}", noise, 16000, format="WAV")
+        times = [(speeches[0], 0.25, 1.75), (speeches[0], 2.0, 4.5), (speeches[1], 0.0, 3.0)]
+        (folder / "segments.lst").write_text("".join(f"{name} {start:.2f} {end:.2f}\n" for name, start, end in times))
+        for language in (source, target):
+            lines = [f"{language} {split} {word}\n" for word in ("one", "two", "three")]
+            (folder / f"segments.{language}").write_text("".join(lines))
+        (folder / "speeches.lst").write_text("".join(f"{speech}\n" for speech in speeches))
+        (folder / "speakers.lst").write_text("MEP_1\nMEP_2\n")
+
+
+def reader(root, **options):
+    return EuroparlST(root=root, source_language="en", target_language="de", **options)
+
+
+def test_rows_have_times_texts_and_speakers(tmp_path):
+    write_europarl_st(tmp_path)
+    corpus = reader(tmp_path)
+    assert corpus.splits() == ["train", "dev", "test"] and corpus.folder == "en-de"
+    prepare(corpus, tmp_path / "manifests", workers=1)
+    [first, second, third] = Manifest.open(tmp_path / "manifests" / "en-de" / "dev.arrow")
+    assert (first["id"], second["id"]) == ("en.20081117.22.1-115_0", "en.20081117.22.1-115_1")
+    assert first["audio"] == f"{tmp_path}/en/audios/en.20081117.22.1-115.wav"
+    assert (second["start"], second["duration"]) == (2.0, 2.5)
+    assert (second["source_text"], second["target_text"]) == ("en dev two", "de dev two")
+    assert (third["id"], third["speaker"], third["document"]) == ("en.20081118.3.2-007_0", "MEP_2", third["id"][:-2])
+
+
+def test_m4a_comes_first_and_noisy_training_data_is_asked_for(tmp_path):
+    write_europarl_st(tmp_path, splits=("train-noisy", "dev"))
+    corpus = reader(tmp_path)
+    assert corpus.splits() == ["dev"] and corpus.count("dev") == 3
+    speech = next(corpus.rows("dev"))["document"]
+    (tmp_path / "en" / "audios" / f"{speech}.m4a").touch()
+    assert next(corpus.rows("dev"))["audio"].endswith(f"{speech}.m4a")
+    noisy = reader(tmp_path, splits=["train-noisy"])
+    assert noisy.splits() == ["train-noisy"] and len(list(noisy.rows("train-noisy"))) == 3
+
+
+def test_without_lists_of_speakers_nobody_is_named(tmp_path):
+    write_europarl_st(tmp_path)
+    (tmp_path / "en" / "de" / "dev" / "speakers.lst").unlink()
+    assert {row["speaker"] for row in reader(tmp_path).rows("dev")} == {None}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("segments.de", "one\n", r"segments.lst: 3 segments, but segments.de has 1 lines"),
+        ("segments.lst", "a 0 1\nb 2 1\nc 1 2\n", r"segments.lst, line 2: 'b 2 1' is not a speech with its start"),
+        ("segments.lst", "a 0 1\n../a 1 2\nc 1 2\n", r"line 2: '../a 1 2' is not a speech"),
+        ("segments.lst", "a 0 1\nb 1\nc 1 2\n", r"line 2: 'b 1' is not a speech"),
+        ("speakers.lst", "one\n", r"speakers.lst: 1 speakers, but speeches.lst has 2 lines"),
+    ],
+)
+def test_files_that_do_not_agree_are_refused(tmp_path, name, content, message):
+    write_europarl_st(tmp_path)
+    (tmp_path / "en" / "de" / "dev" / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        list(reader(tmp_path).rows("dev"))
+
+
+def test_who_has_nothing_is_told_where_it_is(tmp_path):
+    write_europarl_st(tmp_path)
+    with pytest.raises(DataError, match=r"no such folder; .* holds en-de\. Europarl-ST: https://www\.mllp\.upv\.es"):
+        EuroparlST(root=tmp_path, source_language="en", target_language="fr")
+    with pytest.raises(DataError, match="no split 'tst'; there are train, dev, test"):
+        reader(tmp_path, splits=["tst"])
