@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from shared.commands.data_seen import data_seen, training_minutes
 from shared.commands.diff import differing_keys, render_keys
 from shared.errors import DataError, UsageError
 from shared.evaluation import directions
@@ -140,8 +141,9 @@ def run_seeds(
     common = {"command": command, "commit": commit()}
     rows = []
     for arm, found in zip(arms, tests, strict=True):
+        trained = _trained(arm, _seeds(found))
         for split, by_seed in found.items():
-            rows += [common | row for row in _spread(arm, split, by_seed)]
+            rows += [common | trained | row for row in _spread(arm, split, by_seed)]
     if len(arms) == 2:
         rows += [common | row for row in _compare(arms, tests)]
     runs = [folder(arm.recipes[seed]) for arm, found in zip(arms, tests, strict=True) for seed in _seeds(found)]
@@ -221,6 +223,13 @@ def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
         for other in others:
             check_same_test(first, other)
     return found
+
+
+def _trained(arm: Arm, seeds: Sequence[int]) -> dict[str, Any]:
+    """Return what all runs of an arm have learned from, and the mean of the minutes that they took to."""
+    data = data_seen(arm.recipes[seeds[0]])
+    minutes = float(np.mean([training_minutes(arm.recipes[seed]) for seed in seeds]))
+    return {"data": data, "minutes": round(minutes, 1)} if data else {}
 
 
 def _seeds(found: Mapping[str, Mapping[int, Tested]]) -> list[int]:

@@ -12,9 +12,10 @@ A row says everything that is needed to trust or repeat its number:
 - what came out: ``metric``, ``value``, ``signature``, ``lines``; ``without_speech`` (how many recordings hold none);
 - on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
 
-Rows of the ``kind`` "seeds" are means over ``seeds``, with their standard ``deviation`` and ``values``; those of the
-kind "comparison" are differences of such means ``against`` another recipe, with ``low`` and ``high``, ``p`` and
-``verdict`` (see significance.py). Nothing is typed by hand.
+Rows of the ``kind`` "seeds" are means over ``seeds``, with their standard ``deviation`` and ``values``, the ``data``
+that the runs have learned from and the ``minutes`` of all their training; those of the kind "comparison" are
+differences of such means ``against`` another recipe, with ``low`` and ``high``, ``p`` and ``verdict`` (see
+significance.py). Nothing is typed by hand.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ ROW: dict[str, Any] = {
     "outputs": NotRequired[str],
     "language": NotRequired[str | None],
     "minutes": NotRequired[float | None],
+    "data": NotRequired[str],
     "hardware": NotRequired[str | None],
     "command": NotRequired[str | None],
     "commit": NotRequired[str | None],

@@ -23,16 +23,18 @@ VERDICTS = {"better": "better", "worse": "worse"}
 FORMATS = {"value": ".2f", "deviation": ".2f", "low": ".2f", "high": ".2f", "p": ".4f", "minutes": ".1f"}
 NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
 LEGEND = """\
-Scores are means over seeds ± their standard deviation. After a comma: the difference from the control in the column
+Scores are means over seeds ± their standard deviation. After a comma: the difference from each control in the column
 "against" and what a test over seeds and sentences says of it ("n.s.": no significant difference; docs/results.md).
+Where "data" says what was learned from, minutes are those of all training, that of recipes run before included;
+elsewhere those of the run until its evaluation.
 """
 
 
 def render(rows: Iterable[Row], source: str) -> str:
-    """Return RESULTS.md: a table for each group of recipes (the folder they are in), a line for each headline metric.
+    """Return RESULTS.md: for each folder of recipes, a table of those that were tested on the same sets.
 
-    A line shows a recipe with given keys: the mean score and its deviation over seeds on each test set, and the verdict
-    of its comparison with a control. Single runs and other metrics are left to the source.
+    A line shows a headline metric of a recipe with given keys: the mean score and its deviation over seeds on each test
+    set, and the verdicts of its comparisons with controls. Single runs and other metrics are left to the source.
 
     Args:
         rows: one of each measurement, oldest first.
@@ -46,13 +48,28 @@ def render(rows: Iterable[Row], source: str) -> str:
     for group, found in sorted(groups.items()):
         common = _common_keys(found)
         shown = [_without(row, common) for row in _headlines(found)]
-        splits = list(dict.fromkeys(row["split"] for row in sorted(shown, key=lambda row: row["split"])))
-        columns = {"recipe": "recipe", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
-        columns |= {split: split for split in splits} if len(splits) <= MOST_SPLITS else {"mean": "mean of tests"}
-        columns |= {"against": "against", "minutes": "minutes"}
-        lines = [_line_of(arm, splits) for _, arm in sorted(_arms(shown).items())]
-        parts.append(f"## {group}\n\n{markdown(lines, columns)}\n\n{_notes(shown, common)}")
+        tables = [_table(arms, splits) for splits, arms in _by_tests(_arms(shown)).items()]
+        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(shown, common)}")
     return "\n".join(parts)
+
+
+def _table(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> str:
+    """Return the table of arms that were tested on the same sets."""
+    columns = {"recipe": "recipe", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
+    columns |= {split: split for split in splits} if len(splits) <= MOST_SPLITS else {"mean": "mean of tests"}
+    columns |= {"against": "against", "data": "data", "minutes": "minutes"}
+    return markdown([_line_of(arm, splits) for arm in arms], columns)
+
+
+def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...], list[list[Row]]]:
+    """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others."""
+    tests: dict[str, set[str]] = defaultdict(set)
+    for (recipe, *_), rows in arms.items():
+        tests[recipe] |= {row["split"] for row in rows}
+    found: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
+    for (recipe, *_), rows in sorted(arms.items()):
+        found[tuple(sorted(tests[recipe]))].append(rows)
+    return found
 
 
 def _headlines(rows: Sequence[Row]) -> list[Row]:
@@ -87,8 +104,14 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
     """Return a line of the table: from the rows of one recipe, keys, phase and metric, oldest first."""
     measured = {split: _newest([row for row in rows if row["split"] == split]) for split in splits}
     measured = {split: found for split, found in measured.items() if found}
-    compared = {row["split"]: row for row in rows if row.get("kind") == "comparison"}
-    minutes = [row["minutes"] for found in measured.values() for row in found if row.get("minutes") is not None]
+    compared: dict[str, dict[str, Row]] = {split: {} for split in splits}
+    for row in rows:
+        if row.get("kind") == "comparison":
+            compared[row["split"]][_control(row)] = row
+    controls = dict.fromkeys(control for by_control in compared.values() for control in by_control)
+    trained = [row for found in measured.values() for row in found if "data" in row]
+    timed = trained or [row for found in measured.values() for row in found]
+    minutes = [row["minutes"] for row in timed if row.get("minutes") is not None]
     means = [mean(_values(found)) for found in measured.values()]
     phase = rows[0].get("phase") or "evaluate"
     return {
@@ -97,9 +120,10 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
         "text": rows[0].get("text"),
         "metric": rows[0]["metric"],
         "seeds": max((len(_values(found)) for found in measured.values()), default=None),
-        **{split: _shown(_values(found), compared.get(split)) for split, found in measured.items()},
-        "mean": _shown([mean(means)], None) if means else None,
-        "against": _control(list(compared.values())[-1]) if compared else None,
+        **{split: _shown(_values(found), compared[split], controls) for split, found in measured.items()},
+        "mean": _shown([mean(means)], {}, []) if means else None,
+        "against": "; ".join(controls) or None,
+        "data": trained[-1]["data"] if trained else None,
         "minutes": mean(minutes) if minutes else None,
     }
 
@@ -116,10 +140,14 @@ def _values(rows: Sequence[Row]) -> list[float]:
     return over_seeds[-1] if over_seeds else list({row.get("seed"): row["value"] for row in rows}.values())
 
 
-def _shown(values: Sequence[float], comparison: Row | None) -> str:
+def _shown(values: Sequence[float], comparisons: Mapping[str, Row], controls: Iterable[str]) -> str:
     deviation = f" ± {stdev(values):.1f}" if len(values) > 1 else ""
-    verdict = f", {comparison['value']:+.1f} {VERDICTS.get(comparison['verdict'], 'n.s.')}" if comparison else ""
-    return f"{mean(values):.1f}{deviation}{verdict}"
+    verdicts = [_verdict(comparisons.get(control)) for control in controls]
+    return f"{mean(values):.1f}{deviation}" + (f", {'; '.join(verdicts)}" if any(verdicts) else "")
+
+
+def _verdict(comparison: Row | None) -> str:
+    return f"{comparison['value']:+.1f} {VERDICTS.get(comparison['verdict'], 'n.s.')}" if comparison else ""
 
 
 def _control(comparison: Row) -> str:

@@ -144,6 +144,39 @@ def test_the_table_gives_the_verdict_against_the_control(tmp_path):
     assert "72.0 ± 2.8, -1.0 n.s." in render(latest(read(path)), path.name)
 
 
+def test_each_control_has_a_verdict_and_training_its_data_and_minutes(tmp_path):
+    path = tmp_path / "results.jsonl"
+    over_seeds = {"kind": "seeds", "values": [70.0, 74.0], "seeds": [1, 2], "data": "500 triples (0.4 h)"}
+    record(path, ROW)  # a single run, whose minutes are those until its evaluation
+    record(path, ROW | over_seeds | {"minutes": 31.0})
+    for control, value, verdict in (
+        ("almanac/cascade", 2.0, "no significant difference"),
+        ("almanac/mt", -3.0, "worse"),
+    ):
+        record(path, ROW | {"kind": "comparison", "against": control, "value": value, "verdict": verdict, "p": 0.1})
+    header, row = cells(render(latest(read(path)), path.name))
+    assert header[-4:] == ["en-de/tst-HE", "against", "data", "minutes"]
+    shown = ["72.0 ± 2.8, +2.0 n.s.; -3.0 worse", "almanac/cascade; almanac/mt", "500 triples (0.4 h)", "31.0"]
+    assert row[-4:] == shown
+
+
+def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for change in (
+        {},
+        {"split": "en-de/tst-COMMON"},
+        {"recipe": "almanac/asr", "metric": "wer"},
+        {"recipe": "almanac/asr", "metric": "wer", "split": "en-de/tst-COMMON"},
+        {"recipe": "almanac/csr", "split": "de-en/test"},
+        {"keys": {"beam": 1}},  # the same recipe, on one of its test sets
+    ):
+        record(path, ROW | change)
+    headers = [row for row in cells(render(latest(read(path)), path.name)) if row[0] == "recipe"]
+    assert [header[-3:-1] for header in headers] == [["en-de/tst-COMMON", "en-de/tst-HE"], ["seeds", "de-en/test"]]
+    table = render(latest(read(path)), path.name).split("| recipe |")
+    assert [part.count("\n| almanac/") for part in table] == [0, 3, 1]
+
+
 def test_many_test_sets_share_a_column(tmp_path):
     for number in range(5):
         record(tmp_path / "results.jsonl", ROW | {"split": f"x{number}-en/test", "value": float(number)})

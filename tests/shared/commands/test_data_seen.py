@@ -1,0 +1,58 @@
+"""What a run has learned from, counted from its manifests by hand; and only the training that it uses."""
+
+from pathlib import Path
+
+import pytest
+
+from shared.commands.data_seen import data_seen, training_minutes
+from shared.corpus.manifest import Manifest
+from shared.machine.workspace import PhaseRecord
+from shared.recipe.recipe import Recipe
+from tests.recipes.test_recipes import Vocabulary
+
+#: Manifests of the recipes on few triples: rows, and seconds of each recording.
+MANIFESTS = {"almanac-few": (3, 1800.0), "almanac": (5, 3600.0), "almanac-text": (7, None)}
+TOKENIZER = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 500, tags: [en, de]}}"
+
+
+@pytest.fixture(autouse=True)
+def manifests(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, (count, seconds) in MANIFESTS.items():
+        row = {"source_text": "a b", "target_text": "c", "source_language": "en", "target_language": "de"}
+        if seconds is not None:
+            row |= {"audio": "a.wav", "start": 0.0, "duration": seconds}
+        folder = Path("data") / f"{name}-manifests" / "en-de"
+        folder.mkdir(parents=True)
+        Manifest.write(folder / "train.arrow", [row | {"id": str(number)} for number in range(count)])
+
+
+def load(name, *inner):
+    given = {f"{prefix}tokenizer": TOKENIZER for prefix in ("", *(f"phases.{phase}." for phase in inner))}
+    return Recipe.load(name, given)
+
+
+@pytest.mark.parametrize(
+    ("name", "inner", "expected"),
+    [
+        ("st_low", ["asr"], "3 triples (1.5 h), 5 recordings with transcripts (5.0 h)"),
+        ("costt", [], "3 triples (1.5 h), 5 recordings with transcripts (5.0 h), 7 text pairs"),
+        ("cascade_low", ["asr", "mt"], "5 recordings with transcripts (5.0 h), 10 text pairs"),
+    ],
+)
+def test_rows_and_hours_by_what_is_read_of_them(name, inner, expected):
+    assert data_seen(load(f"almanac/{name}", *inner)) == expected
+
+
+def test_minutes_are_those_of_all_training_that_is_used():
+    results = Path("results/almanac-low/en-de")
+    for run, phase, seconds in (
+        ("asr/1", "fit", 600.0),
+        ("asr/1", "evaluate", 5000.0),
+        ("st_low/1", "fit", 120.0),
+        ("costt/1", "text_fit", 60.0),
+        ("costt/1", "fit", 30.0),
+    ):
+        PhaseRecord(results / run, phase).write(status="finished", fingerprint="", outputs=[], seconds=seconds)
+    assert training_minutes(load("almanac/st_low", "asr")) == pytest.approx(12.0)
+    assert training_minutes(load("almanac/costt")) == pytest.approx(1.5)  # the recogniser only writes its recordings
