@@ -29,7 +29,7 @@ def test_importing_is_light_and_names_are_found():
     assert "module 'dragoman' has no attribute 'lod'" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["shared", "mt"])
+@pytest.mark.parametrize("name", ["shared", "mt", "st", "recipes"])
 def test_a_package_of_others_that_is_in_the_way_is_named(name, tmp_path):
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text('"""Somebody else\'s."""\n')

@@ -17,6 +17,7 @@ from shared.text.segmenters import ByteLevelPairs, BytePairs, MosesWords, Senten
 from shared.text.tokenizer import Tokenizer as Protocol
 from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 CODES = "#version: 0.2\nl o\nlo w</w>\ne r</w>\n"
 
 
@@ -233,3 +234,11 @@ def test_json_with_more_rows(unigram: JsonTokenizer) -> None:
     assert more.encode("ab") == unigram.encode("ab")
     with pytest.raises(DataError, match="has no symbol 'de_DE'"):
         JsonTokenizer(file=unigram.arguments["file"], symbols={"<pad>": "<pad>", "<de>": "de_DE"})
+
+
+def test_pieces_of_another_model_are_joined_with_spaces():
+    """A translator's source and target may have a model each, as OPUS-MT's; the joining one knows none of these."""
+    pieces = SentencePieces(model=str(GOLDEN / "tokenizer.model"))
+    unknown = ["▁Qdid", "▁Qdid", "Qn't"]
+    assert not {*unknown} & {*pieces.pieces()}
+    assert pieces.join(unknown) == "Qdid QdidQn't"
