@@ -1,4 +1,4 @@
-"""How exact the times of words are that a CTC head gives, beside those of the voice that spoke them (docs/talks.md).
+"""Errors of the times of words from a CTC head, against those of the voice that spoke them (docs/talks.md).
 
     python -m benchmarks.word_times MODEL ROOT [--source en] [--target de] [--split tst-COMMON] [--count 200]
 
