@@ -55,6 +55,7 @@ OF_FINE_TUNING = set(
     """.split()
 )
 MOST_CONVOLUTIONS = 100
+SAMPLE_RATE = 16000
 CONVOLUTIONS = "[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] + [(512,2,2)]"
 
 
@@ -78,6 +79,9 @@ class WaveformSettings:
     def __init__(self, content: Mapping[str, Any], path: str) -> None:
         self.path = path
         flat, self.normalised = _flattened(content, path)
+        rate = _sample_rate(content)
+        if rate != SAMPLE_RATE:
+            raise DataError(f"{path}: sample_rate = {rate!r} has no counterpart here, only {SAMPLE_RATE}")
         inner = flat.get("w2v_args")
         # A fine-tuned checkpoint says inside what the encoder is, and outside how it was trained.
         self.values = dict(_flattened({"cfg" if "model" in inner else "args": inner}, path)[0] if inner else flat)
@@ -274,6 +278,14 @@ def _flattened(content: Mapping[str, Any], path: str) -> tuple[dict[str, Any], b
         said = [group["normalize"] for group in groups if isinstance(group.get("normalize"), bool)]
         return cfg["model"], bool(said and said[0])
     raise DataError(f"{path}: not a checkpoint of fairseq (it has neither args nor cfg)")
+
+
+def _sample_rate(content: Mapping[str, Any]) -> Any:
+    """Return the rate of the waveforms that a checkpoint was trained on; it is a setting of the task."""
+    task = (content.get("cfg") or {}).get("task")
+    settings = content.get("args") or (task if isinstance(task, dict) else {})
+    rate = settings.get("sample_rate")
+    return SAMPLE_RATE if rate is None else rate
 
 
 def _listed(node: ast.expr) -> list[Any]:

@@ -334,3 +334,6 @@ def test_what_does_not_fit_is_refused(tmp_path, files):
     )
     with pytest.raises(DataError, match="17 symbols, but the head 12 rows"):
         import_hf_waveform(tmp_path / "one", source_languages=["en"])
+    (tmp_path / "one" / "preprocessor_config.json").write_text(json.dumps({"sampling_rate": 8000}))
+    with pytest.raises(DataError, match=r"preprocessor_config.json: sampling_rate 8000 has no counterpart here"):
+        import_hf_waveform(tmp_path / "one", source_languages=["en"])

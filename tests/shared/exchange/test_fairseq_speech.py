@@ -73,6 +73,22 @@ def test_settings_without_a_counterpart_are_named(tmp_path, case, setting, value
         import_fairseq(folder)[1].check()
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"args": {"sample_rate": 8000}},
+        {"cfg": {"task": {"sample_rate": 8000}, "model": {}}},
+        {"cfg": {"task": {"sample_rate": 8000}, "model": {"w2v_args": {"model": {}}}}},
+    ],
+)
+def test_a_model_of_another_sampling_rate_is_refused(content):
+    with pytest.raises(DataError, match="them.pt: sample_rate = 8000 has no counterpart here, only 16000"):
+        WaveformSettings(content, "them.pt")
+    told = {"cfg": {"task": {"sample_rate": 16000}, "model": {}}}
+    silent = {"cfg": {"task": None, "model": {}}}
+    assert not WaveformSettings(told, "us.pt").fine_tuned and not WaveformSettings(silent, "us.pt").fine_tuned
+
+
 def test_convolutions_are_read_and_not_evaluated():
     def read(text):
         return WaveformSettings({"args": {"conv_feature_layers": text}}, "them.pt").convolutions()
@@ -142,6 +158,7 @@ def configured(folder: Path, **changes) -> Path:
     ("changes", "message"),
     [
         ({"input_channels": 2}, "config.yaml: input_channels: 2 has no counterpart"),
+        ({"sample_rate": 8000}, "config.yaml: sample_rate: 8000 has no counterpart"),
         ({"use_audio_input": True}, "config.yaml: use_audio_input: True has no counterpart"),
         ({"transforms": {"*": ["delta_deltas"]}}, "config.yaml: the transforms delta_deltas have no counterpart"),
         ({"transforms": {"*": ["global_cmvn"]}}, "gcmvn.npz: no statistics"),
