@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from shared.errors import DataError
 if TYPE_CHECKING:
     import soundfile
 
-    Sound = soundfile.SoundFile | MediaSound
+    Sound: TypeAlias = "soundfile.SoundFile | MediaSound"
 
 #: Samples a second of everything that this project computes with.
 SAMPLE_RATE = 16000
