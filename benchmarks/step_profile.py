@@ -1,4 +1,4 @@
-"""Where the time of our training step goes, by kernel (on a GPU) or operation (on a CPU).
+"""The time of our training step, by kernel (on a GPU) or operation (on a CPU).
 
     python -m benchmarks.step_profile text_base [--rows 25] [--compile] [--threads 2]
 

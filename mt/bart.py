@@ -63,7 +63,8 @@ class TextInfilling:
         if not 0.1 <= mean_length < math.inf:
             raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
         self._mask = [tokenizer.mask]
-        self.share, self.mean_length = share, mean_length
+        self.share = share
+        self.mean_length = mean_length
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the words with masks among them."""

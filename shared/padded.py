@@ -52,7 +52,7 @@ class Padded:
 
     @property
     def device(self) -> torch.device:
-        """Where the values live."""
+        """The device of the values."""
         return self.values.device
 
     def __len__(self) -> int:

@@ -61,8 +61,12 @@ class BimodalContrastive(Part):
             raise UsageError(f"temperature must be above 0, not {temperature}")
         if grow_until is not None and grow_until < 1:
             raise UsageError(f"grow_until must be at least 1, not {grow_until}")
-        self.one, self.other, self.target_field = one, other, target_field
-        self.temperature, self.weight, self.grow_until = temperature, weight, grow_until
+        self.one = one
+        self.other = other
+        self.target_field = target_field
+        self.temperature = temperature
+        self.weight = weight
+        self.grow_until = grow_until
         self.share = 1.0
         self.slots = 0
 

@@ -145,7 +145,9 @@ class Deconvolution(Described, nn.Module):
             raise ValueError(f"strides must be two numbers, 1 or 2 each, not {strides}")
         if bins < 4 or bins % 4 or channels < 1:
             raise ValueError(f"{bins=} must be a multiple of 4, and {channels=} positive")
-        self.bins, self.channels, self.strides = bins, channels, strides
+        self.bins = bins
+        self.channels = channels
+        self.strides = strides
         self.projection = Linear(width, channels * bins // 4)
         nn.init.xavier_uniform_(self.projection.weight)
         nn.init.zeros_(self.projection.bias)

@@ -35,7 +35,8 @@ class Tagged(Described, nn.Module):
     def __init__(self, *, subsampler: nn.Module) -> None:
         super().__init__()
         self.subsampler = subsampler
-        self.inputs, self.width = cast(Any, subsampler).inputs, cast(Any, subsampler).width
+        self.inputs = cast(Any, subsampler).inputs
+        self.width = cast(Any, subsampler).width
         self.tag = nn.Parameter(torch.empty(self.width))
         nn.init.normal_(self.tag, std=self.width**-0.5)  # as the vectors of text symbols
 

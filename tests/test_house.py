@@ -233,6 +233,7 @@ DIALECT = {
     r"(?:was|were) had\b": "was drawn, was read",
     r"how much became how much": "the sizes before and after",
     r"has no part in (?:beam|decoding|--)": "does not apply to",
+    r'"""(?:What|How|Whether|That|Of|Where|Which) ': "a noun, or Return ...",
 }
 
 

@@ -206,5 +206,5 @@ class Studio:
 
 
 def spans(recording: Recording) -> list[tuple[int, int]]:
-    """Where the utterances of a made recording lie: (start, length) in samples."""
+    """The places of the utterances of a made recording: (start, length) in samples."""
     return [(start, length) for start, length in json.loads(Path(recording.spans).read_text(encoding="utf-8"))]

@@ -1,4 +1,4 @@
-"""What a run has learned from and how long that took, with the runs whose models it uses."""
+"""The data that a run has learned from and the time that took, with the runs whose models it uses."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class TextField(Described):
 
     @property
     def side(self) -> str:
-        """Which language of a batch the text is in: "source" or "target"."""
+        """The side whose language the text is in: "source" or "target"."""
         return self.language_column.removesuffix("_language")
 
     @property

@@ -250,7 +250,8 @@ class _Steps(Dataset):
     """Makes the batch of a step."""
 
     def __init__(self, streams: Sequence[Stream], seed: int) -> None:
-        self._streams, self._seed = streams, seed
+        self._streams = streams
+        self._seed = seed
 
     def __getitem__(self, step: Step) -> Batch | _Failure:
         stream = self._streams[step.stream]
@@ -279,7 +280,8 @@ class _Selections(Dataset):
     """Makes the batch of some rows."""
 
     def __init__(self, rows: Rows, fields: dict[str, Field]) -> None:
-        self._rows, self._fields = rows, fields
+        self._rows = rows
+        self._fields = fields
 
     def __getitem__(self, numbers: np.ndarray) -> Batch | _Failure:
         chosen = [self._rows[index] for index in numbers.tolist()]

@@ -65,13 +65,15 @@ class MediaSound:
         said = self._decoder.metadata
         if not said.sample_rate or not said.num_channels or not said.duration_seconds:
             raise DataError(f"{path}: does not say its sampling rate, channels and duration")
-        self.samplerate, self.channels = int(said.sample_rate), int(said.num_channels)
+        self.samplerate = int(said.sample_rate)
+        self.channels = int(said.num_channels)
         # The duration of a stream begins with its first sample, that of the whole file at 0.
         late = said.begin_stream_seconds or 0.0 if said.duration_seconds_from_header is not None else 0.0
         self.frames = round((said.duration_seconds + max(late, 0.0)) * self.samplerate)
         self._position = 0
         self._reads_on = False
-        self._first, self._kept = 0, np.zeros((0, self.channels), dtype=np.float32)
+        self._first = 0
+        self._kept = np.zeros((0, self.channels), dtype=np.float32)
 
     def tell(self) -> int:
         """Return the sample that the next reading begins with."""

@@ -92,7 +92,8 @@ class NoisyText:
         self.field = field
         self.noise = list(noise or [])
         self.rewriting = rewriting
-        self.padding, self.overhead = field.padding, field.overhead
+        self.padding = field.padding
+        self.overhead = field.overhead
         if rewriting is not None and not rewriting.growth >= 1:
             raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
 
@@ -197,7 +198,7 @@ _KNOWN, _SPACE_BEFORE, _SPACE_BEHIND, _TRAILS, _STOPS, _BROKEN, _BLANK = (1 << b
 
 
 class WordFinder:
-    """Where words and sentences are divided in the pieces of a tokenizer: where its own decoder writes a space.
+    """The divisions between words and sentences in the pieces of a tokenizer: where its own decoder writes a space.
 
     An unknown piece is a word. If the decoder writes no spaces between pieces at all, each piece is one.
 

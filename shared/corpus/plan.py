@@ -105,7 +105,8 @@ class Plan:
     """
 
     def __init__(self, streams: Sequence[Stream], *, seed: int, epoch: int, rank: int = 0, world: int = 1) -> None:
-        self._rank, self._world = rank, world
+        self._rank = rank
+        self._world = world
         main = streams[0]
         self.passes = [[plan_pass(main, seed=seed, number=epoch, world=world)]]
         counts, begins = [len(self.passes[0][0]) // world], [0]

@@ -1,4 +1,4 @@
-"""Which keys have been met before, and where: 16 bytes a key, however long the keys are."""
+"""Keys that have been met before, and their places: 16 bytes a key, however long the keys are."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def translation_budget(rows: int) -> Budget:
 
 
 class Filter:
-    """Which rows are left out of training. Nothing is ever left out of an evaluation.
+    """The rows that are left out of training. Nothing is ever left out of an evaluation.
 
     Args:
         minimum_seconds: the shortest recording.
@@ -121,8 +121,10 @@ class Filter:
             raise UsageError(f"maximum_ratio must be at least 1, not {maximum_ratio}")
         if not 0 <= maximum_dropped <= 1:
             raise UsageError(f"maximum_dropped must be between 0 and 1, not {maximum_dropped}")
-        self.minimum_seconds, self.maximum_seconds = minimum_seconds, maximum_seconds
-        self.maximum_tokens, self.maximum_ratio = maximum_tokens, maximum_ratio
+        self.minimum_seconds = minimum_seconds
+        self.maximum_seconds = maximum_seconds
+        self.maximum_tokens = maximum_tokens
+        self.maximum_ratio = maximum_ratio
         self.maximum_dropped = maximum_dropped
 
     def reasons(self, fields: dict[str, Field], lengths: np.ndarray, seconds: np.ndarray) -> dict[str, np.ndarray]:

@@ -64,7 +64,7 @@ class LearnedMetric:
 
     @property
     def signature(self) -> str:
-        """Which model scored, and what it read."""
+        """The model that scored, and what it read."""
         read = "source+reference" if self._references is not None else "source"
         return f"comet|model:{self._model.name}|weights:{self._model.fingerprint}|reads:{read}|times:100"
 

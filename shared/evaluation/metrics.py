@@ -86,9 +86,11 @@ class SacreMetric:
         self.name = name
         self.scorer: Any
         if name == "bleu":
-            self.scorer, self.formula = _bleu_scorer(sets, language), bleu
+            self.scorer = _bleu_scorer(sets, language)
+            self.formula = bleu
         elif name == "chrf":
-            self.scorer, self.formula = CHRF(references=sets), chrf
+            self.scorer = CHRF(references=sets)
+            self.formula = chrf
         else:
             unspaced = not languages.spaced(language)
             self.scorer = TER(normalized=unspaced, asian_support=unspaced, references=sets)

@@ -112,7 +112,8 @@ class TestSet:
     """
 
     def __init__(self, system: System, manifest: Manifest, metrics: list[str], text: str = "") -> None:
-        self.system, self.manifest = system, manifest
+        self.system = system
+        self.manifest = manifest
         self.text = text or system.output_name
         if self.text not in system.texts:
             raise UsageError(f"the system writes {' and '.join(system.texts)}, not {self.text!r}")

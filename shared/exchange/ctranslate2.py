@@ -270,7 +270,7 @@ class CTranslate2System(System):
 
     @property
     def device(self) -> torch.device:
-        """Where batches are to be: CTranslate2 takes them from the CPU, wherever it computes."""
+        """The device of batches: CTranslate2 takes them from the CPU, wherever it computes."""
         return torch.device("cpu")
 
     def translate_batch(

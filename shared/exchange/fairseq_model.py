@@ -103,7 +103,8 @@ class Parts:
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], settings: Settings) -> None:
-        self.tensors, self.settings = tensors, settings
+        self.tensors = tensors
+        self.settings = settings
 
     def shape(self, name: str) -> torch.Size:
         """Return a tensor's shape.

@@ -89,7 +89,8 @@ class EncoderDecoder:
     """
 
     def __init__(self, config: Config, tensors: Mapping[str, Tensor]) -> None:
-        self.config, self.family = config, FAMILIES[config.need("model_type")]
+        self.config = config
+        self.family = FAMILIES[config.need("model_type")]
         prefix = "" if any(name.startswith("model.") for name in tensors) else "model."
         self.tensors = {f"{prefix}{name}" if name not in (OUTPUT, BIAS) else name: t for name, t in tensors.items()}
         self.owners = {side: name if name in self.tensors else SHARED for side, name in TOKENS.items()}
@@ -250,7 +251,8 @@ class MaskedEncoder:
     """
 
     def __init__(self, config: Config, tensors: Mapping[str, Tensor]) -> None:
-        self.config, self.family = config, ENCODERS[config.need("model_type")]
+        self.config = config
+        self.family = ENCODERS[config.need("model_type")]
         for name, usual in (("position_embedding_type", "absolute"), ("is_decoder", False)):
             if config.get(name, usual) != usual:
                 raise DataError(f"{config.path}: {name} {config.get(name)!r} has no counterpart here")

@@ -1,4 +1,4 @@
-"""Where a run happens: its folder, log and random seed; and what a phase of a run is."""
+"""The place of a run: its folder, log and random seed; and what a phase of a run is."""
 
 from __future__ import annotations
 

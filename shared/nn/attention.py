@@ -80,7 +80,8 @@ class Past:
             grown = keys.new_empty(2, rows, capacity, heads, size)
             if self._stored is not None:
                 grown[:, :, : self.length] = self._stored[:, :, : self.length]
-            self._stored, self._spare = grown, None
+            self._stored = grown
+            self._spare = None
         self._stored[0, :, self.length : end] = keys.transpose(1, 2)
         self._stored[1, :, self.length : end] = values.transpose(1, 2)
         self.length = end

@@ -118,7 +118,8 @@ class TextEmbedding(Described, nn.Module):
             )
         # Inside a tuple, so that it does not become a submodule and its parameters do not get a second name.
         self._shared_with = (shared_with,)
-        self.positions, self.type_vector = positions, type_vector
+        self.positions = positions
+        self.type_vector = type_vector
         if not norm_epsilon > 0:
             raise ValueError(f"norm_epsilon must be positive, not {norm_epsilon}")
         self.norm = nn.LayerNorm(width, eps=norm_epsilon) if norm else nn.Identity()

@@ -71,8 +71,10 @@ class Fbank(Described, nn.Module):
         super().__init__()
         if bins < 1 or rate < 100:
             raise ValueError(f"a filterbank cannot have {bins} bins at {rate} samples per second")
-        self.bins, self.rate = bins, rate
-        self.window, self.hop = round(window * rate), round(hop * rate)
+        self.bins = bins
+        self.rate = rate
+        self.window = round(window * rate)
+        self.hop = round(hop * rate)
         if self.hop < 1 or self.window < self.hop:
             raise ValueError(f"frames of {window} s every {hop} s: the hop must be positive and at most the window")
         self.fourier = 1 << (self.window - 1).bit_length()
@@ -134,7 +136,8 @@ class UtteranceNorm(Described, nn.Module):
 
     def __init__(self, *, means: bool = True, variances: bool = True) -> None:
         super().__init__()
-        self.means, self.variances = means, variances
+        self.means = means
+        self.variances = variances
 
     @torch.no_grad()
     def forward(self, features: Padded) -> Padded:

@@ -112,7 +112,8 @@ class Layer(Described, nn.Module):
         self.width = width
         self.pre_norm = pre_norm
         self.norm_epsilon = norm_epsilon
-        self.dropout, self.activation_dropout = dropout, activation_dropout
+        self.dropout = dropout
+        self.activation_dropout = activation_dropout
         self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
         self.self_attention_norm = layer_norm(width, norm_epsilon)
         self.memory_attention = nn.ModuleDict(
@@ -124,7 +125,8 @@ class Layer(Described, nn.Module):
         if widths:
             self.memory_attention_norm = layer_norm(width, norm_epsilon)
         # torch's own initialisation of linear maps, as in fairseq 0.12.
-        self.inner, self.outer = Linear(width, feedforward), Linear(feedforward, width)
+        self.inner = Linear(width, feedforward)
+        self.outer = Linear(feedforward, width)
         self.activation = activation_module(activation)
         self.feedforward_norm = layer_norm(width, norm_epsilon)
 

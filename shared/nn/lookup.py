@@ -34,14 +34,16 @@ class _Rows:
     """Rows that wait to be added to the gradient of a table once that is there."""
 
     def __init__(self, table: Tensor) -> None:
-        self.backward_pass, self.rows = -1, list[tuple[Tensor, Tensor]]()
+        self.backward_pass = -1
+        self.rows = list[tuple[Tensor, Tensor]]()
         table.register_hook(self.add)  # called with the sum of what all parts of the pass contribute
 
     def begin(self) -> None:
         """Wait for rows of this backward pass only; keep those that wait already, if it has several losses."""
         current = torch._C._current_graph_task_id()
         if self.backward_pass != current:
-            self.backward_pass, self.rows = current, []
+            self.backward_pass = current
+            self.rows = []
 
     def add(self, gradient: Tensor) -> None:
         """Add what waits."""

@@ -1,4 +1,4 @@
-"""Where an element stands in its sequence, as a vector.
+"""The position of an element in its sequence, as a vector.
 
 Legend: L length, D model width.
 

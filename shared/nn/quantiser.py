@@ -67,7 +67,9 @@ class ProductQuantiser(Described, nn.Module):
             raise ValueError(f"{inputs=}, {groups=} and {entries=} must be positive, and {width=} a multiple of groups")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
-        self.width, self.groups, self.entries = width, groups, entries
+        self.width = width
+        self.groups = groups
+        self.entries = entries
         self.dropout = dropout
         self.logits = Linear(inputs, groups * entries)
         nn.init.normal_(self.logits.weight)

@@ -50,10 +50,12 @@ class MemoryLayer(Described, nn.Module):
             raise ValueError(f"feedforward must be at least 1, not {feedforward}")
         if not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
-        self.width, self.dropout = width, dropout
+        self.width = width
+        self.dropout = dropout
         self.attention = MemoryAttention(width=width, heads=heads, memory_width=width, dropout=attention_dropout)
         self.attention_norm = layer_norm(width, norm_epsilon)
-        self.inner, self.outer = Linear(width, feedforward), Linear(feedforward, width)
+        self.inner = Linear(width, feedforward)
+        self.outer = Linear(feedforward, width)
         self.feedforward_norm = layer_norm(width, norm_epsilon)
 
     def forward(self, slots: Tensor, states: Padded) -> Tensor:

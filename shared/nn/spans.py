@@ -77,7 +77,8 @@ class SpanMasking(Described, nn.Module):
         self.probability = probability
         self.span = span
         self.least = least
-        self.channel_probability, self.channel_span = channel_probability, channel_span
+        self.channel_probability = channel_probability
+        self.channel_span = channel_span
         self.vector = nn.Parameter(torch.empty(width).uniform_())
 
     def draw(self, x: Padded) -> tuple[Tensor, Tensor]:

@@ -44,7 +44,8 @@ class SpecAugment(Described, nn.Module):
             raise ValueError(f"numbers and widths of masks must not be negative: {numbers}")
         if not 0 <= time_share <= 1:
             raise ValueError(f"time_share must be between 0 and 1, not {time_share}")
-        self.frequency_masks, self.frequency_width = frequency_masks, frequency_width
+        self.frequency_masks = frequency_masks
+        self.frequency_width = frequency_width
         self.time_masks = time_masks
         self.time_width = time_width
         self.time_share = time_share

@@ -62,7 +62,8 @@ class SpeechEmbedding(Described, nn.Module):
         self.positions = positions
         self.type_vector = type_vector
         self.waveform_augmentation = waveform_augmentation
-        self.dropout, self.scaled = dropout, scaled
+        self.dropout = dropout
+        self.scaled = scaled
 
     @property
     def width(self) -> int:

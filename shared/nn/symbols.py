@@ -1,4 +1,4 @@
-"""Which tensors of a model have a row for each symbol of a vocabulary, and which text the symbols are of.
+"""Tensors of a model that have a row for each symbol of a vocabulary, and the text that the symbols are of.
 
 A module knows its own tensors (``SymbolRows``), and the model that has it as a part knows what the part reads or writes
 (``SymbolFields``). With both, other models lend parameters and vocabularies are trimmed without a look at names.

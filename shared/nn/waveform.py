@@ -65,7 +65,8 @@ class FrameNorm(nn.Module):
 
     def __init__(self, *, channels: int) -> None:
         super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+        self.weight = nn.Parameter(torch.ones(channels))
+        self.bias = nn.Parameter(torch.zeros(channels))
 
 
 class ChannelNorm(FrameNorm):
@@ -217,7 +218,8 @@ class ConvolutionalPositions(Described, nn.Module):
         super().__init__()
         if kernel < 1 or groups < 1 or width % groups:
             raise ValueError(f"{width=} cannot be divided into {groups=} for a convolution with {kernel=}")
-        self.width, self.kernel = width, kernel
+        self.width = width
+        self.kernel = kernel
         convolution = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=groups)
         nn.init.normal_(convolution.weight, std=(4 / (kernel * width)) ** 0.5)
         nn.init.zeros_(convolution.bias)  # type: ignore[arg-type]
@@ -271,12 +273,15 @@ class WaveformEmbedding(Described, nn.Module):
             raise ValueError(f"{convolutions.channels} channels have to be projected to the width {self.width}")
         if masking is not None and masking.width != self.width:
             raise ValueError(f"the masks' width {masking.width} is not the positions' {self.width}")
-        self.convolutions, self.positions = convolutions, positions
-        self.normalisation, self.masking = normalisation, masking
+        self.convolutions = convolutions
+        self.positions = positions
+        self.normalisation = normalisation
+        self.masking = masking
         self.frame_norm = layer_norm(convolutions.channels, norm_epsilon)
         self.projection = Linear(convolutions.channels, self.width) if projected else nn.Identity()
         self.norm = layer_norm(self.width, norm_epsilon) if norm else nn.Identity()
-        self.dropout, self.frame_dropout = dropout, frame_dropout
+        self.dropout = dropout
+        self.frame_dropout = frame_dropout
 
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many frames rows of `samples` samples have, (B,) int64."""

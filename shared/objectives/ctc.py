@@ -75,7 +75,8 @@ class Ctc(Part):
         self.field = field
         self.head = head
         self.prefix = prefix
-        self.strip_prefix, self.strip_suffix = strip_prefix, strip_suffix
+        self.strip_prefix = strip_prefix
+        self.strip_suffix = strip_suffix
 
     def check(self, model: Any) -> None:
         """Insist on the head."""

@@ -104,11 +104,17 @@ class Generate(Phase):
         for name in (column, *(texts or {}).values()):
             if name and not name.endswith("_text"):
                 raise UsageError(f"column must be one of text, whose name ends in _text, not {name!r}")
-        self.model, self.manifests = Path(model), list(manifests)
-        self.search, self.budget = search, budget
-        self.column, self.language, self.backwards = column, language, backwards
-        self.quality, self.shard_rows = quality, shard_rows
-        self.reads, self.writes = reads, writes
+        self.model = Path(model)
+        self.manifests = list(manifests)
+        self.search = search
+        self.budget = budget
+        self.column = column
+        self.language = language
+        self.backwards = backwards
+        self.quality = quality
+        self.shard_rows = shard_rows
+        self.reads = reads
+        self.writes = writes
         self.texts = dict(texts or {})
 
     def run(self, workspace: Workspace) -> None:

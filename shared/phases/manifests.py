@@ -46,7 +46,9 @@ class Prepare(MainPhase):
     """
 
     def __init__(self, *, corpora: list[Corpus], out: str, skip_bad: bool = False) -> None:
-        self.corpora, self.out, self.skip_bad = corpora, Path(out), skip_bad
+        self.corpora = corpora
+        self.out = Path(out)
+        self.skip_bad = skip_bad
 
     def outputs(self) -> list[Path]:
         """Name the folder of the manifests."""

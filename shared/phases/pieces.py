@@ -49,9 +49,15 @@ class TrainTokenizer(MainPhase):
             raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
         check_training(kind=kind, size=size, coverage=coverage, normalisation=normalisation)
         check_balance(alpha, limit)
-        self.manifests, self.columns = list(manifests), list(columns)
-        self.kind, self.size, self.alpha, self.coverage, self.limit = kind, size, alpha, coverage, limit
-        self.normalisation, self.normalizers = normalisation, dict(normalizers or {})
+        self.manifests = list(manifests)
+        self.columns = list(columns)
+        self.kind = kind
+        self.size = size
+        self.alpha = alpha
+        self.coverage = coverage
+        self.limit = limit
+        self.normalisation = normalisation
+        self.normalizers = dict(normalizers or {})
 
     def work(self, workspace: Workspace) -> None:
         """Train; the same texts and seed give the same model."""

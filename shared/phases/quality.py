@@ -34,7 +34,9 @@ class Quality:
             raise UsageError(f"maximum_rate must be positive, not {maximum_rate}")
         if not 0 <= maximum_dropped <= 1:
             raise UsageError(f"maximum_dropped must be between 0 and 1, not {maximum_dropped}")
-        self.minimum_score, self.maximum_ratio, self.maximum_rate = minimum_score, maximum_ratio, maximum_rate
+        self.minimum_score = minimum_score
+        self.maximum_ratio = maximum_ratio
+        self.maximum_rate = maximum_rate
         self.maximum_dropped = maximum_dropped
 
     def reason(self, *, score: float, tokens: int, inputs: list[int], seconds: float | None) -> str:

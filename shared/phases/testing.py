@@ -67,8 +67,11 @@ class Evaluate(Phase):
     ) -> None:
         check_metrics(metrics, texts)
         check_weight(lm_weight, "lm_weight")
-        self.model, self.manifests = Path(model), list(manifests)
-        self.search, self.budget, self.metrics = search, budget, list(metrics)
+        self.model = Path(model)
+        self.manifests = list(manifests)
+        self.search = search
+        self.budget = budget
+        self.metrics = list(metrics)
         self.texts = dict(texts or {})
         self.beside: dict[str, Any] = {
             "ensemble": list(ensemble or []),

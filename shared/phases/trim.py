@@ -17,7 +17,8 @@ class Trim(MainPhase):
     """
 
     def __init__(self, *, model: str, manifests: list[str]) -> None:
-        self.model, self.manifests = model, list(manifests)
+        self.model = model
+        self.manifests = list(manifests)
 
     def work(self, workspace: Workspace) -> None:
         """Trim the model, and log its sizes before and after."""

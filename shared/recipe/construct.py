@@ -13,7 +13,8 @@ class Refused(Exception):
 
     def __init__(self, tag: str, error: ValueError) -> None:
         super().__init__(tag)
-        self.tag, self.error = tag, error
+        self.tag = tag
+        self.error = error
 
 
 def construct(text: str) -> Any:

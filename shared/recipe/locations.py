@@ -1,4 +1,4 @@
-"""Where recipes are: files and installed ones, the bases that they are laid over, and modules beside them."""
+"""The places of recipes: files and installed ones, the bases that they are laid over, and modules beside them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,10 @@ class Recipe:
         above: Sequence[str] = (),
         module_folders: Sequence[str] = (),
     ) -> None:
-        self.name, self.source, self._header, self.changed = name, source, header, changed
+        self.name = name
+        self.source = source
+        self._header = header
+        self.changed = changed
         self._module_folders = module_folders
         self._root = root
         self._line = (*above, name)

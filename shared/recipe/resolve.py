@@ -155,7 +155,8 @@ class Resolver:
     """
 
     def __init__(self, root: Node, *, lenient: bool = False, moved: Mapping[str, str] | None = None) -> None:
-        self.root, self.lenient = root, lenient
+        self.root = root
+        self.lenient = lenient
         self.moved = dict(moved or {})
         self.missing: list[Node] = []
         self.used: set[str] = set()

@@ -154,7 +154,10 @@ def parse_value(text: str, key: str) -> Node:
 
 class _Reader:
     def __init__(self, text: str, shown: str, own: bool, *, in_tuple: bool = False) -> None:
-        self.text, self.shown, self.own, self.in_tuple = text, shown, own, in_tuple
+        self.text = text
+        self.shown = shown
+        self.own = own
+        self.in_tuple = in_tuple
         self.lines = text.splitlines()
         self.yaml = ruamel.yaml.YAML(typ="safe", pure=True)
         self.done: dict[int, Node] = {}

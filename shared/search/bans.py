@@ -126,7 +126,8 @@ class _Masked(ActiveBan):
     """A token list at work; ``languages`` are those of the B sentences, or the one name of a list for all."""
 
     def __init__(self, tokens: _TokenList, languages: list[str], opening: Opening) -> None:
-        self._tokens, self._end = tokens, opening.end
+        self._tokens = tokens
+        self._end = opening.end
         self._names = sorted(set(languages))
         which = torch.tensor([self._names.index(language) for language in languages])
         self._which = which.to(opening.start.device) if tokens.by_language else None
@@ -174,7 +175,8 @@ class _Remembered(ActiveBan):
     """Keeps the outputs so far, where the model is."""
 
     def __init__(self, size: int, opening: Opening) -> None:
-        self._size, self._padding = size, opening.padding
+        self._size = size
+        self._padding = opening.padding
         self._history = opening.start[:, None].expand(-1, opening.beams, -1)  # (A, K, T)
 
     def apply(self, log_probabilities: Tensor) -> None:

@@ -68,7 +68,8 @@ class Constraints:
         self._minimum = rules.minimum
         self._end = end
         self._padding = padding
-        self._forced_lengths, self._free = forced_lengths, rules.forced_free
+        self._forced_lengths = forced_lengths
+        self._free = rules.forced_free
         self._limits = torch.maximum(rules.longest(encoding, generator), forced_lengths)
         self._limits_there = self._limits.to(prefix.device)  # a copy where the model is
         start = prefix.values[:, :start_symbols]

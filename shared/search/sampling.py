@@ -74,7 +74,8 @@ class SamplingSearch(Described):
         self.temperature = temperature
         self.top_k = top_k
         self.top_p = top_p
-        self.seed, self.rules = seed, rules or Rules()
+        self.seed = seed
+        self.rules = rules or Rules()
 
     @torch.no_grad()
     def search(

@@ -42,7 +42,7 @@ class SavedModel(Described, nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters live."""
+        """The device of the parameters."""
         return next(self.parameters()).device
 
     def save(self, folder: str | Path) -> None:

@@ -50,7 +50,8 @@ class TrimmedTokenizer(Described):
         plain = isinstance(ids, list) and all(type(id) is int for id in ids)
         if not plain or ids != sorted({*ids}) or not ids or not 0 <= ids[0] <= ids[-1] < tokenizer.size:
             raise DataError(f"{kept}: not a list of ids below {tokenizer.size} in rising order")
-        self.tokenizer, self.kept = tokenizer, ids
+        self.tokenizer = tokenizer
+        self.kept = ids
         self._numbers = {id: number for number, id in enumerate(ids)}
         missing = [name for name in tokenizer.symbols if tokenizer.id(name) not in self._numbers]
         if missing:

@@ -65,8 +65,10 @@ class Recased(Described):
         lower_output: bool = False,
         upper_output: bool = False,
     ) -> None:
-        self.segmenter, self.lower = segmenter, lower
-        self.lower_output, self.upper_output = lower_output, upper_output
+        self.segmenter = segmenter
+        self.lower = lower
+        self.lower_output = lower_output
+        self.upper_output = upper_output
         self.fingerprint = fingerprint(self, segmenter.fingerprint.encode())
 
     def split(self, text: str) -> list[str]:

@@ -102,7 +102,8 @@ class Symbols:
         twice = sorted({symbol for symbol in symbols if symbols.count(symbol) > 1})
         if twice:
             raise UsageError(f"tags must be given once and must not be specials: {', '.join(twice)}")
-        self._pieces, self._symbols = pieces, symbols
+        self._pieces = pieces
+        self._symbols = symbols
         self._ids = {symbol: pieces + number for number, symbol in enumerate(symbols)}
         self.pad, self.bos, self.eos, self.unk, self.mask, self.sep, self.blank = (self._ids[s] for s in SPECIALS)
 

@@ -125,13 +125,18 @@ class Fit(Phase):
                 "need updates >= 1, grad_accumulation_factor >= 1 and max_grad_norm >= 0, not "
                 f"{updates}, {grad_accumulation_factor} and {max_grad_norm}"
             )
-        self.objective, self.streams = objective, streams
-        self.optimizer, self.schedule, self.updates = optimizer, schedule, updates
-        self.validation, self.checkpoints = validation, checkpoints or Checkpoints()
+        self.objective = objective
+        self.streams = streams
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.updates = updates
+        self.validation = validation
+        self.checkpoints = checkpoints or Checkpoints()
         self.initialise = initialise or []
         held_out = validation.manifests if validation else []
         self.manifests = [*(str(path) for stream in streams for path in (*stream.paths, *stream.turned)), *held_out]
-        self.accumulation, self.max_grad_norm = grad_accumulation_factor, max_grad_norm
+        self.accumulation = grad_accumulation_factor
+        self.max_grad_norm = max_grad_norm
         self.scheduled = dict(scheduled or {})
 
     @staticmethod

@@ -90,8 +90,12 @@ class Meter:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what ``state`` has returned."""
-        self.sums, self.counts, self.weights = dict(state["sums"]), dict(state["counts"]), dict(state["weights"])
-        self.norm, self.updates, self.tokens = state["norm"], state["updates"], state["tokens"]
+        self.sums = dict(state["sums"])
+        self.counts = dict(state["counts"])
+        self.weights = dict(state["weights"])
+        self.norm = state["norm"]
+        self.updates = state["updates"]
+        self.tokens = state["tokens"]
         self.sound = state.get("sound", 0.0)  # older checkpoints lack it
         self.started = time.monotonic() - state["seconds"]
 
@@ -135,7 +139,8 @@ class History:
     """
 
     def __init__(self, folder: Path, *, writing: bool = True) -> None:
-        self.folder, self.writing = folder, writing
+        self.folder = folder
+        self.writing = writing
         self.path = folder / "history.jsonl"
         self.writer: Any = None
 

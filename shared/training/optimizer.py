@@ -44,7 +44,8 @@ class Adam:
         if weight_decay < 0:
             raise UsageError(f"weight_decay must not be negative: {weight_decay}")
         self.betas = (betas[0], betas[1])
-        self.eps, self.weight_decay = eps, weight_decay
+        self.eps = eps
+        self.weight_decay = weight_decay
         self.multipliers = dict(multipliers or {})
         self.tuning = tuning
 

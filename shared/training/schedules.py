@@ -86,9 +86,12 @@ class TriStage:
             raise UsageError(f"shares must be three numbers that add up to 1, not {shares}")
         if peak <= 0 or total < 1:
             raise UsageError(f"peak must be above 0 and total at least 1, not {peak} and {total}")
-        self.peak, self.total = peak, total
-        self.initial_scale, self.final_scale = initial_scale, final_scale
-        self.warmup, self.hold = int(total * shares[0]), int(total * shares[1])
+        self.peak = peak
+        self.total = total
+        self.initial_scale = initial_scale
+        self.final_scale = final_scale
+        self.warmup = int(total * shares[0])
+        self.hold = int(total * shares[1])
         self.decay = total - self.warmup - self.hold
 
     def __call__(self, update: int) -> float:
@@ -107,7 +110,8 @@ class Constant:
     def __init__(self, *, peak: float, warmup: int = 0) -> None:
         if peak <= 0 or warmup < 0:
             raise UsageError(f"peak must be above 0 and warmup not below 0, not {peak} and {warmup}")
-        self.peak, self.warmup = peak, warmup
+        self.peak = peak
+        self.warmup = warmup
 
     def __call__(self, update: int) -> float:
         """Return the learning rate of an update."""
@@ -127,7 +131,8 @@ class Steps:
         rising = all(one < other for one, other in pairwise([0, *after]))
         if len(values) != len(after) + 1 or not rising:
             raise UsageError(f"steps need one value more than updates, and rising updates, not {values} and {after}")
-        self.values, self.after = list(values), list(after)
+        self.values = list(values)
+        self.after = list(after)
 
     def __call__(self, update: int) -> float:
         """Return the number of an update."""

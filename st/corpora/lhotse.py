@@ -54,7 +54,8 @@ class Lhotse(JsonLines):
             DataError: if a file is missing, or a code is unknown.
 
         """
-        self._source, self._target = source_language, target_language
+        self._source = source_language
+        self._target = target_language
         languages.check_given(source_language, target_language)
         self._translation = translation
         self._find_files(root, (".jsonl", ".jsonl.gz"), splits, prefix="cuts_")

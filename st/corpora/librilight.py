@@ -66,7 +66,9 @@ class LibriLight(Recorded):
         self._sizes = sizes or [size for size in SIZES if (self._root / size).is_dir()]
         if not self._sizes:
             raise DataError(f"{self._root}: has none of the folders {', '.join(SIZES)}")
-        self._seconds, self._shortest, self._held_out = seconds, shortest, held_out
+        self._seconds = seconds
+        self._shortest = shortest
+        self._held_out = held_out
         self.published: dict[str, dict[str, float]] = {}
 
     def splits(self) -> list[str]:

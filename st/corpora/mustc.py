@@ -55,8 +55,10 @@ class _Segments:
     """
 
     def __init__(self) -> None:
-        self.offsets, self.durations = array("d"), array("d")
-        self.wavs, self.speakers = array("i"), array("i")
+        self.offsets = array("d")
+        self.durations = array("d")
+        self.wavs = array("i")
+        self.speakers = array("i")
         self.wav_names: dict[str, int] = {}
         self.speaker_names: dict[str, int] = {}
 
