@@ -218,10 +218,22 @@ def _cell(key: str, value: Any) -> str:
     if key == "values":
         value = ", ".join(f"{number:.2f}" for number in value)
     if isinstance(value, dict):
-        value = " ".join(f"{name}={given}" for name, given in value.items())
+        value = " ".join(f"{name}={_written(given)}" for name, given in sorted(value.items()))
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def _written(value: Any) -> str:
+    """Return the value of a key as a recipe has it."""
+    if isinstance(value, dict) and len(value) == 1 and next(iter(value)).startswith("!"):
+        [(tag, argument)] = value.items()
+        return f"{tag} {_written(argument)}"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{name}: {_written(given)}" for name, given in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_written, value)) + "]"
+    return "null" if value is None else str(value)
 
 
 def _notes(rows: Sequence[Row], common: Mapping[str, Row]) -> str:

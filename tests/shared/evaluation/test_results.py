@@ -160,6 +160,17 @@ def test_each_control_has_a_verdict_and_training_its_data_and_minutes(tmp_path):
     assert row[-4:] == shown
 
 
+def test_keys_in_another_order_are_the_same_line_and_read_as_in_a_recipe(tmp_path):
+    path = tmp_path / "results.jsonl"
+    keys = {"phases.mt": None, "streams": [{"!ref": "<stream>"}], "beam": 4, "rules": {"ratio": 2.0}}
+    record(path, ROW | {"keys": keys})
+    record(path, ROW | {"keys": dict(sorted(keys.items())), "kind": "seeds", "values": [61.0, 63.0], "seeds": [1, 2]})
+    record(path, ROW)
+    lines = [row[1:4] for row in cells(render(latest(read(path)), path.name))[1:]]
+    assert lines[-1] == ["beam=4 phases.mt=null rules={ratio: 2.0} streams=[!ref <stream>]", "bleu", "2"]
+    assert lines[:-1] == [["", "bleu", "1"]]
+
+
 def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
     path = tmp_path / "results.jsonl"
     for change in (
