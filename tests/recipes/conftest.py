@@ -34,6 +34,8 @@ def miniature(tmp_path_factory):
         manifest = Manifest.open(root / "manifests" / "en-de" / f"{name}.arrow")
         lines = ["\t".join(columns)] + ["\t".join(str(row[key]) for key in columns) for row in manifest]
         (own / f"{split}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recordings = [line.split("\t")[:4] for line in (own / "test.tsv").read_text(encoding="utf-8").splitlines()]
+    (own / "more.tsv").write_text("".join("\t".join(cells) + "\n" for cells in recordings), encoding="utf-8")
     write_mtedx(root / "mtedx", "es-en", root / "manifests" / "en-de")
     write_fleurs(root / "fleurs", root / "manifests" / "en-de")
     (almanac / "text" / "monolingual").mkdir()

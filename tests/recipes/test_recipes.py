@@ -35,6 +35,7 @@ TINY = {
     "waveform_channels": 16,
     "pieces": 500,  # five languages in two scripts have more than 400 characters and bytes
     "beam": 2,
+    "quality.maximum_dropped": 1.0,  # what has hardly learned writes nothing
     "rules.maximum_length_extra": 10,
     "validation.limit": 2,
     "utterances": 24,
