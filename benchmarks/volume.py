@@ -1,0 +1,100 @@
+"""Trains a recipe with several values of a key, such as the number of sentence pairs, and tabulates its scores.
+
+    python -m benchmarks.volume low_pairs 100 300 1000 3000 almanac/mt_from_mrasp
+    python -m benchmarks.volume low_pairs 100 300 1000 3000 almanac/mt_from_mrasp --phases.fit.initialise "[]"
+        --output_folder "!ref <results_folder>/mt_low/<seed>"
+
+Each value needs a folder of its own; Almanac's recipes of pairs have the number in it. What is done is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from shared.errors import DataError, UsageError
+from shared.evaluation.runs import Tested, tests_of
+from shared.evaluation.tables import aligned
+from shared.recipe.recipe import Recipe
+from shared.run.running import is_finished
+
+
+def runs(key: str, values: Sequence[str], words: Sequence[str]) -> dict[str, Recipe]:
+    """Return the recipe for each value of the key.
+
+    Args:
+        key: of the recipe.
+        values: as on the command line.
+        words: the recipe and its overrides.
+
+    Raises:
+        UsageError: if two values would run in the same folder.
+
+    """
+    recipes = {value: Recipe.load(words[0], [*words[1:], f"--{key}", value]) for value in values}
+    folders = {recipe.value("output_folder") for recipe in recipes.values()}
+    if len(folders) < len(recipes):
+        raise UsageError(
+            f"{words[0]}: two values of {key} would run in the same folder: put <{key}> into output_folder"
+        )
+    return recipes
+
+
+def train(key: str, recipes: Mapping[str, Recipe], words: Sequence[str]) -> None:
+    """Run the recipes that are not finished, one after the other.
+
+    Raises:
+        DataError: naming the run that failed.
+
+    """
+    for value, recipe in recipes.items():
+        if is_finished(recipe):
+            continue
+        command = [sys.executable, "-m", "dragoman", "run", *words, f"--{key}", value]
+        if subprocess.run(command, check=False).returncode:
+            raise DataError(f"{key} {value}: the run in {recipe.value('output_folder')} failed")
+
+
+def table(key: str, tests: Mapping[str, Mapping[str, Tested]], metric: str) -> str:
+    """Return the scores as text: a line for each value, a column for each test set.
+
+    Args:
+        key: the heading of the first column.
+        tests: by value of the key and test set.
+        metric: the name of the score.
+
+    Raises:
+        DataError: naming a test set without this score.
+
+    """
+    splits = list(dict.fromkeys(split for tested in tests.values() for split in tested))
+    lines = [[key, *splits]]
+    for value, tested in tests.items():
+        lacking = [split for split in splits if split not in tested or metric not in tested[split].rows]
+        if lacking:
+            raise DataError(f"{key} {value}: no {metric} on {', '.join(lacking)}")
+        lines.append([value, *(f"{tested[split].rows[metric]['value']:.2f}" for split in splits)])
+    return aligned(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Train, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("key")
+    parser.add_argument("values", nargs="+")
+    parser.add_argument("--metric", default="bleu")
+    parser.add_argument("--phase", default=None, help="the evaluation to read, if the recipe has several")
+    known, overrides = parser.parse_known_args(arguments)
+    *values, recipe = known.values
+    words = [recipe, *overrides]
+    recipes = runs(known.key, values, words)
+    train(known.key, recipes, words)
+    tests = {value: tests_of(Path(one.value("output_folder")), known.phase) for value, one in recipes.items()}
+    print(table(known.key, tests, known.metric))
+
+
+if __name__ == "__main__":
+    main()
