@@ -51,6 +51,8 @@ def test_an_encoder_that_was_pretrained_here_is_frozen_bit_for_bit(name, pretrai
     sizes = small(recipe) | QUICK | {"waveform_positions": 32, "waveform_folder": str(pretrained)}
     sizes |= {"manifest_folder": str(tmp_path / "manifests"), "results_folder": str(tmp_path / "results")}
     sizes |= {"data_folder": str(miniature[name.split("/")[0]]), "optimizer.multipliers": FROZEN}
+    norms = ("waveform_norm_each", "waveform_norm_sum")  # the pre-trained encoder is not built as the recipe's own is
+    sizes |= {key: Recipe.load("almanac/wav2vec2").value(key) for key in norms}
     given = {key: value for key, value in FILLED_IN.items() if key in Recipe.load(name).placeholders}
     workspace = run_recipe(Recipe.load(name, given | sizes), command="a test")
     below, above = states(pretrained), states(workspace.output / "average" / "model")

@@ -169,7 +169,7 @@ def test_files_that_are_none(tmp_path):
         Manifest.open(path)
     with pa.ipc.new_file(str(path), pa.schema(COLUMNS)) as writer:
         writer.write(pa.table({name: [None] for name in COLUMNS}, schema=pa.schema(COLUMNS)))
-    with pytest.raises(DataError, match="no manifest of version"):
+    with pytest.raises(DataError, match="not a manifest of version"):
         Manifest.open(path)
 
 

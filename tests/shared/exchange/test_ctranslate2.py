@@ -196,7 +196,7 @@ def test_searches_without_an_equal_are_refused():
 def test_bad_places_and_numbers(tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("mum")
-    with pytest.raises(DataError, match="something else"):
+    with pytest.raises(DataError, match="something other than a CTranslate2 model"):
         export(GOLDEN, tmp_path / "letters")
     assert (tmp_path / "letters" / "dear.txt").read_text() == "mum"
     with pytest.raises(UsageError, match="int7"):

@@ -163,7 +163,7 @@ def test_nothing_else_is_replaced(tokenizer: SentencePieceTokenizer, tmp_path: P
         export(tmp_path / "ours", tmp_path / "ours")
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs" / "letter.txt").write_text("dear")
-    with pytest.raises(DataError, match="holds something else"):
+    with pytest.raises(DataError, match="holds something other than a model"):
         export(tmp_path / "ours", tmp_path / "theirs")
 
 

@@ -138,7 +138,8 @@ def test_no_value_of_any_type_ends_in_a_traceback(kind: str, count: int | None, 
     for way, value in cases if count is None else random.Random(1).sample(cases, count):
         (folder / "config.json").write_text(json.dumps(replaced(config, way, value)), encoding="utf-8")
         refused.append(use(folder, item))
-    assert True in refused and False in refused  # the cases reach both ends
+    assert True in refused
+    assert count is not None or False in refused  # a sample may hold no value that is right
 
 
 def changed(folder: Path, *way: Any, value: Any) -> Path:
