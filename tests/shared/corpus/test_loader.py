@@ -108,6 +108,16 @@ def plain(batches: Iterator[Batch]) -> list[tuple]:
     ]
 
 
+def test_the_memory_of_a_batch_is_about_that_of_its_tensors(corpus, tokenizer):
+    loader = Loader(streams=make_streams(corpus, tokenizer), seed=7)
+    sizes = [
+        sum(padded.values.numel() * padded.values.element_size() for padded in batch.fields.values())
+        for batch in loader.epoch(0)
+    ]
+    mean = sum(sizes) / len(sizes)
+    assert mean < loader.mean_bytes() < 1.3 * mean + 4096
+
+
 @pytest.fixture(scope="module")
 def expected(corpus: Path, tokenizer: SentencePieceTokenizer) -> list[list[tuple]]:
     loader = Loader(streams=make_streams(corpus, tokenizer), seed=7)

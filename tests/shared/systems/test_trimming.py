@@ -146,6 +146,13 @@ def test_lists_that_are_none_are_refused(content, tmp_path):
         TrimmedTokenizer(tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
 
 
+def test_a_list_with_the_number_behind_the_last_is_refused(tmp_path):
+    tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
+    (tmp_path / "kept.json").write_text(str([*range(tokenizer.size + 1)]))
+    with pytest.raises(DataError, match=f"not a list of ids below {tokenizer.size}"):
+        TrimmedTokenizer(tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
+
+
 class SymbolCounts(Described, nn.Module):
     """A head that no other module knows: it scores the symbols of the input "second"."""
 
