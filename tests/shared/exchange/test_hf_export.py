@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from safetensors.torch import load_file
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.normalise import Lowercase, Policy
 from shared.errors import DataError, UsageError
+from shared.exchange import hf_export
 from shared.exchange.exporting import export_huggingface
 from shared.exchange.hf_export import export, plain_translator
 from shared.nn.embeddings import TextEmbedding, TypeVector
@@ -196,3 +198,10 @@ def test_a_full_disk_names_the_export(tokenizer: SentencePieceTokenizer, tmp_pat
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1 and str(tmp_path / "again") in done.stderr
     assert not (tmp_path / "again").exists()
+
+
+def test_a_matrix_is_said_to_be_shared_if_source_target_and_output_have_it():
+    one, other = (SimpleNamespace(weight=torch.zeros(2, 2)) for _ in range(2))
+    for source, output, shared in ((one, one, True), (other, one, False), (one, other, False)):
+        model = SimpleNamespace(embeddings={"source": source}, target_embedding=one, projection=output)
+        assert hf_export._tied(model) is shared

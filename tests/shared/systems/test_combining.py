@@ -273,4 +273,6 @@ def test_more_of_them():
         ModelOptions(lm_weight=0.5).check()
     with pytest.raises(UsageError, match="above 0 and at most 10000 .*, not -1"):
         ModelOptions(lm=Path("x"), lm_weight=-1.0).check()
+    with pytest.raises(UsageError, match="must be above 0 and at most 10000"):
+        ModelOptions(lm=Path("x"), lm_weight=0.0).check()
     assert search_for(SearchOptions(beam=1)).arguments["rules"].bans == []
