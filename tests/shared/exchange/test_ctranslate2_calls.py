@@ -1,0 +1,74 @@
+"""What CTranslate2 is asked for, against hand values; no library is needed (its own outputs: test_ctranslate2.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+from torch import nn
+
+from shared.corpus.loader import collate
+from shared.exchange.ctranslate2 import CTranslate2System, _fill_stack, vocabulary
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.layer import Layer
+from shared.nn.transformer import Encoder
+from shared.search import GreedySearch, Rules
+from shared.systems.system import System
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+
+
+class Endless:
+    """An engine that writes one symbol as often as it may, and keeps how often that was."""
+
+    def __init__(self, symbol: str) -> None:
+        self.symbol = symbol
+        self.limits: list[int] = []
+
+    def translate_batch(self, sources: list[list[str]], *, max_decoding_length: int, **_: Any) -> list[Any]:
+        self.limits.append(max_decoding_length)
+        return [SimpleNamespace(hypotheses=[[self.symbol] * max_decoding_length], scores=[0.0]) for _ in sources]
+
+
+def opened(positions: int) -> CTranslate2System:
+    """Return the golden translator on such an engine; a model has so many positions for an output."""
+    described = System.from_description(GOLDEN)
+    system = CTranslate2System(**(described.arguments | {"model": nn.Identity()}))
+    system._symbols = system._source_symbols = vocabulary(system.output.tokenizer)
+    system._ids = {symbol: number for number, symbol in enumerate(system._symbols)}
+    system._longest = positions
+    system._engine = Endless(system._symbols[system.output.tokenizer.encode("eins")[0]])
+    return system
+
+
+@pytest.mark.parametrize(
+    ("positions", "start_symbols", "tokens"),
+    [
+        (1000, 1, lambda length: 2 * length + 3),  # twice the source, and three
+        (10, 1, lambda length: 9),  # one position holds the start
+        (10, 3, lambda length: 7),  # and here three do
+    ],
+)
+def test_outputs_are_as_long_as_the_rules_and_the_positions_allow(positions, start_symbols, tokens):
+    system = opened(positions)
+    row = {"id": "1", "source_text": "one two", "source_language": "en", "target_language": "de"}
+    batch = collate([row], system.inputs, np.random.default_rng(0))
+    length = int(batch["source"].lengths[0])
+    assert 2 * length + 3 > 10
+    rules = Rules(maximum_length_ratio=2.0, maximum_length_extra=3, start_symbols=start_symbols)
+    [[found]] = system.translate_batch(batch, GreedySearch(rules=rules))
+    assert system._engine.limits == [tokens(length) + 1]  # and the end symbol
+    assert len(found.tokens) == tokens(length) + 1 and found.tokens[-1] == system.output.tokenizer.eos
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_embeddings_are_scaled_there_if_they_are_here(scaled):
+    specification = MagicMock()
+    specification.layer = [MagicMock()]
+    stack = Encoder(layer=Layer(width=12, heads=2, feedforward=16), layers=1)
+    _fill_stack(specification, stack, TextEmbedding(vocabulary=9, width=12, padding=1, scaled=scaled), 5)
+    assert specification.scale_embeddings is scaled
