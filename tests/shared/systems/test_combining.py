@@ -144,6 +144,12 @@ def test_a_language_model_is_no_translator_but_has_a_say(folders):
     assert all(one[0].score < other[0].score for one, other in zip(fused, plain, strict=True))
 
 
+def test_only_languages_that_the_language_model_knows_are_written(folders):
+    system = System.load(folders / "model")
+    both = System(**system.arguments | {"target_languages": ["fr", "de"]})
+    assert with_language_model(both, System.load(folders / "lm"), 0.2).target_languages == ["de"]
+
+
 def test_a_ctc_head_alone(folders, tmp_path):
     system = load_combined(folders / "model", ctc=True)
     assert isinstance(system, CtcSystem) and through_ctc(system) is system

@@ -173,6 +173,8 @@ def test_what_does_not_exist_is_refused(world, adapters, monkeypatch):
         LoRA(targets="(")
     with pytest.raises(UsageError, match="rank >= 1, .* not 0, 32 and 0.0"):
         LoRA(targets=".*", rank=0)
+    with pytest.raises(UsageError, match="dropout < 1, not 16, 32 and 1.0"):
+        LoRA(targets=".*", dropout=1.0)
     monkeypatch.setattr(tuning, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"peft: pip install 'dragoman\[adapters\]'"):
         LoRA(targets=".*")
