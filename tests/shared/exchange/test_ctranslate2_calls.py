@@ -72,3 +72,9 @@ def test_embeddings_are_scaled_there_if_they_are_here(scaled):
     stack = Encoder(layer=Layer(width=12, heads=2, feedforward=16), layers=1)
     _fill_stack(specification, stack, TextEmbedding(vocabulary=9, width=12, padding=1, scaled=scaled), 5)
     assert specification.scale_embeddings is scaled
+
+
+def test_every_symbol_has_a_name_of_its_own():
+    pieces = ["a", "a", "a#1", "b"]
+    names = vocabulary(SimpleNamespace(size=4, symbol=pieces.__getitem__))
+    assert names == ["a", "a#1", "a#1#2", "b"]

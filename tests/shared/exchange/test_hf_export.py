@@ -70,6 +70,10 @@ def exported(system: System, folder: Path) -> Path:
     return folder / "theirs"
 
 
+def longest_output(folder: Path) -> int:
+    return json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))["max_length"]
+
+
 def test_rows_move_with_their_symbols(tokenizer: SentencePieceTokenizer, tmp_path: Path) -> None:
     system = system_of(tokenizer)
     folder = exported(system, tmp_path)
@@ -80,6 +84,7 @@ def test_rows_move_with_their_symbols(tokenizer: SentencePieceTokenizer, tmp_pat
     written = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     numbers = {token["content"]: token["id"] for token in written["added_tokens"]}
     assert config["decoder_start_token_id"] == numbers["<de>"]
+    assert longest_output(folder) == 200
     ours = system.model.target_embedding.weight
     for symbol, number in numbers.items():
         assert torch.equal(vectors[number], ours[tokenizer.id(symbol)])
@@ -99,6 +104,7 @@ def test_biases_move_with_their_symbols_and_scales_are_told(
     folder = exported(system, tmp_path)
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert (config["model_type"], config["scale_embedding"]) == ("mbart", scaled)
+    assert longest_output(folder) == 9, "there are no positions for more"
     [biases] = load_file(folder / "model.safetensors")["final_logits_bias"].tolist()
     written = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     for token in written["added_tokens"]:

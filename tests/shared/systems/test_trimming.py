@@ -126,10 +126,19 @@ def test_a_system_of_ours_keeps_its_bytes_and_its_heads(tmp_path):
     assert trimmed.translate(asked[0]["source"]) == whole.translate(asked[0]["source"])
 
 
+def test_the_unknown_symbol_behind_the_pieces_has_its_new_number(tmp_path):
+    tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
+    symbols = sorted(tokenizer.id(name) for name in tokenizer.symbols)
+    (tmp_path / "kept.json").write_text(str(symbols))
+    trimmed = TrimmedTokenizer(tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
+    assert set(trimmed.encode("one two")) == {symbols.index(tokenizer.unk)}
+
+
 def test_what_cannot_be_trimmed_is_said(original, tmp_path):
     model, _, covering = original
-    with pytest.raises(UsageError, match="give another place"):
-        trim(model, [covering], model)
+    for same in (model, model.parent / ".." / model.parent.name / model.name):
+        with pytest.raises(UsageError, match="give another place"):
+            trim(model, [covering], same)
     empty = manifest(tmp_path / "empty.arrow", [])
     with pytest.raises(DataError, match="no text in source_text, target_text"):
         trim(model, [empty], tmp_path / "trimmed")
