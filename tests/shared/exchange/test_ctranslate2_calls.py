@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -12,7 +13,7 @@ import pytest
 from torch import nn
 
 from shared.corpus.loader import collate
-from shared.exchange.ctranslate2 import CTranslate2System, _fill_stack, vocabulary
+from shared.exchange.ctranslate2 import CTranslate2System, _fill_stack, _shape, vocabulary
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import Layer
 from shared.nn.transformer import Encoder
@@ -72,6 +73,25 @@ def test_embeddings_are_scaled_there_if_they_are_here(scaled):
     stack = Encoder(layer=Layer(width=12, heads=2, feedforward=16), layers=1)
     _fill_stack(specification, stack, TextEmbedding(vocabulary=9, width=12, padding=1, scaled=scaled), 5)
     assert specification.scale_embeddings is scaled
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+@pytest.mark.parametrize("norm", [True, False])
+def test_the_shape_of_a_stack_is_told(pre_norm, norm, monkeypatch):
+    for name in ("ctranslate2", "ctranslate2.specs"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    common = SimpleNamespace(Activation=SimpleNamespace(RELU="its ReLU", GELU="its GELU"))
+    monkeypatch.setitem(sys.modules, "ctranslate2.specs.common_spec", common)
+    layer = Layer(width=12, heads=2, feedforward=16, pre_norm=pre_norm, activation="gelu")
+    shape = _shape(Encoder(layer=layer, layers=3), TextEmbedding(vocabulary=9, width=12, padding=1, norm=norm))
+    assert shape == {
+        "num_layers": 3,
+        "num_heads": 2,
+        "pre_norm": pre_norm,
+        "no_final_norm": not pre_norm,  # stacks of such layers normalise what leaves the last
+        "activation": "its GELU",
+        "layernorm_embedding": norm,
+    }
 
 
 def test_every_symbol_has_a_name_of_its_own():
