@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -13,7 +13,8 @@ import pytest
 from torch import nn
 
 from shared.corpus.loader import collate
-from shared.exchange.ctranslate2 import CTranslate2System, _fill_stack, _shape, vocabulary
+from shared.errors import UsageError
+from shared.exchange.ctranslate2 import CTranslate2System, _fill_stack, _shape, specify, vocabulary
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import Layer
 from shared.nn.transformer import Encoder
@@ -75,13 +76,32 @@ def test_embeddings_are_scaled_there_if_they_are_here(scaled):
     assert specification.scale_embeddings is scaled
 
 
+@pytest.fixture
+def stand_in(monkeypatch):
+    """Return what stands for the library's specifications where it is not installed."""
+    specs = MagicMock()
+    specs.common_spec.Activation = SimpleNamespace(RELU="its ReLU", GELU="its GELU")
+    for name, module in {"": MagicMock(specs=specs), ".specs": specs, ".specs.common_spec": specs.common_spec}.items():
+        monkeypatch.setitem(sys.modules, f"ctranslate2{name}", module)
+    return specs.transformer_spec
+
+
+def test_a_plain_text_translator_is_specified_and_no_other_system(stand_in):
+    system = System.load(GOLDEN)
+    stacks = {"Encoder": system.model.encoder, "Decoder": system.model.decoder}
+    for side, stack in stacks.items():
+        getattr(stand_in, f"Transformer{side}Spec").return_value.layer = [MagicMock() for _ in stack.layers]
+    config = specify(system, 8).config
+    assert (config.bos_token, config.eos_token, config.unk_token) == ("<s>", "</s>", "<unk>")
+    assert config.decoder_start_token is None and config.add_source_bos is config.add_source_eos is False
+    spoken = System(**system.arguments | {"inputs": {"speech": system.inputs["source"]}})
+    with pytest.raises(UsageError, match=r"reads \['speech'\]\): only plain text translators"):
+        specify(spoken, 8)
+
+
 @pytest.mark.parametrize("pre_norm", [True, False])
 @pytest.mark.parametrize("norm", [True, False])
-def test_the_shape_of_a_stack_is_told(pre_norm, norm, monkeypatch):
-    for name in ("ctranslate2", "ctranslate2.specs"):
-        monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    common = SimpleNamespace(Activation=SimpleNamespace(RELU="its ReLU", GELU="its GELU"))
-    monkeypatch.setitem(sys.modules, "ctranslate2.specs.common_spec", common)
+def test_the_shape_of_a_stack_is_told(pre_norm, norm, stand_in):
     layer = Layer(width=12, heads=2, feedforward=16, pre_norm=pre_norm, activation="gelu")
     shape = _shape(Encoder(layer=layer, layers=3), TextEmbedding(vocabulary=9, width=12, padding=1, norm=norm))
     assert shape == {
