@@ -17,7 +17,9 @@ class RunRecipe(Phase):
     Args:
         recipe: its name or file.
         overrides: its keys that are to have other values. In a recipe this may also be a list of mappings and of
-            references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has.
+            references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has. A
+            value of a recipe may be an object (``corpus: !ref <corpus>``): the other recipe builds its own of it, one
+            for each key that names it.
 
     """
 

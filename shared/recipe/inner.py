@@ -7,9 +7,9 @@ what would have been initialised from its models is trained from scratch.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shared.recipe.resolve import Resolver, within
 from shared.recipe.tree import COMMAND_LINE, Node, plain
@@ -56,6 +56,23 @@ def load_inner(written: Node, resolved: Node, above: Sequence[str]) -> Recipe:
 
 def _placed(node: Node, place: Node) -> Node:
     return Node(node.value, node.tag, place.place, place.key, own=place.own)
+
+
+def arguments_of(phase: Node, build: Callable[[Node], Any]) -> dict[str, Any]:
+    """Return what a phase that runs a recipe is built from: objects stay nodes, and the other recipe builds its own.
+
+    Args:
+        phase: the phase; its references have been followed, and its overrides are a mapping.
+        build: returns the value of a node.
+
+    """
+    overrides = phase.value.get("overrides", Node({}))
+    given = {key: node if _makes_objects(node) else build(node) for key, node in overrides.value.items()}
+    return {"recipe": build(phase.value["recipe"]), "overrides": given}
+
+
+def _makes_objects(node: Node) -> bool:
+    return any(inside.tag.startswith(("!new:", "!name:", "!module:")) for inside in node.walk())
 
 
 # -- groups of keys --------------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ def texts(changed: Mapping[str, Any]) -> Sequence[str]:
 
 
 def node_of(value: Any, key: str) -> Node:
-    """Turn a Python value of an override into nodes."""
+    """Turn the value of an override into nodes: a Python value, or nodes that another recipe hands on."""
+    if isinstance(value, Node):
+        return _copy(value, key, {})
     node = Node(value, place=COMMAND_LINE, key=key)
     if isinstance(value, Mapping):
         node.value = {str(name): node_of(child, f"{key}.{name}") for name, child in value.items()}
@@ -44,3 +46,15 @@ def node_of(value: Any, key: str) -> Node:
     elif not (value is None or isinstance(value, bool | int | float | str)):
         node.refuse(f"a {type(value).__name__} cannot be a value of a recipe")
     return node
+
+
+def _copy(node: Node, key: str, done: dict[int, Node]) -> Node:
+    """Copy a tree whose references have been followed, with keys of its own; what stands in it twice is one node."""
+    if id(node) not in done:
+        value = node.value
+        if isinstance(value, dict):
+            value = {name: _copy(child, f"{key}.{name}", done) for name, child in value.items()}
+        elif isinstance(value, list):
+            value = [_copy(child, f"{key}.{i}", done) for i, child in enumerate(value)]
+        done[id(node)] = Node(value, node.tag, node.place, key)
+    return done[id(node)]

@@ -20,7 +20,15 @@ from typing import Any
 from shared.errors import UsageError
 from shared.recipe.annotate import annotated, without_bases
 from shared.recipe.construct import Refused, construct
-from shared.recipe.inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off, without_groups
+from shared.recipe.inner import (
+    SwitchedOff,
+    arguments_of,
+    debug_folder,
+    debugging,
+    load_inner,
+    switch_off,
+    without_groups,
+)
 from shared.recipe.locations import (
     MODULES,
     add_to_path,
@@ -94,7 +102,8 @@ class Recipe:
             overrides: by dotted key ("model.encoder.layers"), or as on the command line ("--key", "value", ...).
                 Texts are read as YAML; the last one wins.
             above: the names of the recipes that run this one, the outermost first.
-            handed_on: the overrides are those of a recipe that runs this one: one may make another useless.
+            handed_on: the overrides are those of a recipe that now runs this one: one may make another useless, and
+                what objects are made of are nodes.
 
         Raises:
             UsageError: naming file, line, key and value.
@@ -108,7 +117,7 @@ class Recipe:
         name_folder(root, path)
         changed = {}
         for key, value in pairs(overrides):
-            if isinstance(value, Node):  # of a recipe that runs this one
+            if isinstance(value, Node) and not handed_on:  # of a recipe that runs this one
                 override(root, key, value, of=shown)
                 changed[key] = plain(value)
             else:
@@ -325,9 +334,12 @@ class Recipe:
         written = self._phase(phase)
         resolved = self._resolved(phase)
         self._check_phase(resolved, written, set())
-        text = to_yaml(Node({"phase": resolved}), exact=True)
+
+        def make(node: Node) -> Any:
+            return construct(to_yaml(Node({"phase": node}), exact=True))["phase"]
+
         try:
-            return construct(text)["phase"]
+            return locate(resolved)(**arguments_of(resolved, make)) if resolved.tag == INNER else make(resolved)
         except Refused as refusal:
             at = [node for node in resolved.walk() if node.tag == refusal.tag]
             where = at[0] if len(at) == 1 else written

@@ -11,8 +11,9 @@ import functools
 from typing import Any, NoReturn
 
 from shared.errors import DataError, one_line
+from shared.recipe.inner import arguments_of
 from shared.recipe.signatures import locate
-from shared.recipe.tree import Node
+from shared.recipe.tree import INNER, Node
 
 
 class LookedAt(Exception):
@@ -64,7 +65,9 @@ class Trial:
 
     def _build(self, node: Node) -> Any:
         value: Any = node.value
-        if isinstance(value, dict):
+        if node.tag == INNER:
+            value = arguments_of(node, self.build)
+        elif isinstance(value, dict):
             value = {name: self.build(child) for name, child in value.items()}
         elif isinstance(value, list):
             value = [self.build(child) for child in value]

@@ -10,6 +10,7 @@ from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Phase, Workspace
 from shared.training.initialise import Initialise
+from tests.shared.recipe_parts import Slab
 
 
 class Count(Phase):
@@ -60,6 +61,21 @@ class Starts(Count):
     def run(self, workspace: Workspace) -> None:
         super().run(workspace)
         (workspace.folder / "starts.txt").write_text(" ".join(str(start.folder) for start in self.initialise))
+
+
+class Draws(Count):
+    """Notes what its slabs draw, and then changes them."""
+
+    def __init__(self, *, updates: int = 1, slabs: list[Slab]) -> None:
+        super().__init__(updates=updates)
+        self.slabs = slabs
+
+    def run(self, workspace: Workspace) -> None:
+        super().run(workspace)
+        (workspace.folder / "drawn.txt").write_text(" ".join(slab.draw() for slab in self.slabs))
+        for slab in {id(slab): slab for slab in self.slabs}.values():
+            slab.size += 100
+        (workspace.folder / "changed.txt").write_text(" ".join(slab.draw() for slab in self.slabs))
 
 
 def worked(folder: Path) -> list[str]:
