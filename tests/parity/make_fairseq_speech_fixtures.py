@@ -8,7 +8,9 @@ nothing of this project:
 ``audio/`` holds the waveforms that all cases are given, 16 kHz. A case is a folder with the checkpoint and the files
 beside it as fairseq keeps them, and ``expected.safetensors``: states, logits and gradients for each waveform alone, in
 eval mode and float32. Translators have ``generated.json`` as well: the beam-5 hypotheses and scores of
-fairseq-generate. Weights are random, and large enough for outputs to differ.
+fairseq-generate; encoders with a quantiser ``pretraining.safetensors``: the terms and gradients of fairseq's criterion
+for the beginnings of the longer waveforms, the masks and the distractors. Weights are random, and large enough for
+outputs to differ.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import re
 import shutil
 import sys
 import types
+import unittest.mock
 from pathlib import Path
 
 import fairseq
@@ -31,6 +34,8 @@ import sentencepiece
 import soundfile
 import torch
 from fairseq import options, tasks
+from fairseq.criterions.wav2vec_criterion import Wav2vecCriterion
+from fairseq.data.data_utils import compute_mask_indices
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.wav2vec.wav2vec2_asr import Wav2Vec2CtcConfig, Wav2VecCtc, Wav2VecEncoder
 from omegaconf import OmegaConf, open_dict
@@ -45,6 +50,8 @@ ENCODER = ["--encoder-layers", "2", "--encoder-embed-dim", "18", "--encoder-ffn-
            "--encoder-attention-heads", "3", "--conv-pos", "6", "--conv-pos-groups", "3"]  # fmt: skip
 LARGE = ["--extractor-mode", "layer_norm", "--conv-bias", "--layer-norm-first", "--normalize", "--conv-pos", "5"]
 QUANTISER = ["--quantize-targets", "--latent-vars", "4", "--final-dim", "6"]
+#: Of the batch whose loss is noted: samples of each row, distractors, updates before it.
+CROP, DISTRACTORS, UPDATES = 9600, 7, 100000
 
 # name: (options, fine-tuned with CTC, how the checkpoint is saved)
 WAVEFORM_CASES = {
@@ -183,12 +190,10 @@ def weighted(x: torch.Tensor) -> torch.Tensor:
     return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
 
 
-def write(numbers: dict[str, torch.Tensor], model, folder: Path) -> None:
+def write(numbers: dict[str, torch.Tensor], model, path: Path) -> None:
     """Write numbers and gradients."""
     numbers |= {f"gradient.{name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
-    save_file(
-        {name: value.detach().contiguous().clone() for name, value in numbers.items()}, folder / "expected.safetensors"
-    )
+    save_file({name: value.detach().contiguous().clone() for name, value in numbers.items()}, path)
 
 
 # -- encoders of waveforms -------------------------------------------------------------------------------------------
@@ -228,7 +233,53 @@ def make_waveform_case(folder: Path, flags: list[str], fine_tuned: bool, form: s
             logits = model.extract_features(given, None)["x"]
             numbers[f"states.{row}"] = logits[0]
         weighted(logits).backward()
-    write(numbers, model, folder)
+    write(numbers, model, folder / "expected.safetensors")
+    if not fine_tuned and model.quantizer is not None:
+        np.random.seed(1)  # from which fairseq draws masks
+        note_pretraining(folder, model, task, normalised)
+
+
+def note_pretraining(folder: Path, model, task, normalised: bool) -> None:
+    """Note what fairseq's criterion of pre-training finds, with the weights of the base model."""
+    source = torch.cat([waveform[:, :CROP] for waveform in waveforms(folder) if waveform.shape[1] >= CROP])
+    if normalised:
+        source = torch.nn.functional.layer_norm(source, source.shape[1:])
+    rows, frames = len(source), int(model._get_feat_extract_output_lengths(torch.tensor(CROP)))
+    masked = torch.from_numpy(compute_mask_indices((rows, frames), None, 0.5, 5, min_masks=2))
+    model.zero_grad()
+    model.quantizer.train()  # the rest stays in eval mode, without dropout
+    model.feature_grad_mult, model.n_negatives = 0.1, DISTRACTORS
+    model.set_num_updates(UPDATES)
+    draw, compare, drawn, alone = model.sample_negatives, model.compute_preds, [], []
+
+    def sample_negatives(*given, **named):
+        negatives, numbers = draw(*given, **named)
+        drawn.append(numbers)
+        return negatives, numbers
+
+    def compute_preds(*given):
+        logits = compare(*given)
+        alone.append(logits[1:].isneginf().all(0).sum())  # all distractors have the codes of the true frame
+        return logits
+
+    model.sample_negatives, model.compute_preds = sample_negatives, compute_preds
+    keys = ["prob_perplexity", "code_perplexity", "temp"]
+    criterion = Wav2vecCriterion(task, infonce=True, loss_weights=[0.1, 10.0], log_keys=keys)
+    sample = {"id": torch.arange(rows), "net_input": {"source": source, "mask_indices": masked}}
+    with unittest.mock.patch.object(torch.nn.functional, "gumbel_softmax", without_noise):
+        loss, size, log = criterion(model, sample)
+    (loss / size).backward()
+    steps = int(size) // rows  # as many in each row
+    first = steps * torch.arange(rows)[:, None, None]  # the rows' frames are numbered one after the other
+    numbers = {"masked": masked, "distractors": (drawn[0].view(rows, steps, DISTRACTORS) - first).short()}
+    numbers |= {name: torch.tensor(float(value)) for name, value in (log | {"alone": alone[0]}).items()}
+    write(numbers, model, folder / "pretraining.safetensors")
+
+
+def without_noise(logits: torch.Tensor, tau: float, hard: bool) -> torch.Tensor:
+    """Take the most probable entry, with the gradient of the softmax at the temperature; the sum is exact."""
+    soft = (logits / tau).softmax(-1)
+    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
 
 
 def finished(args, cfg, outer):
@@ -288,7 +339,7 @@ def make_s2t_case(folder: Path, flags: list[str], config: dict, tags: list[str],
         weighted(logits).backward()
         numbers |= {f"target.{row}": target[0], f"states.{row}": encoded["encoder_out"][0][:, 0]}
         numbers[f"logits.{row}"] = logits[0]
-    write(numbers, model, folder)
+    write(numbers, model, folder / "expected.safetensors")
     save(used / "checkpoint.pt", model, args, cfg, "cfg" if form == "omegaconf" else form)  # with paths that exist
     generate(folder, used, tags)
     args.data = cfg.task.data = cfg.model.data = "data"

@@ -29,6 +29,7 @@ from shared.search.rules import Rules
 from shared.systems.encoder_system import EncoderSystem
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
+from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 from tests.parity.compared import Compared
 
 HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")
@@ -61,14 +62,15 @@ def described(name: str) -> str:
     return f"{kind} ({name.partition('_')[2].replace('_', ' ')})"
 
 
-def check_gradients(model, names, numbers: dict[str, torch.Tensor], found: Compared) -> None:
+def check_gradients(model, names, numbers: dict[str, torch.Tensor], found: Compared, least: float = 1) -> None:
+    """Compare gradients, each as a share of its largest element, or of ``least`` if that is larger."""
     compared = 0
     for name, parameter in model.named_parameters():
         parts = [numbers.get(f"gradient.{part}") for part in names(name)]
         if parts and all(part is not None for part in parts):
             assert parameter.grad is not None, name
             expected = torch.cat(parts)
-            size = expected.abs().max().clamp(min=1)
+            size = expected.abs().max().clamp(min=least)
             found.close("gradients", parameter.grad / size, expected / size, message=name)
             compared += 1
         elif parameter.grad is not None:
@@ -123,6 +125,59 @@ def test_the_quantiser_is_imported_for_further_pretraining():
     assert torch.equal(head.targets.weight, theirs["project_q.weight"])
     assert torch.equal(head.quantiser.logits.bias, theirs["quantizer.weight_proj.bias"])
     assert theirs["quantizer.vars"].shape == (1, groups * entries, width)
+
+
+def without_noise(logits: torch.Tensor, tau: float, hard: bool) -> torch.Tensor:
+    """Take the most probable entry, with the gradient of the softmax at the temperature, as the fixtures do."""
+    soft = (logits / tau).softmax(-1)
+    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
+
+
+@pytest.mark.parametrize("name", ["waveform_base", "waveform_large"])
+def test_the_loss_of_pretraining_with_its_penalty_and_its_gradients(name, monkeypatch, compared):
+    compared.named("fairseq", described(name).replace("(", "pre-training ("))
+    monkeypatch.setattr(torch.nn.functional, "gumbel_softmax", without_noise)
+    numbers = load_file(HERE / name / "pretraining.safetensors")
+    masked, distractors = numbers["masked"], numbers["distractors"].long()
+    rows, frames = masked.shape
+    steps = masked.sum(1)
+    system, report = import_fairseq(HERE / name)
+    report.check()
+    objective = ContrastivePretraining(system=system, distractors=distractors.shape[2], diversity=0.1, penalty=10.0)
+    objective.eval()
+    objective.head.quantiser.train()
+    objective.embedding.convolutions.gradient_scale = 0.1
+    objective.at(100001)
+    assert objective.code_temperature == pytest.approx(float(numbers["temp"]), rel=1e-6)
+    samples = 9600
+    speech = Padded.from_sequences([row[:samples] for row in waveforms().rows() if len(row) >= samples])
+    assert objective.embedding.lengths(speech.lengths).tolist() == [frames] * rows
+    drawn = {MASKED: Padded(masked, torch.full((rows,), frames)), DISTRACTORS: Padded(distractors, steps)}
+    batch = Batch({"speech": speech}).with_fields(**drawn)
+    found, counts = objective(batch), objective.counts(batch)
+    size = float(numbers["sample_size"])
+    assert size == int(steps.sum()) == int(counts["contrastive"])
+    for term, weight, theirs in (
+        ("contrastive", 1.0, "loss_0"),
+        ("diversity", 0.1, "loss_1"),
+        ("penalty", 10.0, "loss_2"),
+        ("code_perplexity", 1 / size, "code_perplexity"),
+    ):
+        torch.testing.assert_close(weight * found.parts[term].sum, numbers[theirs], rtol=1e-4, atol=0)
+    told_apart = numbers["correct"] - numbers["alone"]  # fairseq counts frames that have no other to be told from
+    assert float(found.parts["accuracy"].sum) == float(told_apart) > 0
+    assert min(float(numbers[term]) for term in ("loss_1", "loss_2")) > 1e-3 * float(numbers["loss"])
+    loss = found.total(counts)
+    compared.close("loss", loss / (numbers["loss"] / size), 1.0)
+    loss.backward()
+    codes = objective.head.quantiser.codes
+    numbers["gradient.quantizer.vars"] = numbers["gradient.quantizer.vars"].view_as(codes)
+    plan_names = names_of(_plan(system.model))
+
+    def theirs_of(ours: str) -> list[str]:
+        return [*waveform_counterparts(ours, plan_names, dict(PARTS))]
+
+    check_gradients(system.model, theirs_of, numbers, compared, least=1e-3)
 
 
 def test_an_encoder_writes_nothing_and_says_so(tmp_path):
