@@ -72,7 +72,15 @@ class Loader:
         self._plan: tuple[int, Plan] | None = None
         self._feed = Feed()
         self._dataset = _Steps(self.streams, seed)
-        self._batches = data_loader(self._dataset, self._feed, workers, keep=True, pin_memory=pin_memory)
+        self._pin_memory = pin_memory
+        self._batches = self._with_workers()
+
+    def _with_workers(self) -> DataLoader:
+        return data_loader(self._dataset, self._feed, self.workers, keep=True, pin_memory=self._pin_memory)
+
+    def close(self) -> None:
+        """End the workers; an epoch that is asked for later starts others."""
+        self._batches = self._with_workers()
 
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; the last one asked for is kept."""

@@ -9,7 +9,8 @@ from its last one; what had been noted of the updates after that is forgotten, s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -188,8 +189,12 @@ class Fit(Phase):
         learner.at(now, self.schedule(now))  # for a validation that is still due
         if device.type == "cuda" and position.update == 0:
             try_largest(objective, self.optimizer, loader, workspace)
-        source = _batches(loader, position)
-        with Stop() as stop, progress_bar(enabled=workspace.show_progress) as bar:
+        with (
+            Stop() as stop,
+            progress_bar(enabled=workspace.show_progress) as bar,
+            closing(loader),  # or its workers would live until Python collects its garbage, in a later phase
+            closing(_batches(loader, position)) as source,
+        ):
             running = Running(workspace, learner, updates, position, meter, history, stop)
             task = bar.add_task(workspace.title, total=updates, completed=position.update, status="")
             while position.due or not (running.last or position.finished):
@@ -318,7 +323,7 @@ class Fit(Phase):
         return score
 
 
-def _batches(loader: Loader, position: Position) -> Iterator[Batch]:
+def _batches(loader: Loader, position: Position) -> Generator[Batch, None, None]:
     """Yield batches for ever, from the position on, which always says what comes after the last one taken."""
     while True:
         empty = True

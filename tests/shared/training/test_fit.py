@@ -1,11 +1,14 @@
 """The loop: it learns, goes on bit for bit after a kill, and divides work without changing the result."""
 
+import gc
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -83,6 +86,22 @@ def test_it_learns_to_write_words_backwards(world, workspace):
     assert last["validation"]["chrf"] > 90
     assert {path.name for path in place.folder.iterdir()} >= {"training.png", "history.jsonl", "system", "tensorboard"}
     assert [c.score for c in list_checkpoints(place.folder / "checkpoints")][-1] == last["validation"]["chrf"]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_workers_end_with_the_training(world, workspace, fails, monkeypatch):
+    """Or a later phase would fork them once more, and complain about children that are not its own."""
+    place = workspace()
+    place.workers = 1
+    if fails:
+        monkeypatch.setattr(Learner, "update", lambda *arguments: 1 / 0)
+    gc.disable()  # garbage would take them with it at some time
+    try:
+        with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+            world.fit(updates=3).run(place)
+        assert multiprocessing.active_children() == []
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("workers", [0, 2])
