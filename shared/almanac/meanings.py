@@ -21,8 +21,9 @@ from __future__ import annotations
 import bisect
 import math
 import random
+from array import array
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, lru_cache
 from itertools import accumulate
 from operator import mul
 
@@ -37,6 +38,7 @@ HELD_OUT_SHARE = 0.2
 DEV_SHARE = 0.1
 TEST_SHARE = 0.1
 WITHHELD_SHARE = 0.1
+MOST_KEPT = 1 << 14  # tables of weights, half a kilobyte each: most sentences need those of others
 
 #: Classes of words: what they are called in every grammar.
 OPEN = {
@@ -173,10 +175,10 @@ class Meaning:
         """Slot -> filler."""
         return dict(zip(INTENTS[self.intent], self.fillers, strict=True))
 
-    @cached_property
+    @property
     def split(self) -> str:
         """The one of train, dev, test and tst-HE that this meaning may stand in; both acts have the same."""
-        if fraction("held out", self.intent, *self.fillers[:2]) < HELD_OUT_SHARE:
+        if _held_out(self.intent, self.fillers[:2]):
             return "tst-HE"
         place = fraction("meaning", self.intent, *self.fillers)
         if place < DEV_SHARE:
@@ -188,6 +190,11 @@ class Meaning:
         return any(
             is_withheld(class_of(slot), filler, pair) for slot, filler in self.slots.items() if class_of(slot) in WORDS
         )
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _held_out(intent: str, fillers: tuple[str | int, ...]) -> bool:
+    return fraction("held out", intent, *fillers) < HELD_OUT_SHARE
 
 
 @cache
@@ -203,31 +210,49 @@ def draw_meaning(generator: random.Random, name: str = "") -> Meaning:
         names, weights = _intents()
         intent = names[bisect.bisect(weights, generator.random() * weights[-1])]
         act = ACTS[0] if generator.random() < TELL_SHARE else ACTS[1]
-    fillers: tuple[str | int, ...] = ()
-    for slot in INTENTS[intent]:
-        cumulated = _cumulated(intent, slot, fillers)
+    fillers: list[str | int] = []
+    for slot, candidates, preferring in _steps(intent):
+        cumulated = _cumulated(intent, slot, tuple([fillers[number] for number in preferring]))
         place = bisect.bisect(cumulated, generator.random() * cumulated[-1])
-        fillers += (CLASSES[class_of(slot)][place],)
-    return Meaning(intent, act, fillers)
-
-
-def _cumulated(intent: str, slot: str, before: tuple[str | int, ...]) -> list[float]:
-    """Cumulated weights of a slot's fillers, when the slots before it have theirs."""
-    kind = class_of(slot)
-    if kind in NUMBERS:  # which no filler prefers
-        return _alone(intent, slot)
-    weights = list(_preferences(intent, slot))
-    for other, filler in zip(map(class_of, INTENTS[intent]), before, strict=False):
-        if other not in NUMBERS:
-            weights = list(map(mul, weights, _affinities(kind, other, filler)))
-        if other == kind:
-            weights[CLASSES[kind].index(filler)] = 0.0
-    return list(accumulate(weights))
+        fillers.append(candidates[place])
+    return Meaning(intent, act, tuple(fillers))
 
 
 @cache
-def _alone(intent: str, slot: str) -> list[float]:
-    return list(accumulate(_preferences(intent, slot)))
+def _steps(intent: str) -> tuple[tuple[str, tuple[str | int, ...], tuple[int, ...]], ...]:
+    """For each slot of an intent: its name, its fillers, and the numbers of the slots before that prefer some of them.
+
+    Numbers prefer nothing and are not preferred.
+    """
+    slots = INTENTS[intent]
+    words = [number for number, slot in enumerate(slots) if class_of(slot) not in NUMBERS]
+    return tuple(
+        (slot, CLASSES[class_of(slot)], tuple(n for n in words if n < number) if number in words else ())
+        for number, slot in enumerate(slots)
+    )
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _cumulated(intent: str, slot: str, words: tuple[str | int, ...]) -> array[float]:
+    """Cumulated weights of a slot's fillers, when the words before it are known."""
+    return array("d", accumulate(_weights(intent, slot, words)))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _weights(intent: str, slot: str, words: tuple[str | int, ...]) -> array[float]:
+    """Weights of a slot's fillers; the factors of words are multiplied in their order."""
+    if not words:
+        return array("d", _preferences(intent, slot))
+    kind, other = class_of(slot), _classes_of_words(intent)[len(words) - 1]
+    weights = array("d", map(mul, _weights(intent, slot, words[:-1]), _affinities(kind, other, words[-1])))
+    if other == kind:
+        weights[CLASSES[kind].index(words[-1])] = 0.0
+    return weights
+
+
+@cache
+def _classes_of_words(intent: str) -> tuple[str, ...]:
+    return tuple(kind for kind in map(class_of, INTENTS[intent]) if kind not in NUMBERS)
 
 
 @cache

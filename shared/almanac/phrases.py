@@ -53,7 +53,21 @@ class Word:
         return self.forms[number] if number < len(self.forms) and self.forms[number] else None
 
 
-Part = str | tuple[str, tuple[str, ...], tuple[str, ...]]  # text, or a form's name, its slots, its choices
+Made = dict[tuple[str | int, ...], str]  # what a place was filled with before, by fillers
+
+
+@dataclass(frozen=True)
+class Place:
+    """A place in a phrasing: the name of a form, the slots that it takes and their classes, or choices by gender."""
+
+    form: str
+    slots: tuple[str, ...]
+    kinds: tuple[str, ...]
+    choices: tuple[str, ...]
+    made: Made
+
+
+Part = str | Place
 
 
 class Grammar:
@@ -73,7 +87,6 @@ class Grammar:
                 word = self.words[kind, key]
                 self.words["person", key] = Word("person", key, word.forms, gender)
         self.sayings = _sayings(self.module.SAYINGS)
-        self._made: dict[tuple[object, ...], str] = {}
 
     def word(self, kind: str, key: str | int) -> Word:
         """The word of a filler; numbers are made by `number` of the grammar file."""
@@ -91,22 +104,20 @@ class Grammar:
 
     def say(self, name: str, phrasing: int, slots: dict[str, str | int]) -> str:
         """A phrasing with the slots filled in."""
-        text = "".join(
-            part if isinstance(part, str) else self._fill(part, slots) for part in self.sayings[name][phrasing]
-        )
+        parts = self.sayings[name][phrasing]
+        text = "".join([part if isinstance(part, str) else self._fill(part, slots) for part in parts])
         return words.capitalised(self.module.finish(text), self.language)
 
-    def _fill(self, part: tuple[str, tuple[str, ...], tuple[str, ...]], slots: dict[str, str | int]) -> str:
-        name, names, choices = part
-        fillers = tuple((class_of(slot), slots[slot]) for slot in names)
-        key = (name, choices, fillers)
-        if key not in self._made:
-            given = [self.word(*filler) for filler in fillers]
-            if choices:
-                self._made[key] = choices[min(GENDERS.index(given[0].gender or "m"), len(choices) - 1)]
+    def _fill(self, place: Place, slots: dict[str, str | int]) -> str:
+        fillers = tuple([slots[slot] for slot in place.slots])
+        if fillers not in place.made:
+            given = [self.word(*filler) for filler in zip(place.kinds, fillers, strict=True)]
+            if place.choices:
+                gender = GENDERS.index(given[0].gender or "m")
+                place.made[fillers] = place.choices[min(gender, len(place.choices) - 1)]
             else:
-                self._made[key] = self.forms[name](*given)
-        return self._made[key]
+                place.made[fillers] = self.forms[place.form](*given)
+        return place.made[fillers]
 
 
 @cache
@@ -136,15 +147,16 @@ def _lexicon(module: ModuleType, kind: str) -> dict[str | int, Word]:
 
 
 def _sayings(text: str) -> dict[str, list[list[Part]]]:
-    """The phrasings by name, cut into text and slots. Raises ValueError where one is missing or too many."""
+    """The phrasings by name, cut into text and places. Raises ValueError where one is missing or too many."""
     found: dict[str, list[list[Part]]] = {}
+    made: dict[tuple[object, ...], Made] = {}  # places with one form and the same classes share what was made
     name = ""
     for line in filter(None, map(str.strip, text.splitlines())):
         if start := re.match(r"(\w+\.\w+|it|who): ", line):
             name = start[1]
             found[name] = []
             line = line[start.end() :]
-        found[name] += [_parts(phrasing.strip()) for phrasing in line.split("|")]
+        found[name] += [_parts(phrasing.strip(), made) for phrasing in line.split("|")]
     for intent in INTENTS:
         for act in ACTS:
             if len(found.get(f"{intent}.{act}", ())) != PHRASINGS:
@@ -152,15 +164,18 @@ def _sayings(text: str) -> dict[str, list[list[Part]]]:
     return found
 
 
-def _parts(phrasing: str) -> list[Part]:
+def _parts(phrasing: str, made: dict[tuple[object, ...], Made]) -> list[Part]:
     parts: list[Part] = []
     for number, text in enumerate(_SLOT.split(phrasing)):
         if number % 2 == 0:
             parts.append(text)
             continue
-        slots, *choices = text.split("/")
-        names, _, form = slots.partition(":")
-        parts.append((form.strip(), tuple(names.split()), tuple(choices)))
+        names, *choices = text.split("/")
+        slots, _, form = names.partition(":")
+        form, taken = form.strip(), tuple(slots.split())
+        kinds = tuple(map(class_of, taken))
+        known = made.setdefault((form, kinds, tuple(choices)), {})
+        parts.append(Place(form, taken, kinds, tuple(choices), known))
     return [part for part in parts if part]
 
 

@@ -122,9 +122,10 @@ class Studio:
     def __init__(self, *, workers: int) -> None:
         if workers < 0:
             raise ValueError(f"workers must be 0 (as many as there are processors) or more, not {workers}")
-        from shared.machine.memory import check_workers  # which needs torch
+        if workers:
+            from shared.machine.memory import check_workers  # which needs torch, whose import takes seconds
 
-        check_workers(workers)
+            check_workers(workers)
         self.workers = workers or min(os.cpu_count() or 1, 16)
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[str]] = []

@@ -117,7 +117,8 @@ def draw(
     rejected = 0
     while len(found) < size:
         meaning = draw_meaning(generator)
-        fits = meaning.split == kind.split and meaning not in seen and (keep is None or keep(meaning))
+        fits = meaning.split == kind.split and not (kind.distinct and meaning in seen)
+        fits = fits and (keep is None or keep(meaning))
         if fits:
             found.append(Saying(meaning, generator.getrandbits(32), kind.phrasings))
             rejected = 0
