@@ -1,20 +1,22 @@
-"""Voices: eSpeak NG through ctypes, with a speed, a pitch and a light noise of each utterance's own.
+"""Voices: eSpeak NG, with a speed, a pitch and a light noise of each utterance's own.
 
-eSpeak NG is GPL-3 and therefore comes with the `demo` extra only (espeakng-loader carries library and data).
-It keeps a state that nothing resets: a text spoken twice in one process gives other samples the second time. So every
-utterance is spoken by a child forked from a process that has initialised the library and spoken nothing; that is
-bit-identical wherever and in whichever order it happens, if the generator behind breathy voices is seeded too.
+eSpeak NG is GPL-3 and therefore comes with the `demo` extra only (espeakng-loader carries library and data). It speaks
+in a small process of its own (espeak.py).
 """
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import importlib.util
 import json
-import os
 import random
-from dataclasses import dataclass
+import subprocess
+import sys
+import weakref
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +25,7 @@ from shared.errors import DataError
 
 ESPEAK_RATE = 22_050  # Hz, of eSpeak NG's formant voices
 RATE = 16_000  # Hz, of what is written in the MuST-C layout
+_UP, _DOWN = 320, 441  # from the first to the second
 GRID = RATE // 100  # samples; utterances begin and end on a hundredth of a second, so that offsets are exact decimals
 
 # eSpeak NG variants: who they are stays the same through a talk. The unseen ones speak in tst-HE only.
@@ -31,27 +34,6 @@ UNSEEN_VOICES = ("m8", "Hugo", "f5", "Andrea")
 BASE = {
     "en": "en-us", "de": "de", "fr": "fr", "tr": "tr", "ru": "ru", "zh": "cmn", "es": "es", "it": "it"
 }  # fmt: skip
-
-# espeak-ng/speak_lib.h
-_SYNCHRONOUS, _CHARACTERS_UTF8 = 2, 1
-_SPEED, _PITCH = 1, 3
-_BUFFER_MS = 0
-_WORD = 1
-
-
-class _Event(ctypes.Structure):
-    """espeak_EVENT: what has been spoken when."""
-
-    _fields_ = [
-        ("type", ctypes.c_int),
-        ("unique_identifier", ctypes.c_uint),
-        ("text_position", ctypes.c_int),
-        ("length", ctypes.c_int),
-        ("audio_position", ctypes.c_int),
-        ("sample", ctypes.c_int),
-        ("user_data", ctypes.c_void_p),
-        ("id", ctypes.c_char * 8),
-    ]
 
 
 @dataclass(frozen=True)
@@ -79,7 +61,7 @@ def require() -> None:
 
 
 class Speaker:
-    """eSpeak NG, initialised once in this process; `speak` forks a child for each utterance.
+    """eSpeak NG in a process of its own (espeak.py), which ends with this object.
 
     Raises DataError when espeakng-loader or scipy is not installed, or its library does not start.
     """
@@ -88,15 +70,15 @@ class Speaker:
         require()
         import espeakng_loader
 
-        self._library = ctypes.CDLL(espeakng_loader.get_library_path())
-        self._data = Path(espeakng_loader.get_data_path()).parent
-        # The library keeps the path in a buffer of fixed length, which a deep virtual environment overflows: so ".".
-        here = os.getcwd()
-        os.chdir(self._data)
-        rate = self._library.espeak_Initialize(_SYNCHRONOUS, _BUFFER_MS, b".", 0)
-        os.chdir(here)
+        data = Path(espeakng_loader.get_data_path()).parent
+        library = Path(espeakng_loader.get_library_path()).absolute()
+        program = Path(__file__).with_name("espeak.py")
+        command = [sys.executable, "-I", "-S", str(program), str(library), str(data)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._end = weakref.finalize(self, _end, self._process)
+        rate = self._answer()["rate"]
         if rate != ESPEAK_RATE:
-            raise DataError(f"{self._data}: eSpeak NG did not start from these data (espeak_Initialize gave {rate})")
+            raise DataError(f"{data}: eSpeak NG did not start from these data (espeak_Initialize gave {rate})")
 
     def speak(self, text: str, manner: Manner) -> np.ndarray:
         """Samples (N,) int16 at 22,050 Hz. Raises DataError when eSpeak NG refuses the voice or the text."""
@@ -104,58 +86,36 @@ class Speaker:
 
     def speak_words(self, text: str, manner: Manner) -> tuple[np.ndarray, list[SpokenWord]]:
         """Samples (N,) int16 at 22,050 Hz, and the words in them as eSpeak NG counts them. Raises as `speak`."""
-        receive, send = os.pipe()
-        child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                os.close(receive)
-                os.chdir(self._data)
-                sound, events = self._synthesise(text, manner)
-                answer = memoryview(sound + json.dumps(events).encode() + len(sound).to_bytes(8, "little"))
-                while answer:
-                    answer = answer[os.write(send, answer) :]
-                status = 0
-            finally:
-                os._exit(status)
-        os.close(send)
-        with os.fdopen(receive, "rb") as pipe:
-            data = pipe.read()
-        _, status = os.waitpid(child, 0)
-        length = int.from_bytes(data[-8:], "little")
-        if status != 0 or not length:
-            raise DataError(f"eSpeak NG could not say {text!r} with the voice {manner.voice!r} (status {status})")
-        events = json.loads(data[length:-8])
-        words = [SpokenWord(text[place - 1 : place - 1 + size], start) for place, size, start in events]
-        return np.frombuffer(data[:length], dtype="<i2"), words
+        assert self._process.stdin is not None and self._process.stdout is not None
+        request = {"text": text, **asdict(manner)}
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and `_answer` says so
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+        answer = self._answer()
+        sound = self._process.stdout.read(answer["size"])
+        if answer["status"] != 0 or not sound:
+            raise DataError(
+                f"eSpeak NG could not say {text!r} with the voice {manner.voice!r} (status {answer['status']})"
+            )
+        words = [SpokenWord(text[place - 1 : place - 1 + size], start) for place, size, start in answer["words"]]
+        return np.frombuffer(sound, dtype="<i2"), words
 
-    def _synthesise(self, text: str, manner: Manner) -> tuple[bytes, list[tuple[int, int, int]]]:
-        """Sound, and the words in it: (place in the text, counted from 1; length; first sample)."""
-        library, collected = self._library, bytearray()
-        words: list[tuple[int, int, int]] = []
-        signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise DataError(f"the process of eSpeak NG has ended (status {self._process.wait()})")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
-        def receive(samples: int | None, number: int, events: int | None) -> int:
-            if samples and number > 0:
-                collected.extend(ctypes.string_at(samples, number * 2))
-            while events and (event := _Event.from_address(events)).type:
-                if event.type == _WORD:
-                    words.append((event.text_position, event.length, event.sample))
-                events += ctypes.sizeof(_Event)
-            return 0
 
-        callback = signature(receive)
-        library.espeak_SetSynthCallback(callback)
-        library.espeak_ng_SetRandSeed(
-            ctypes.c_long(1)
-        )  # voices with breath draw it; espeak_Initialize seeds by the clock
-        failed = library.espeak_SetVoiceByName(manner.voice.encode())
-        failed |= library.espeak_SetParameter(_SPEED, manner.speed, 0)
-        failed |= library.espeak_SetParameter(_PITCH, manner.pitch, 0)
-        data = text.encode() + b"\0"
-        failed |= library.espeak_Synth(data, ctypes.c_size_t(len(data)), 0, 0, 0, _CHARACTERS_UTF8, None, None)
-        failed |= library.espeak_Synchronize()
-        return (b"", []) if failed else (bytes(collected), words)
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let a process end that answers until its input does."""
+    assert process.stdin is not None and process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdout.close()
+    process.wait()
 
 
 def manner(language: str, variant: str, talk: random.Random, utterance: random.Random) -> Manner:
@@ -169,7 +129,16 @@ def at_rate(samples: np.ndarray) -> np.ndarray:
     """Int16 samples at 22,050 Hz -> float64 in [-1, 1] at 16 kHz; polyphase filter of scipy (no threads)."""
     from scipy.signal import resample_poly
 
-    return np.asarray(resample_poly(samples.astype(np.float64) / 32768.0, 320, 441))
+    return np.asarray(resample_poly(samples.astype(np.float64) / 32768.0, _UP, _DOWN, window=_filter()))
+
+
+@cache
+def _filter() -> np.ndarray:
+    """Return the filter that resample_poly would design anew for each utterance."""
+    from scipy.signal import firwin
+
+    largest = max(_UP, _DOWN)
+    return np.asarray(firwin(20 * largest + 1, 1.0 / largest, window=("kaiser", 5.0)))
 
 
 def noisy(samples: np.ndarray, utterance: random.Random) -> np.ndarray:
