@@ -244,6 +244,9 @@ def evaluate(
     segmenter: Annotated[
         str, typer.Option(help="with --talks, where recordings are divided: pauses, or silero (least speech)")
     ] = "pauses",
+    maximum_seconds: Annotated[
+        float, typer.Option(help="with --talks, length in seconds above which recordings are divided")
+    ] = SoundOptions.maximum_seconds,
     *,
     search: SearchOptions,
     models: ModelOptions,
@@ -260,6 +263,7 @@ def evaluate(
         limit=limit,
         talks=talks,
         segmenter=segmenter,
+        maximum_seconds=maximum_seconds,
         search=search,
         models=models,
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from shared.commands.loading import load_models, workspace_for
-from shared.commands.options import ModelOptions, SearchOptions
+from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
 from shared.commands.score import print_scores
 from shared.commands.searching import fitting, search_for
 from shared.corpus.manifest import Manifest
@@ -48,6 +48,7 @@ def evaluate_manifests(
     limit: int,
     talks: bool,
     segmenter: str,
+    maximum_seconds: float,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -59,8 +60,11 @@ def evaluate_manifests(
     if talks and (out is not None or limit):
         raise UsageError("--talks translates whole recordings and prints their scores: --out and --limit do not apply")
     check_segmenter(segmenter)
-    if segmenter != "pauses" and not talks:
-        raise UsageError("--segmenter applies with --talks: the rows of a manifest have their times")
+    division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
+    for name, value in division.items():
+        if not talks and value != getattr(SoundOptions, name):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} applies with --talks: the rows of a manifest have their times")
     search_for(search)
     budget = translation_budget(models.batch_size)
     workspace = workspace_for(out or Path(), models, "evaluate")
@@ -93,6 +97,7 @@ def evaluate_manifests(
                     workspace=workspace,
                     batch_size=models.batch_size,
                     segmenter=named_segmenter(segmenter),
+                    maximum_seconds=maximum_seconds,
                     texts=texts,
                 )
                 evaluation = replace(evaluation, further=further)

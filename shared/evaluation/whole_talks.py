@@ -29,6 +29,7 @@ def evaluate_talks(
     workspace: Workspace,
     batch_size: int = 16,
     segmenter: Segmenter = file_segments,
+    maximum_seconds: float = 20.0,
     texts: Mapping[str, list[str]] | None = None,
 ) -> list[Evaluation]:
     """Translate the recordings that a manifest has rows of, whole, and score what is nearest to each row's reference.
@@ -44,6 +45,7 @@ def evaluate_talks(
         workspace: precision and processes.
         batch_size: how many segments are translated at a time, at most.
         segmenter: divides the recordings.
+        maximum_seconds: the longest segment, at least 1; what the system was trained on is a good choice.
         texts: metrics of further texts that the system writes in the same pass, by name.
 
     Returns:
@@ -51,7 +53,7 @@ def evaluate_talks(
 
     Raises:
         DataError: if a row has no recording, or the manifest cannot be scored.
-        UsageError: if the system reads text.
+        UsageError: if the system reads text, or the longest segment is below a second.
 
     """
     if "speech" not in system.reads:
@@ -59,6 +61,7 @@ def evaluate_talks(
     wanted = {system.output_name: metrics} | dict(texts or {})
     tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
     talks = _talks(manifest)
+    division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
     share: dict[int, dict[str, str]] = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
         mine = list(talks)[workspace.rank :: workspace.world]
@@ -67,7 +70,7 @@ def evaluate_talks(
             row = manifest[talks[file][0]]
             codes = {side: row[side] for side in ("source_language", "target_language")}
             with workspace.autocast():
-                [segments] = system.timed([file], search=search, batch_size=batch_size, segmenter=segmenter, **codes)
+                [segments] = system.timed([file], search=search, batch_size=batch_size, **division, **codes)
             for test in tests:
                 space = " " if languages.spaced(test.language) else ""
                 whole = space.join(text for segment in segments if (text := segment.texts[test.text]))

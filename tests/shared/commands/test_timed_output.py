@@ -12,6 +12,7 @@ import dragoman as package
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
+from shared.corpus.pauses import file_segments
 from shared.corpus.segmentation import named_segmenter
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
@@ -253,3 +254,22 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     assert code == 0 and "\tchrf\t" in output and "\t4 lines\t" in output, messages
     code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--talks", "--out", tmp_path / "out")
     assert code == 2 and "--talks translates whole recordings" in messages
+    code, _, messages = dragoman("evaluate", speech_model, manifest.path, "--maximum-seconds", "5")
+    assert code == 2 and "--maximum-seconds applies with --talks" in messages
+
+
+def test_whole_talks_are_divided_as_short_as_asked(speech_model, talk, tmp_path, monkeypatch):
+    row = {"id": "1", "audio": str(talk), "start": 0.0, "duration": 2.0, "target_text": "eins zwei"}
+    manifest = Manifest.write(tmp_path / "test.arrow", [row | {"source_language": "en", "target_language": "de"}])
+    asked = []
+
+    def segmenter(path, *, maximum):
+        asked.append(maximum)
+        return file_segments(path, maximum=maximum)
+
+    options = {"metrics": ["chrf"], "workspace": Workspace(output=tmp_path, device="cpu", noprogressbar=True)}
+    search = package.BeamSearch(rules=package.Rules(maximum_length_extra=4))
+    evaluate_talks(
+        System.load(speech_model), manifest, search=search, segmenter=segmenter, maximum_seconds=2.5, **options
+    )
+    assert asked == [2.5]
