@@ -73,12 +73,14 @@ class AlignedSubstitution:
         if not known:
             return []
         spans = words(text, language, known, self.lexicon.longest(language))
-        edits = []
         # Numbers in [0, 1) that say whether a word is replaced, by which translation, and when that is given up.
-        for span, whether, which, when in zip(spans, *rng.random((3, len(spans))).tolist(), strict=True):
-            if whether < self.share:
-                word = text[slice(*span)]
-                found = self.lexicon.candidates(word, language, self.targets)
-                if found:
-                    edits.append((when, *span, like(word, found[int(which * len(found))][1])))
+        drawn = rng.random((3, len(spans)))
+        edits = []
+        for place in np.flatnonzero(drawn[0] < self.share).tolist():
+            start, end = spans[place]
+            word = text[start:end]
+            found = self.lexicon.candidates(word, language, self.targets)
+            if found:
+                which, when = drawn[1:, place].tolist()
+                edits.append((when, start, end, like(word, found[int(which * len(found))][1])))
         return [(start, end, word) for _, start, end, word in sorted(edits)]

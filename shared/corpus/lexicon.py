@@ -111,7 +111,7 @@ class Lexicon:
             targets: languages of the translations; None: all.
 
         """
-        known = self.known(source)
+        known = self._translations.get(source, {})
         text = word if word in known else word.lower()
         found = known.get(text, []) if self._depth == 1 else self._reached((source, text))
         return found if targets is None else [near for near in found if near[0] in targets]

@@ -1,6 +1,7 @@
 """Words of texts: hand-made examples in scripts with and without spaces."""
 
 import pytest
+from hypothesis import given, strategies
 
 from shared.text.word_spans import words
 
@@ -38,3 +39,9 @@ def test_without_spaces_the_longest_known_word_is_taken_else_a_character():
         *("Berlin", "很", "大"),
     ]
     assert cut("红色的狗", "zh", {"红色的"}, 2) == ["红", "色", "的", "狗"]
+
+
+@given(strategies.text(strategies.characters(codec="ascii"), max_size=60))
+def test_words_of_ascii_are_those_of_a_text_with_another_letter(text):
+    """A text of ASCII alone takes another way."""
+    assert words(f"{text} é", "en")[:-1] == words(text, "en")
