@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -74,15 +75,19 @@ def trainings(recipe: Recipe, seen: set[str] | None = None) -> Iterator[tuple[Re
         if inner is None:
             if recipe.phase_type(phase) is Fit:
                 yield recipe, phase
-        elif _is_used(recipe, phase, folder := str(inner.value("output_folder"))) and folder not in seen:
+        elif _is_used(recipe, phase, inner) and (folder := str(inner.value("output_folder"))) not in seen:
             seen.add(folder)
             yield from trainings(inner, seen)
 
 
-def _is_used(recipe: Recipe, phase: str, folder: str) -> bool:
-    """Tell whether another phase reads what the recipe of a phase has written into its folder."""
+def _is_used(recipe: Recipe, phase: str, inner: Recipe) -> bool:
+    """Tell whether another phase reads what the recipe of a phase has written, its tokenizer apart."""
+    from shared.phases.pieces import TrainTokenizer
+
+    pieces = "|".join(re.escape(name) for name in inner.phases if inner.phase_type(name) is TrainTokenizer)
+    written = re.compile(re.escape(f"{inner.value('output_folder')}/") + (f"(?!({pieces})/)" if pieces else ""))
     others = [json.dumps(recipe.plain(other), default=str) for other in recipe.phases if other != phase]
-    return any(f"{folder}/" in other for other in others)
+    return any(written.search(other) for other in others)
 
 
 def _built(recipe: Recipe, phase: str) -> Fit:

@@ -44,6 +44,23 @@ def test_rows_and_hours_by_what_is_read_of_them(name, inner, expected):
     assert data_seen(load(f"almanac/{name}", *inner)) == expected
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "10 text pairs"), ({"phases.fit.initialise": "[]"}, "1 text pairs")],
+)
+def test_pieces_alone_do_not_make_a_model_learn_from_a_text(given, expected):
+    rows = {"de-en": 1, "en-de": 1, "en-fr": 2, "fr-en": 2, "en-ru": 1, "ru-en": 1, "en-tr": 1, "tr-en": 1}
+    for direction, count in rows.items():
+        source, target = direction.split("-")
+        row = {"source_text": "a", "target_text": "b", "source_language": source, "target_language": target}
+        folder = Path("data/almanac-many-300-manifests") / direction
+        folder.mkdir(parents=True)
+        Manifest.write(folder / "train.arrow", [row | {"id": str(number)} for number in range(count)])
+    vocabulary = TOKENIZER.replace("[en, de]", "[en, de, fr, ru, tr]")
+    keys = {"tokenizer": vocabulary, "phases.mrasp.tokenizer": vocabulary}
+    assert data_seen(Recipe.load("almanac/mt_from_mrasp", keys | given)) == expected
+
+
 def test_minutes_are_those_of_all_training_that_is_used():
     results = Path("results/almanac-low/en-de")
     for run, phase, seconds in (
