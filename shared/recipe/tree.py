@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -152,6 +153,12 @@ def parse_value(text: str, key: str) -> Node:
     return node
 
 
+@lru_cache(maxsize=1024)
+def _composed(text: str) -> Any:
+    """Return the nodes of a text, which nobody changes: recipes that run others read the same bases again and again."""
+    return ruamel.yaml.YAML(typ="safe", pure=True).compose(text)
+
+
 class _Reader:
     def __init__(self, text: str, shown: str, own: bool, *, in_tuple: bool = False) -> None:
         self.text = text
@@ -168,7 +175,7 @@ class _Reader:
         if problem:
             self.refuse(key, *problem)
         try:
-            root = self.yaml.compose(self.text)
+            root = _composed(self.text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             self.refuse(key, mark.line + 1 if mark else None, f"not YAML: {error.problem or error.context}", error)
