@@ -22,7 +22,7 @@ from benchmarks.side_by_side import Benchmark, cores, markdown, run, write
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 #: Modules with BENCHMARKS: by name, functions without arguments that return a Benchmark.
-MODULES = ["text_training", "speech_training", "gpu_training", "translation"]
+MODULES = ["text_training", "speech_training", "waveform_training", "gpu_training", "translation"]
 INTRODUCTION = """\
 # Speed and memory, side by side
 

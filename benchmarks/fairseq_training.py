@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -40,14 +40,21 @@ class FairseqTrainer:
         work: with ``precision`` and ``device``.
         dropout: of embeddings and sub-layers.
         rate: the learning rate.
+        criterion: its flags; cross entropy with label smoothing by default.
 
     """
 
     def __init__(
-        self, flags: list[str], build_task: Callable[[Any], Any], work: Any, dropout: float, rate: float
+        self,
+        flags: list[str],
+        build_task: Callable[[Any], Any],
+        work: Any,
+        dropout: float,
+        rate: float,
+        criterion: Sequence[str] = ("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", str(SMOOTHING)),
     ) -> None:
         flags = [*flags, "--dropout", str(dropout), "--attention-dropout", "0", "--activation-dropout", "0"]
-        flags += ["--criterion", "label_smoothed_cross_entropy", "--label-smoothing", str(SMOOTHING)]
+        flags += criterion
         flags += ["--optimizer", "adam", "--adam-betas", str(BETAS), "--adam-eps", str(EPSILON)]
         flags += ["--lr-scheduler", "fixed", "--lr", str(rate), "--clip-norm", str(CLIP), "--max-tokens", "100000"]
         flags += ["--distributed-world-size", "1"]

@@ -21,7 +21,7 @@ from benchmarks.side_by_side import Arm, Benchmark, fairseq_python
 from benchmarks.text_training import CLOSE, END, FIRST_WORD, LOOSE, need_bf16, peak
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
 RATE = 16000
 TOKENS_A_SECOND = 4
@@ -55,12 +55,7 @@ class Work:
         import torch
 
         generator = torch.Generator().manual_seed(1)
-        made = []
-        for rows, seconds in self.batches:
-            time = torch.arange(int(seconds * RATE)) / RATE
-            swell = 0.6 + 0.4 * torch.sin(2 * math.pi * 4 * time)
-            made.append(0.1 * swell * torch.randn(rows, len(time), generator=generator).clamp(-5, 5))
-        return made
+        return [swelling(rows, seconds, generator) for rows, seconds in self.batches]
 
     def labels(self) -> list[list[list[int]]]:
         """Return the tokens of each batch, with the end symbol."""
@@ -74,6 +69,15 @@ class Work:
     def seconds(self) -> float:
         """Return the audio of all batches."""
         return sum(rows * seconds for rows, seconds in self.batches)
+
+
+def swelling(rows: int, seconds: float, generator: Generator) -> Tensor:
+    """Return waveforms (B, N) in [-1, 1]: noise that swells."""
+    import torch
+
+    time = torch.arange(int(seconds * RATE)) / RATE
+    swell = 0.6 + 0.4 * torch.sin(2 * math.pi * 4 * time)
+    return 0.1 * swell * torch.randn(rows, len(time), generator=generator).clamp(-5, 5)
 
 
 def compared(name: str, title: str, works: list[Work]) -> Benchmark:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import hashlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -31,6 +32,22 @@ def fill(parameters: Iterable[tuple[str, Tensor]]) -> None:
             drawn[PADDING] = 0
         with torch.no_grad():
             values.copy_(drawn)
+
+
+@contextmanager
+def without_noise(off: bool) -> Iterator[None]:
+    """Let torch's gumbel_softmax choose the most probable entry, with the gradient of the softmax, if ``off``."""
+
+    def chosen(logits: Tensor, tau: float = 1.0, hard: bool = True) -> Tensor:
+        soft = (logits / tau).softmax(-1)
+        return nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
+
+    drawn = nn.functional.gumbel_softmax
+    nn.functional.gumbel_softmax = chosen if off else drawn  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        nn.functional.gumbel_softmax = drawn
 
 
 class Trainer(Protocol):

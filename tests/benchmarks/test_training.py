@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from torch import nn
 
-from benchmarks import speech_training, text_ours, text_training
+from benchmarks import speech_training, text_ours, text_training, waveform_training
 from benchmarks.ours import counted
 from benchmarks.side_by_side import Benchmark, markdown, run
 
@@ -21,6 +21,9 @@ SPEECH = speech_training.Work(
     channels=8,
     vocabulary=50,
     batches=((2, 0.6), (1, 1.0)),
+)
+WAVEFORM = waveform_training.Work(
+    width=32, heads=2, feedforward=48, layers=1, channels=24, codes_width=16, entries=5, distractors=6, seconds=1.0
 )
 
 
@@ -56,3 +59,15 @@ def test_arms_have_the_same_losses(kind, precision):
     result = run(replace(benchmark, arms=arms), rounds=1, threads=1, told=lambda line: None)  # refuses other losses
     assert len(result["arms"]) > 1 and all(len(arm["ready"]["checks"]) == 4 for arm in result["arms"].values())
     assert f"| ours {precision} |" in markdown(result)
+
+
+@pytest.mark.parity
+def test_arms_of_pretraining_have_the_same_losses():
+    pytest.importorskip("transformers")
+    benchmark = waveform_training.compared("tiny", "Tiny.", WAVEFORM)
+    arms = [arm for arm in benchmark.arms if arm.peak]
+    result = run(replace(benchmark, arms=arms), rounds=1, threads=1, told=lambda line: None)
+    checks = [arm["ready"]["checks"] for arm in result["arms"].values()]
+    assert len(checks) > 1 and all(len(set(check.values())) == 4 for check in checks)  # updates change the loss
+    assert result["arms"]["ours fp32"]["ready"]["flops"] > 0
+    assert "| ours fp32 |" in markdown(result)
