@@ -2,7 +2,7 @@
 
     python -m benchmarks                                       what there is
     python -m benchmarks run NAME ... [--rounds 10] [--threads 2] [--arms "ours fp32" ...]
-    python -m benchmarks report                                benchmarks/RESULTS.md from benchmarks/results/*.json
+    python -m benchmarks report            RESULTS.md and the README's table of speed, from benchmarks/results/*.json
 
 fairseq is found in .fairseq-env (``make fairseq-env``) or where FAIRSEQ_ENV says.
 """
@@ -17,6 +17,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.readme import put, speed
 from benchmarks.side_by_side import Benchmark, cores, markdown, run, write
 
 HERE = Path(__file__).parent
@@ -79,11 +80,10 @@ def chosen(benchmark: Benchmark, names: list[str] | None) -> Benchmark:
 
 
 def report() -> None:
-    """Write RESULTS.md."""
-    parts = [INTRODUCTION]
-    for path in sorted(RESULTS.glob("*.json")):
-        parts.append(markdown(json.loads(path.read_text(encoding="utf-8"))))
-    (HERE / "RESULTS.md").write_text("\n".join(parts), encoding="utf-8")
+    """Write RESULTS.md and the README's table of speed."""
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RESULTS.glob("*.json"))]
+    (HERE / "RESULTS.md").write_text("\n".join([INTRODUCTION, *map(markdown, results)]), encoding="utf-8")
+    put(HERE.parent / "README.md", speed(results))
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def main() -> None:
     runs.add_argument("--threads", type=int, default=cores())
     runs.add_argument("--arms", nargs="+", help="only these")
     runs.add_argument("--out", type=Path, default=RESULTS, help="where results go")
-    commands.add_parser("report", help="write RESULTS.md")
+    commands.add_parser("report", help="write RESULTS.md and the README's table of speed")
     arguments = parser.parse_args()
     known = benchmarks()
     if arguments.command == "report":

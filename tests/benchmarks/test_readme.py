@@ -1,0 +1,76 @@
+"""The README's table of speed says what the files of results hold."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.readme import ROWS, put, speed
+
+ROOT = Path(__file__).parent.parent.parent
+FILES = sorted((ROOT / "benchmarks" / "results").glob("*.json"))
+RESULTS = [json.loads(path.read_text(encoding="utf-8")) for path in FILES]
+
+
+def cells():
+    """Return the words of every cell of the table by row and by the head of its column, and the heads."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"<!-- speed -->\n(.*?)\n<!-- /speed -->", text, re.DOTALL)
+    (_, *heads), _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines())
+    return {(row, head): cell for row, *told in rows for head, cell in zip(heads, told, strict=True)}, heads
+
+
+def test_every_ratio_of_the_readme_is_that_of_a_file():
+    told, heads = cells()
+    checked = 0
+    for (text, head), cell in told.items():
+        (row,) = [row for row in ROWS if row.text == text]
+        maker, vectors = head.removeprefix("on ").split()[0], head.rpartition(", ")[2]
+        fitting = [
+            result
+            for result in RESULTS
+            if result["name"] == row.benchmark
+            and result["machine"]["processor"].startswith(maker)
+            and result["machine"]["vectors"][-1] == vectors
+        ]
+        assert len(fitting) == bool(cell), f"{text}, {head}: python -m benchmarks report"
+        for result in fitting:
+            medians = {
+                name: np.median([repetition["seconds"] for repetition in arm["repetitions"]])
+                for name, arm in result["arms"].items()
+            }
+            compared = [name for name in row.others if name in medians]
+            figures = [float(part.rsplit(" ", 1)[1]) for part in cell.split(", ")]
+            assert len(figures) == len(compared) > 0
+            for part, name, figure in zip(cell.split(", "), compared, figures, strict=True):
+                assert part.split()[0] == name.split()[0]
+                assert figure == pytest.approx(medians[name] / medians[row.ours], abs=0.051)
+                checked += 1
+    assert checked >= 20 and len(heads) == len({name.split(".")[1] for name in (path.name for path in FILES)})
+
+
+def test_the_readme_is_what_the_command_writes(tmp_path):
+    page = tmp_path / "README.md"
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    page.write_text(text, encoding="utf-8")
+    put(page, speed(RESULTS))
+    assert page.read_text(encoding="utf-8") == text
+
+
+def test_another_processor_is_another_column_and_a_slower_one_is_told():
+    arms = {name: {"ready": {}, "repetitions": [{"seconds": s}]} for name, s in (("ours", 4.0), ("fairseq", 3.0))}
+    host = {"processor": "Intel(R) Xeon(R) Processor @ 2.80GHz", "vectors": ["avx2", "avx512f"]}
+    new = {"name": "translation_speech", "machine": host, "arms": arms}
+    old = new | {"name": "text_base", "machine": {"processor": "AMD EPYC", "vectors": ["avx2"]}}
+    lines = speed([new, old]).splitlines()
+    assert lines[0] == "| times as fast as | on AMD EPYC, avx2 | on Intel Xeon, avx512f |"
+    assert lines[-1] == "| speech translation, beam 5, float32 |  | fairseq 0.8 |"
+
+
+def test_a_page_without_marks_is_refused(tmp_path):
+    page = tmp_path / "README.md"
+    page.write_text("<!-- speed -->\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="has no marks"):
+        put(page, "")
