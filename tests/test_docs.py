@@ -143,3 +143,8 @@ def test_recipes_and_commands_that_a_page_names_exist(page):
     called = {*re.findall(r"^(?:\$ )?dragoman ([a-z][a-z-]+)", text, re.MULTILINE)}
     called |= {*re.findall(r"`dragoman ([a-z][a-z-]+)", text)}
     assert sorted(named - recipes) == [] and sorted(called - commands) == []
+
+
+def test_the_page_of_systems_names_every_recipe():
+    told = {*re.findall(r"`([\w-]+/[\w-]+)`", (ROOT / "docs/systems.md").read_text(encoding="utf-8"))}
+    assert sorted({name for name, _ in Recipe.list()} - told) == []
