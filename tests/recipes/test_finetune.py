@@ -11,9 +11,14 @@ from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
+from tests.recipes.installed import RECIPES
 
 FIXTURES = Path(__file__).parents[1] / "parity"
 LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"
+#: Recipes that restore switched words with a model that is given.
+RESTORING = [
+    name for name, recipe in RECIPES.items() if "restore" in recipe.phases and "model_folder" in recipe.placeholders
+]
 
 
 @pytest.fixture
@@ -109,12 +114,17 @@ def test_an_imported_encoder_learns_below_an_imported_translator(translator, min
 
 
 @pytest.mark.recipes
-@pytest.mark.parametrize("name", ["text/csr", "iwslt14/csr_de-en", "wmt17/csr_tr-en"])
+@pytest.mark.parametrize("name", RESTORING)
 def test_an_imported_translator_restores_switched_words_before_it_is_tuned(name, miniature, tmp_path):
     sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
-    pair = {"text/csr": ("en", "de"), "iwslt14/csr_de-en": ("de", "en"), "wmt17/csr_tr-en": ("tr", "en")}[name]
-    codes = {"source_language": pair[0], "target_language": pair[1]}
-    tags = {"tags": ["de", "en", "tr"], "languages": ["de", "en"], "source_language": None, "target_language": None}
+    recipe, codes = RECIPES[name], {"source_language": "en", "target_language": "de"}
+    codes |= {key: recipe.value(key) for key in codes if key not in recipe.placeholders}
+    tags = {
+        "tags": sorted({"de", "en", *codes.values()}),
+        "languages": ["de", "en"],
+        "source_language": None,
+        "target_language": None,
+    }
     denoiser = run("text/mbart", tmp_path / "one", miniature["text"], translates=False, **sizes, **tags)
     data = miniature[name.split("/")[0]]
     model = run(name, tmp_path / "two", data, model_folder=str(denoiser), **codes)

@@ -7,9 +7,7 @@ import pytest
 from shared.errors import UsageError
 from shared.recipe.recipe import Recipe
 from shared.run.running import intention
-
-#: Two that are looked at more closely.
-STARTED_FROM_ASR = ("mustc/st", "covost2/st")
+from tests.recipes.installed import RECIPES
 
 
 def load(name, folder, *words):
@@ -19,17 +17,29 @@ def load(name, folder, *words):
 
 def runs(name):
     """Return the phases of a recipe that run others."""
-    needs = {*Recipe.load(name).placeholders} - {"data_folder", "source_language", "target_language", "manifest_folder"}
+    needs = {*RECIPES[name].placeholders} - {"data_folder", "source_language", "target_language", "manifest_folder"}
     recipe = None if needs else load(name, Path("nowhere"))
     return [phase for phase in recipe.phases if recipe.inner(phase)] if recipe else []
-
-
-WITH_OTHERS = [name for name, _ in Recipe.list() if runs(name)]
 
 
 def fit(recipe):
     [arguments] = recipe.plain("fit").values()
     return arguments
+
+
+def starts(name):
+    """Return the names of the parts that each model gives, with which a recipe's training begins."""
+    recipe = load(name, Path("nowhere"))
+    steps = fit(recipe).get("initialise", []) if "fit" in recipe.phases else []
+    return [{*arguments["parts"]} for step in steps for arguments in step.values()]
+
+
+RUNS = {name: runs(name) for name in RECIPES}
+WITH_OTHERS = [name for name, phases in RUNS.items() if phases]
+ENCODER = {"model.embeddings.speech", "model.encoder"}
+#: Two recipes that begin with a recogniser's encoder, and one that begins with a recogniser and a translator.
+STARTED_FROM_ASR = [name for name in WITH_OTHERS if RUNS[name] == ["asr"] and starts(name) == [ENCODER]][-2:]
+[STARTED_FROM_TWO, *_] = [name for name in WITH_OTHERS if RUNS[name] == ["asr", "mt"] and len(starts(name)) == 2]
 
 
 @pytest.mark.parametrize("name", WITH_OTHERS)
@@ -56,7 +66,7 @@ def test_without_the_recogniser_the_translator_begins_from_scratch(name, tmp_pat
 
 
 def test_without_one_of_two_only_its_parameters_are_new(tmp_path):
-    recipe = load("almanac/st_from_asr_mt", tmp_path, "--phases.mt", "null")
+    recipe = load(STARTED_FROM_TWO, tmp_path, "--phases.mt", "null")
     recipe.check()
     [start] = fit(recipe)["initialise"]
     assert "model.encoder" in start["!new:shared.training.initialise.Initialise"]["parts"]
@@ -65,13 +75,16 @@ def test_without_one_of_two_only_its_parameters_are_new(tmp_path):
 def test_without_the_one_that_makes_the_tokenizer_nothing_runs(tmp_path):
     model = tmp_path / "results" / "asr" / "1" / "tokenizer" / "tokenizer.model"
     with pytest.raises(UsageError, match=rf"tokenizer\.model: {model} is not there, and phase 'asr', which makes it"):
-        load("almanac/st_from_asr_mt", tmp_path, "--phases.asr", "null").check()
+        load(STARTED_FROM_TWO, tmp_path, "--phases.asr", "null").check()
 
 
 def test_what_the_recogniser_will_do_is_said_with_its_own_updates(tmp_path):
-    said = intention(load("mustc/st", tmp_path, "--updates", "10").inner("asr"))
+    name = STARTED_FROM_ASR[-1]
+    other = load(name, tmp_path).inner("asr").name
+    updates = RECIPES[other].value("updates")
+    said = intention(load(name, tmp_path, "--updates", str(updates + 1)).inner("asr"))
     assert said == (
-        f"mustc/asr in {tmp_path}/results/asr/1: runs prepare, tokenizer, fit (100,000 updates), average, evaluate"
+        f"{other} in {tmp_path}/results/asr/1: runs prepare, tokenizer, fit ({updates:,} updates), average, evaluate"
     )
-    given = intention(load("mustc/st", tmp_path, "--phases.asr.updates", "600").inner("asr"))
+    given = intention(load(name, tmp_path, "--phases.asr.updates", "600").inner("asr"))
     assert "fit (600 updates)" in given

@@ -14,6 +14,7 @@ from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 from shared.systems.saved_model import SavedModel
 from shared.text.tokenizer import Symbols
+from tests.recipes.installed import RECIPES
 
 #: What a user may have to fill in before a recipe runs; others begin with somebody's model folders (test_finetune.py).
 FILLED_IN = {"source_language": "en", "target_language": "de", "data_folder": "data", "manifest_folder": "manifests"}
@@ -49,7 +50,7 @@ TINY = {
     "corpus.sizes.tst-COMMON": 4,
     "corpus.sizes.tst-HE": 4,
 }
-NAMES = [name for name, _ in Recipe.list() if {*Recipe.load(name).placeholders} <= {*FILLED_IN}]
+NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} <= {*FILLED_IN}]
 
 
 class Vocabulary(Symbols, Described):
@@ -74,7 +75,7 @@ class Vocabulary(Symbols, Described):
 
 def load(name, data=None, **overrides):
     """Load a recipe with what has to be filled in; relative folders are those of the test."""
-    missing = Recipe.load(name).placeholders
+    missing = RECIPES[name].placeholders
     filled = {key: value for key, value in FILLED_IN.items() if key in missing}
     if "data_folder" in filled and data is not None:
         filled["data_folder"] = str(data)
@@ -100,7 +101,7 @@ def folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "fit" in Recipe.load(name).phases])
+@pytest.mark.parametrize("name", [name for name in NAMES if "fit" in RECIPES[name].phases])
 def test_full_size(name):
     recipe = load(name)
     vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr]}}"
@@ -116,7 +117,7 @@ def test_full_size(name):
 
 
 def denoises(name):
-    return "noised" in Recipe.load(name).keys
+    return "noised" in RECIPES[name].keys
 
 
 @pytest.mark.recipes
@@ -139,7 +140,7 @@ def test_denoisers_read_noise_in_training_and_validation(name, miniature):
 
 
 #: The one that ``make test`` runs.
-FAST = [name for name in NAMES if "speech_embedding" in Recipe.load(name).keys][-1]
+FAST = [name for name in NAMES if "speech_embedding" in RECIPES[name].keys][-1]
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == FAST else [pytest.mark.recipes]) for n in NAMES])

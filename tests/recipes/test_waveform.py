@@ -8,14 +8,19 @@ import torch
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 from shared.systems.saved_model import SavedModel
+from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
 
-NAMES = [name for name, _ in Recipe.list() if {*Recipe.load(name).placeholders} - {*FILLED_IN} == {"waveform_folder"}]
+NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} - {*FILLED_IN} == {"waveform_folder"}]
+#: The one that pre-trains on sound that it makes itself: all others need a corpus.
+[PRETRAINING, *_] = [
+    name for name, recipe in RECIPES.items() if "distractors" in recipe.keys and "corpus" in recipe.phases
+]
 FRONTEND = "model.embeddings.speech.frontend."
 
 
 def load(name, **overrides):
-    missing = Recipe.load(name).placeholders
+    missing = RECIPES[name].placeholders
     filled = {key: value for key, value in FILLED_IN.items() if key in missing}
     return Recipe.load(name, filled | {"manifest_folder": "manifests", "waveform_folder": "encoder"} | overrides)
 
@@ -37,9 +42,9 @@ def test_full_size(name, tmp_path):
 def pretrained(tmp_path_factory):
     """Pre-train a small encoder; return its model folder."""
     home = tmp_path_factory.mktemp("pretrained")
-    sizes = small(Recipe.load("almanac/wav2vec2", {})) | QUICK | {"results_folder": str(home / "results")}
+    sizes = small(Recipe.load(PRETRAINING)) | QUICK | {"results_folder": str(home / "results")}
     sizes |= {"data_folder": str(home / "data"), "manifest_folder": str(home / "manifests")}
-    return run_recipe(Recipe.load("almanac/wav2vec2", sizes), command="a test").output / "average" / "model"
+    return run_recipe(Recipe.load(PRETRAINING, sizes), command="a test").output / "average" / "model"
 
 
 def states(folder):
@@ -54,8 +59,8 @@ def test_an_encoder_that_was_pretrained_here_is_frozen_bit_for_bit(name, pretrai
     sizes |= {"manifest_folder": str(tmp_path / "manifests"), "results_folder": str(tmp_path / "results")}
     sizes |= {"data_folder": str(miniature[name.split("/")[0]]), "optimizer.multipliers": FROZEN}
     norms = ("waveform_norm_each", "waveform_norm_sum")  # the pre-trained encoder is not built as the recipe's own is
-    sizes |= {key: Recipe.load("almanac/wav2vec2").value(key) for key in norms}
-    given = {key: value for key, value in FILLED_IN.items() if key in Recipe.load(name).placeholders}
+    sizes |= {key: RECIPES[PRETRAINING].value(key) for key in norms}
+    given = {key: value for key, value in FILLED_IN.items() if key in RECIPES[name].placeholders}
     workspace = run_recipe(Recipe.load(name, given | sizes), command="a test")
     below, above = states(pretrained), states(workspace.output / "average" / "model")
     places = {"embedding.": "model.embeddings.speech.", "encoder.": "model.encoder."}
