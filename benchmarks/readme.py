@@ -1,7 +1,7 @@
 """The table of ratios in the README, from the files of results.
 
 A column is a kind of processor or a GPU, as in the names of the files; a row is a benchmark and one of our arms. What
-was not measured on a processor leaves its cell empty.
+was not measured on a processor leaves its cell empty; a row that was measured nowhere is left out.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ ROWS = [
         "ours fp32",
         ("fairseq fp32", "speechbrain fp32"),
     ),
+    Row("pre-training step, wav2vec 2.0 base, float32", "wav2vec2_base", "ours fp32", FP32),
     Row("translation, beam 5, float32, 12 tokens", "translation_fixed", "ours", (*TRANSLATORS, "CTranslate2 int8")),
     Row(
         "translation, beam 5, bf16, 12 tokens",
@@ -71,7 +72,9 @@ def speed(results: Sequence[dict[str, Any]]) -> str:
     heads = {short_name(result): head_of(result) for result in sorted(results, key=short_name)}
     rows = [["times as fast as", *heads.values()]]
     for row in ROWS:
-        rows.append([row.text, *(cell(row, found.get((row.benchmark, name))) for name in heads)])
+        cells = [cell(row, found.get((row.benchmark, name))) for name in heads]
+        if any(cells):
+            rows.append([row.text, *cells])
     return "\n".join(table(rows)).replace("---:", "---")
 
 

@@ -59,14 +59,14 @@ def test_the_readme_is_what_the_command_writes(tmp_path):
     assert page.read_text(encoding="utf-8") == text
 
 
-def test_another_processor_is_another_column_and_a_slower_one_is_told():
+def test_only_what_was_measured_has_a_row_and_where_we_are_slower_is_told():
     arms = {name: {"ready": {}, "repetitions": [{"seconds": s}]} for name, s in (("ours", 4.0), ("fairseq", 3.0))}
     host = {"processor": "Intel(R) Xeon(R) Processor @ 2.80GHz", "vectors": ["avx2", "avx512f"]}
     new = {"name": "translation_speech", "machine": host, "arms": arms}
     old = new | {"name": "text_base", "machine": {"processor": "AMD EPYC", "vectors": ["avx2"]}}
     lines = speed([new, old]).splitlines()
     assert lines[0] == "| times as fast as | on AMD EPYC, avx2 | on Intel Xeon, avx512f |"
-    assert lines[-1] == "| speech translation, beam 5, float32 |  | fairseq 0.8 |"
+    assert lines[2:] == ["| speech translation, beam 5, float32 |  | fairseq 0.8 |"]
 
 
 def test_a_page_without_marks_is_refused(tmp_path):
