@@ -1,17 +1,66 @@
-"""Self-training: the rows that the student reads."""
+"""Self-training: which rows the student reads, and the recipe that labels another corpus' recordings."""
 
+import re
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pytest
 import soundfile
 import torch
 
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
+from shared.corpus.preparation import prepare
 from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.saved_model import SavedModel
+from st.corpora.librilight import LibriLight
+from tests.recipes.test_recipes import Vocabulary, small
+from tests.recipes.test_waveform import FRONTEND, QUICK, pretrained, states  # noqa: F401 - a fixture
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+COVOST = {"source_language": "en", "target_language": "de", "manifest_folder": "manifests", "data_folder": "data"}
+COVOST |= {"waveform_folder": "encoder", "more_manifests": ["more.arrow"]}
+
+
+def test_the_recipe_of_covost_has_the_size_that_it_says():
+    pieces = Recipe.load("covost2/self_training", COVOST).value("pieces")
+    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {pieces}, tags: [en, de]}}"
+    recipe = Recipe.load("covost2/self_training", COVOST | {"tokenizer": vocabulary})
+    with torch.device("meta"):
+        objective = recipe.build("fit").objective
+    count = sum(parameter.numel() for parameter in objective.parameters()) / 1e6
+    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
+    assert said and count == pytest.approx(float(said[1]), abs=0.06)
+
+
+@pytest.mark.recipes
+def test_recordings_of_another_corpus_are_labelled_in_the_target_language(
+    pretrained,  # noqa: F811 - a fixture
+    miniature,
+    tmp_path,
+):
+    prepare(LibriLight(root=str(miniature["librilight"])), tmp_path / "more", workers=1)
+    [more] = (tmp_path / "more").glob("en/train.arrow")
+    given = COVOST | {"data_folder": str(miniature["covost2"]), "waveform_folder": str(pretrained)}
+    given |= {"manifest_folder": str(tmp_path / "manifests"), "results_folder": str(tmp_path / "results")}
+    given |= {"more_manifests": [str(more)], "waveform_positions": 32}
+    given |= {"lm_width": 16, "lm_heads": 2, "lm_feedforward": 32, "lm_layers": 1}
+    recipe = Recipe.load("covost2/self_training", small(Recipe.load("covost2/self_training", given)) | QUICK | given)
+    output = run_recipe(recipe, command="a test").output
+    below = states(pretrained)
+    there = {name: f"{FRONTEND}embedding{name.removeprefix('model.embeddings.speech')}" for name in below}
+    frozen = [name for name in below if name.startswith("model.embeddings.speech.")]
+    places = (tmp_path / "results/self_training_teacher/1-debug/average", output / "average", output / "average_tuned")
+    teacher, student, tuned = (states(place / "model") for place in places)
+    assert frozen and all(torch.equal(one[there[name]], below[name]) for one in (teacher, student) for name in frozen)
+    assert not all(torch.equal(tuned[there[name]], below[name]) for name in frozen)
+    assert SavedModel.load(output / "average_lm" / "model").target_languages == ["de"]
+    rows = list(Manifest.open(output / "label" / "en" / "train.arrow"))
+    assert rows and all(row["target_text"] and row["target_language"] == "de" for row in rows)
+    mark = Manifest.open(more).select(range(2)).fingerprint
+    assert all(row["made_from"] == mark and row["source_text"] is None for row in rows)
 
 
 def test_the_student_reads_as_many_labels_as_translations(tmp_path):
