@@ -11,24 +11,10 @@ import torch
 from fairseq import tasks
 from torch import Tensor
 
+from benchmarks import waveform_training as setting
 from benchmarks.fairseq_training import FairseqTrainer, work_on_current_torch
 from benchmarks.training import without_noise, worker
-from benchmarks.waveform_training import (
-    CHECKED,
-    CODE_TEMPERATURE,
-    CONVOLUTIONS,
-    DIVERSITY,
-    GROUPS,
-    MASKED_SHARE,
-    POSITION_GROUPS,
-    POSITIONS,
-    SPAN,
-    TEMPERATURE,
-    Drawn,
-    Work,
-    frames_of,
-    sounds,
-)
+from benchmarks.waveform_training import Drawn, Work, frames_of, sounds
 from benchmarks.worker import serve
 
 
@@ -36,18 +22,23 @@ class PretrainingTrainer(FairseqTrainer):
     """Trains wav2vec 2.0; with ``given`` distractors, codes are chosen without noise."""
 
     def __init__(self, work: Work, dropout: float, rate: float, given: Drawn | None) -> None:
-        convolutions = [(work.channels, kernel, stride) for kernel, stride in CONVOLUTIONS]
+        convolutions = [(work.channels, kernel, stride) for kernel, stride in setting.CONVOLUTIONS]
         flags = [".", "--task", "audio_pretraining", "--arch", "wav2vec2", "--conv-feature-layers", str(convolutions)]
         flags += ["--encoder-layers", str(work.layers), "--encoder-embed-dim", str(work.width)]
         flags += ["--encoder-ffn-embed-dim", str(work.feedforward), "--encoder-attention-heads", str(work.heads)]
-        flags += ["--conv-pos", str(POSITIONS), "--conv-pos-groups", str(POSITION_GROUPS)]
-        flags += ["--quantize-targets", "--latent-vars", str(work.entries), "--latent-groups", str(GROUPS)]
+        flags += ["--conv-pos", str(setting.POSITIONS), "--conv-pos-groups", str(setting.POSITION_GROUPS)]
+        flags += ["--quantize-targets", "--latent-vars", str(work.entries), "--latent-groups", str(setting.GROUPS)]
         flags += ["--latent-dim", str(work.codes_width), "--final-dim", str(work.codes_width)]
-        flags += ["--latent-temp", f"({CODE_TEMPERATURE},{CODE_TEMPERATURE},1.0)", "--logit-temp", str(TEMPERATURE)]
-        flags += ["--mask-prob", str(MASKED_SHARE), "--mask-length", str(SPAN)]
+        flags += [
+            "--latent-temp",
+            f"({setting.CODE_TEMPERATURE},{setting.CODE_TEMPERATURE},1.0)",
+            "--logit-temp",
+            str(setting.TEMPERATURE),
+        ]
+        flags += ["--mask-prob", str(setting.MASKED_SHARE), "--mask-length", str(setting.SPAN)]
         flags += ["--num-negatives", str(work.distractors)]
         flags += ["--dropout-input", str(dropout), "--dropout-features", str(dropout)]
-        criterion = ["--criterion", "wav2vec", "--infonce", "--loss-weights", f"[{DIVERSITY}, 0.0]"]
+        criterion = ["--criterion", "wav2vec", "--infonce", "--loss-weights", f"[{setting.DIVERSITY}, 0.0]"]
         super().__init__(flags, tasks.setup_task, work, dropout, rate, criterion)
         self.check = given is not None
         if given is not None:
@@ -93,7 +84,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     return worker(
         lambda dropout, rate: PretrainingTrainer(work, dropout, rate, None if dropout else given),
         [batch_of(sounds(work.rows, work.seconds))],
-        batch_of(sounds(*CHECKED), given),
+        batch_of(sounds(*setting.CHECKED), given),
         work.rows * work.seconds,
         work.device,
         fairseq=fairseq.__version__,

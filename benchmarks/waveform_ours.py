@@ -12,23 +12,10 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import training
+from benchmarks import waveform_training as setting
 from benchmarks.ours import moved
 from benchmarks.training import BETAS, CLIP, EPSILON, fill, without_noise
-from benchmarks.waveform_training import (
-    CHECKED,
-    CODE_TEMPERATURE,
-    CONVOLUTIONS,
-    DIVERSITY,
-    GROUPS,
-    MASKED_SHARE,
-    POSITION_GROUPS,
-    POSITIONS,
-    SPAN,
-    TEMPERATURE,
-    Drawn,
-    Work,
-    sounds,
-)
+from benchmarks.waveform_training import Drawn, Work, sounds
 from benchmarks.worker import serve
 from shared.batch import Batch
 from shared.exchange.fairseq_names import PARTS
@@ -47,7 +34,7 @@ from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 def plan(work: Work, dropout: float) -> WaveformPlan:
     """Return the architecture."""
     return WaveformPlan(
-        convolutions=[[work.channels, kernel, stride] for kernel, stride in CONVOLUTIONS],
+        convolutions=[[work.channels, kernel, stride] for kernel, stride in setting.CONVOLUTIONS],
         bias=False,
         norm_each=False,
         projected=True,
@@ -60,10 +47,10 @@ def plan(work: Work, dropout: float) -> WaveformPlan:
             "pre_norm": False,
         },
         layers=work.layers,
-        kernel=POSITIONS,
-        groups=POSITION_GROUPS,
+        kernel=setting.POSITIONS,
+        groups=setting.POSITION_GROUPS,
         normalisation=None,
-        masking={"probability": MASKED_SHARE, "span": SPAN, "least": 2},
+        masking={"probability": setting.MASKED_SHARE, "span": setting.SPAN, "least": 2},
         frame_dropout=dropout,
     )
 
@@ -71,17 +58,17 @@ def plan(work: Work, dropout: float) -> WaveformPlan:
 def objective_of(work: Work, dropout: float) -> ContrastivePretraining:
     """Build the model and its loss."""
     quantiser = ProductQuantiser(
-        inputs=work.channels, width=work.codes_width, groups=GROUPS, entries=work.entries, dropout=dropout
+        inputs=work.channels, width=work.codes_width, groups=setting.GROUPS, entries=work.entries, dropout=dropout
     )
     head = ContrastiveHead(quantiser=quantiser, width=work.width, compared=work.codes_width)
     system = system_around(plan(work, dropout).build("", {"contrastive": head}), None, None, "")
     return ContrastivePretraining(
         system=system,
         distractors=work.distractors,
-        temperature=TEMPERATURE,
-        diversity=DIVERSITY,
+        temperature=setting.TEMPERATURE,
+        diversity=setting.DIVERSITY,
         penalty=0.0,
-        code_temperature=[CODE_TEMPERATURE, CODE_TEMPERATURE, 1.0],
+        code_temperature=[setting.CODE_TEMPERATURE, setting.CODE_TEMPERATURE, 1.0],
     )
 
 
@@ -171,7 +158,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     told, repeat = training.worker(
         lambda dropout, rate: Trainer(work, dropout, rate, None if dropout else given),
         batches,
-        batch_of(sounds(*CHECKED)),
+        batch_of(sounds(*setting.CHECKED)),
         work.rows * work.seconds,
         work.device,
     )

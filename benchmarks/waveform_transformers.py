@@ -16,24 +16,10 @@ from torch import Tensor
 from transformers import Wav2Vec2Config, Wav2Vec2ForPreTraining
 from transformers.models.wav2vec2.modeling_wav2vec2 import _compute_mask_indices, _sample_negative_indices
 
+from benchmarks import waveform_training as setting
 from benchmarks.training import BETAS, CLIP, EPSILON, fill, without_noise, worker
 from benchmarks.waveform_ours import names, objective_of, plan
-from benchmarks.waveform_training import (
-    CHECKED,
-    CODE_TEMPERATURE,
-    CONVOLUTIONS,
-    DIVERSITY,
-    GROUPS,
-    MASKED_SHARE,
-    POSITION_GROUPS,
-    POSITIONS,
-    SPAN,
-    TEMPERATURE,
-    Drawn,
-    Work,
-    frames_of,
-    sounds,
-)
+from benchmarks.waveform_training import Drawn, Work, frames_of, sounds
 from benchmarks.worker import serve
 from shared.exchange import hf_waveform
 from shared.exchange.waveform_model import counterparts
@@ -64,24 +50,24 @@ class Trainer:
             feat_proj_dropout=dropout,
             feat_quantizer_dropout=dropout,
             layerdrop=0.0,
-            conv_dim=[work.channels] * len(CONVOLUTIONS),
-            conv_kernel=[kernel for kernel, _ in CONVOLUTIONS],
-            conv_stride=[stride for _, stride in CONVOLUTIONS],
-            num_conv_pos_embeddings=POSITIONS,
-            num_conv_pos_embedding_groups=POSITION_GROUPS,
+            conv_dim=[work.channels] * len(setting.CONVOLUTIONS),
+            conv_kernel=[kernel for kernel, _ in setting.CONVOLUTIONS],
+            conv_stride=[stride for _, stride in setting.CONVOLUTIONS],
+            num_conv_pos_embeddings=setting.POSITIONS,
+            num_conv_pos_embedding_groups=setting.POSITION_GROUPS,
             num_codevectors_per_group=work.entries,
-            num_codevector_groups=GROUPS,
+            num_codevector_groups=setting.GROUPS,
             codevector_dim=work.codes_width,
             proj_codevector_dim=work.codes_width,
             num_negatives=work.distractors,
-            contrastive_logits_temperature=TEMPERATURE,
-            diversity_loss_weight=DIVERSITY,
+            contrastive_logits_temperature=setting.TEMPERATURE,
+            diversity_loss_weight=setting.DIVERSITY,
             attn_implementation="sdpa",
         )
         self.model = Wav2Vec2ForPreTraining(config)
         known = names_of_fairseq(work)
         fill((known[name.removeprefix("wav2vec2.")], values) for name, values in self.model.named_parameters())
-        self.model.set_gumbel_temperature(CODE_TEMPERATURE)
+        self.model.set_gumbel_temperature(setting.CODE_TEMPERATURE)
         self.model.to(work.device)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(), lr=rate, betas=BETAS, eps=EPSILON, weight_decay=0.0, fused=True
@@ -126,7 +112,7 @@ def batch_of(waveforms: Tensor, masked: np.ndarray, distractors: np.ndarray) -> 
 def with_drawn(waveforms: Tensor, work: Work) -> dict[str, Tensor]:
     """Make a batch with masks and distractors as the library draws them."""
     shape = (len(waveforms), frames_of(waveforms.shape[1]))
-    masked = _compute_mask_indices(shape, MASKED_SHARE, SPAN, min_masks=2)
+    masked = _compute_mask_indices(shape, setting.MASKED_SHARE, setting.SPAN, min_masks=2)
     return batch_of(waveforms, masked, _sample_negative_indices(shape, work.distractors, masked))
 
 
@@ -147,7 +133,7 @@ def setup() -> tuple[dict[str, Any], Callable[[], dict[str, Any]]]:
     return worker(
         lambda dropout, rate: Trainer(work, dropout, rate, check=not dropout),
         [with_drawn(sounds(work.rows, work.seconds), work)],
-        with_given(sounds(*CHECKED), work, work.drawn()),
+        with_given(sounds(*setting.CHECKED), work, work.drawn()),
         work.rows * work.seconds,
         work.device,
         transformers=transformers.__version__,

@@ -87,6 +87,8 @@ def compared(name: str, kind: str, title: str, notes: list[str], *more: object) 
             arms.append(arm(f"CTranslate2 {type_}", "with_ctranslate2", kind, *more, "--variant", type_))
     for precision in precisions:
         arms.append(replace(peak(precision, DEVICE), name=f"peak {precision}"))
+    if INPUTS:
+        notes = [*notes, f"the first {INPUTS} of the inputs only (DRAGOMAN_BENCHMARK_INPUTS={INPUTS})"]
     return Benchmark(name, title, "sentences", arms, notes, absent)
 
 

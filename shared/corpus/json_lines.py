@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from shared.machine.nesting import from_json
 Record = dict[str, Any]
 
 
-class JsonLines(Recorded):
+class JsonLines(Recorded, ABC):
     """The part that readers of files with a JSON object a line share: each file is a split."""
 
     def _find_files(
@@ -59,9 +60,9 @@ class JsonLines(Recorded):
             except DataError as error:
                 yield Unusable(str(error), path, line, str(record.get("id") or ""))
 
+    @abstractmethod
     def _rows_of(self, record: Record, path: Path, line: int) -> list[Row]:
         """Return the rows of an object; raise a DataError if it has none that could be read."""
-        raise NotImplementedError
 
 
 def read_json_lines(path: Path) -> Iterator[tuple[int, Record | Unusable]]:

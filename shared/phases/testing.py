@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,7 @@ class MeasureManifests(MainPhase):
             scores, how = self.measure(system, manifest, f"{path.parent.name}.{path.stem}", workspace)
             record_scores(scores, split_name(path), manifest, self.model, workspace, stopwatch, how)
 
+    @abstractmethod
     def measure(
         self, system: System, manifest: Manifest, name: str, workspace: Workspace
     ) -> tuple[list[Score], dict[str, Any]]:
@@ -185,7 +187,6 @@ class MeasureManifests(MainPhase):
             workspace: of the phase.
 
         """
-        raise NotImplementedError
 
 
 class Rescore(MeasureManifests):

@@ -19,16 +19,8 @@ from typing import Any
 
 from shared.errors import UsageError
 from shared.recipe.annotate import annotated, without_bases
-from shared.recipe.construct import Refused, construct
-from shared.recipe.inner import (
-    SwitchedOff,
-    arguments_of,
-    debug_folder,
-    debugging,
-    load_inner,
-    switch_off,
-    without_groups,
-)
+from shared.recipe.building import build_phase, check_phase
+from shared.recipe.inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off, without_groups
 from shared.recipe.locations import (
     MODULES,
     add_to_path,
@@ -44,7 +36,7 @@ from shared.recipe.locations import (
 from shared.recipe.overrides import node_of, pairs, texts
 from shared.recipe.resolve import Resolver, override
 from shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder
-from shared.recipe.signatures import check_tree, locate, mismatch
+from shared.recipe.signatures import locate, mismatch
 from shared.recipe.tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
 from shared.recipe.values import Trial
 
@@ -281,7 +273,7 @@ class Recipe:
         for name, node in self._phases().items():
             is_inner = phases[name].tag == INNER
             resolved = without_groups(node, phases[name], self._line) if is_inner else phases[name]
-            self._check_phase(resolved, node, seen)
+            check_phase(resolved, node, seen)
         used = self._used(resolver)
         for key, node in self._root.value.items():
             if key not in used and node.own and (key not in self._idle or node.place == COMMAND_LINE):
@@ -301,14 +293,6 @@ class Recipe:
             resolver.resolve(node)
         return {"phases", *read_by_run, *resolver.used}
 
-    @staticmethod
-    def _check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
-        if not resolved.tag.startswith("!new:"):
-            written.refuse("a phase is an object: !new:path")
-        if not hasattr(locate(resolved), "run"):
-            written.refuse(f"{resolved.path} is not a phase: it has no run()")
-        check_tree(resolved, seen)
-
     # -- building ---------------------------------------------------------------------------------------------------
 
     def try_values(self, phase: str) -> Trial:
@@ -318,7 +302,7 @@ class Recipe:
             UsageError: as :meth:`check`, and where a constructor refuses a value.
 
         """
-        self._check_phase(self._resolved(phase), self._phase(phase), set())
+        check_phase(self._resolved(phase), self._phase(phase), set())
         return Trial(self._resolved(phase))
 
     def build(self, phase: str) -> Any:
@@ -333,17 +317,8 @@ class Recipe:
         """
         written = self._phase(phase)
         resolved = self._resolved(phase)
-        self._check_phase(resolved, written, set())
-
-        def make(node: Node) -> Any:
-            return construct(to_yaml(Node({"phase": node}), exact=True))["phase"]
-
-        try:
-            return locate(resolved)(**arguments_of(resolved, make)) if resolved.tag == INNER else make(resolved)
-        except Refused as refusal:
-            at = [node for node in resolved.walk() if node.tag == refusal.tag]
-            where = at[0] if len(at) == 1 else written
-            where.refuse(f"{refusal.tag}: {' '.join(str(refusal.error).split())}", refusal.error)
+        check_phase(resolved, written, set())
+        return build_phase(resolved, written)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What CTranslate2 is asked for, against hand values; no library is needed (its own outputs: test_ctranslate2.py)."""
+"""Calls to CTranslate2, compared with hand values without the library (test_ctranslate2.py compares its outputs)."""
 
 from __future__ import annotations
 
