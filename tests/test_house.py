@@ -339,6 +339,14 @@ def test_every_recipe_passes_its_check(path):
     assert recipe.header, f"{path} does not begin with comment lines that say what it is"
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "tests/recipes").glob("*.py")), ids=lambda path: path.name)
+def test_what_is_tested_of_all_recipes_knows_none_by_name(path):
+    """A new recipe edits no test. Stories that are told of one recipe lie in tests/recipes/scenarios."""
+    source = path.read_text(encoding="utf-8")
+    names = {recipe.relative_to(ROOT / "recipes").with_suffix("").as_posix() for recipe in RECIPES}
+    assert [name for name in sorted(names) if f'"{name}"' in source] == []
+
+
 PROGRAMS = sorted(path.relative_to(ROOT) for path in (ROOT / "benchmarks").rglob("*.py"))
 
 

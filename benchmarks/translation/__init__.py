@@ -88,7 +88,7 @@ def compared(name: str, kind: str, title: str, notes: list[str], *more: object) 
     for precision in precisions:
         arms.append(replace(peak(precision, DEVICE), name=f"peak {precision}"))
     if INPUTS:
-        notes = [*notes, f"the first {INPUTS} of the inputs only (DRAGOMAN_BENCHMARK_INPUTS={INPUTS})"]
+        notes = [*notes, f"{INPUTS} of the inputs, whole batches of all lengths (DRAGOMAN_BENCHMARK_INPUTS={INPUTS})"]
     return Benchmark(name, title, "sentences", arms, notes, absent)
 
 

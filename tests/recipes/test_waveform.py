@@ -16,6 +16,8 @@ NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} - {*
 [PRETRAINING, *_] = [
     name for name, recipe in RECIPES.items() if "distractors" in recipe.keys and "corpus" in recipe.phases
 ]
+#: The one that pre-trains on, from a checkpoint that is given.
+[CONTINUING] = [name for name, recipe in RECIPES.items() if "waveform_checkpoint" in recipe.placeholders]
 FRONTEND = "model.embeddings.speech.frontend."
 
 
@@ -79,7 +81,7 @@ def test_pretraining_goes_on_with_the_quantiser_of_the_checkpoint(pretrained, mi
     sizes = QUICK | {"manifest_folder": str(tmp_path / "m"), "results_folder": str(tmp_path / "results")}
     sizes |= {"waveform_checkpoint": str(pretrained), "data_folder": str(miniature["own"]), "learning_rate": 1e-3}
     sizes |= {"source_language": "en", "target_language": "de", "warmup": 1, "optimizer.weight_decay": 0.0}
-    workspace = run_recipe(Recipe.load("own/wav2vec2", sizes), command="a test")
+    workspace = run_recipe(Recipe.load(CONTINUING, sizes), command="a test")
     before, after = states(pretrained), states(workspace.output / "average" / "model")
     assert before.keys() == after.keys()
     codes = "model.heads.contrastive.quantiser.codes"

@@ -13,7 +13,7 @@ from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from tests.recipes.installed import RECIPES
 
-FIXTURES = Path(__file__).parents[1] / "parity"
+FIXTURES = Path(__file__).parents[2] / "parity"
 LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"
 #: Recipes that restore switched words with a model that is given.
 RESTORING = [

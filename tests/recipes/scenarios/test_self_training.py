@@ -19,7 +19,7 @@ from st.corpora.librilight import LibriLight
 from tests.recipes.test_recipes import Vocabulary, small
 from tests.recipes.test_waveform import FRONTEND, QUICK, pretrained, states  # noqa: F401 - a fixture
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 COVOST = {"source_language": "en", "target_language": "de", "manifest_folder": "manifests", "data_folder": "data"}
 COVOST |= {"waveform_folder": "encoder", "more_manifests": ["more.arrow"]}
 

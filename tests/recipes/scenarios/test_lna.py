@@ -8,7 +8,7 @@ from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 from shared.systems.saved_model import SavedModel
 from shared.systems.system import System
-from tests.recipes.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
+from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
 
 
 @pytest.mark.recipes
