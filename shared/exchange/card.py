@@ -18,7 +18,6 @@ from shared.evaluation.results import latest, read
 from shared.evaluation.tables import markdown
 from shared.generator import Generator
 from shared.machine.files import replaced_file
-from shared.systems.ctc_system import CtcSystem
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.text import languages
@@ -139,7 +138,8 @@ def task_of(system: ReadingModel, folder: Path = Path("model")) -> Task:
     translate = f"dragoman translate {model}" + "".join(
         f" {side} {codes[0]}" for side, codes in sides if len(codes) > 1
     )
-    if not isinstance(system, CtcSystem) and not isinstance(system.model, Generator):
+    writes = isinstance(system.model, Generator) or type(system).translate_batch is not System.translate_batch
+    if not writes:
         return Task("fill-mask", f"An encoder of {source} text, to begin training with.", [], look)
     if not system.inputs:
         command = f"dragoman translate TRANSLATOR --lm {model} news.txt"

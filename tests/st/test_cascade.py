@@ -1,6 +1,7 @@
 """A cascade against its two parts by hand, over all pairs, and token by token; and its folder."""
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from shared.batch import Batch
 from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
 from shared.errors import UsageError
+from shared.exchange.card import task_of
 from shared.generator import Hypothesis
 from shared.nn.heads import TiedProjection
 from shared.nn.transformer import Decoder, Encoder
@@ -99,6 +101,12 @@ def test_a_cascade_is_its_parts_one_after_the_other(parts, tmp_path):
     assert cascade.for_task(reads=["source"], writes="translation") is cascade
     with pytest.raises(UsageError, match="can write transcript or translation, not 'summary'"):
         cascade.for_task(writes="summary")
+
+
+def test_a_run_of_a_cascade_ends_with_a_command_that_translates(parts):
+    recogniser, translator = parts
+    cascade = Cascade(recogniser=recogniser, translator=translator)
+    assert task_of(cascade, Path("joined")).command == "dragoman translate joined news.txt"
 
 
 class Mute(System):
