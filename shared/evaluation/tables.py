@@ -19,6 +19,8 @@ SAME = ("corpus", "averaging", "search")
 HEADLINES = ("bleu", "wer", "perplexity")
 #: The most test sets that get a column each; of more, RESULTS.md shows the mean.
 MOST_SPLITS = 4
+#: Keys whose text is longer than this stand below the tables, under a number.
+LONGEST_KEYS = 40
 VERDICTS = {"better": "better", "worse": "worse"}
 FORMATS = {"value": ".2f", "deviation": ".2f", "low": ".2f", "high": ".2f", "p": ".4f", "minutes": ".1f"}
 NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
@@ -34,7 +36,8 @@ def render(rows: Iterable[Row], source: str) -> str:
     """Return RESULTS.md: for each folder of recipes, a table of those that were tested on the same sets.
 
     A line shows a headline metric of a recipe with given keys: the mean score and its deviation over seeds on each test
-    set, and the verdicts of its comparisons with controls. Single runs and other metrics are left to the source.
+    set, and the verdicts of its comparisons with controls. What else the same models did, such as transcripts beside
+    translations, has a table of its own. Single runs and other metrics are left to the source.
 
     Args:
         rows: one of each measurement, oldest first.
@@ -48,9 +51,42 @@ def render(rows: Iterable[Row], source: str) -> str:
     for group, found in sorted(groups.items()):
         common = _common_keys(found)
         shown = [_without(row, common) for row in _headlines(found)]
-        tables = [_table(arms, splits) for splits, arms in _by_tests(_arms(shown)).items()]
-        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(shown, common)}")
+        numbers = _numbers(shown)
+        shown = [_numbered(row, numbers) for row in shown]
+        tables = [table for splits, arms in _by_tests(_arms(shown)).items() for table in _tables(arms, splits)]
+        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(shown, common, numbers)}")
     return "\n".join(parts)
+
+
+def _numbers(rows: Sequence[Row]) -> dict[str, str]:
+    """Return a number in parentheses for each text of keys that would make a table too wide."""
+    texts = {_cell("keys", row.get(keys) or {}) for row in rows for keys in ("keys", "against_keys")}
+    return {text: f"({place})" for place, text in enumerate(sorted(t for t in texts if len(t) > LONGEST_KEYS), 1)}
+
+
+def _numbered(row: Row, numbers: Mapping[str, str]) -> Row:
+    texts = {keys: _cell("keys", row[keys]) for keys in ("keys", "against_keys") if row.get(keys)}
+    return row | {keys: numbers[text] for keys, text in texts.items() if text in numbers}
+
+
+def _tables(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> list[str]:
+    """Return the table of arms that were tested on the same sets, and the table of what else their models did."""
+    main: dict[tuple[str, ...], Sequence[Row]] = {}
+    for arm in sorted(arms, key=_rank):
+        main.setdefault((arm[0]["recipe"], _cell("keys", arm[0].get("keys") or {}), arm[0].get("model") or ""), arm)
+    chosen = {id(arm) for arm in main.values()}
+    tables = [_table([arm for arm in arms if id(arm) in chosen], splits)]
+    others = [arm for arm in arms if id(arm) not in chosen]
+    if others:
+        tables.append(f"Other texts and phases of the same models:\n\n{_table(others, splits)}")
+    return tables
+
+
+def _rank(arm: Sequence[Row]) -> tuple[bool, int]:
+    """Return how far an arm is from a recipe's main result: its phase `evaluate`, by the first of HEADLINES."""
+    metric = arm[0]["metric"]
+    place = HEADLINES.index(metric) if metric in HEADLINES else len(HEADLINES)
+    return (arm[0].get("phase") or "evaluate") != "evaluate", place
 
 
 def _table(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> str:
@@ -236,12 +272,13 @@ def _written(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _notes(rows: Sequence[Row], common: Mapping[str, Row]) -> str:
+def _notes(rows: Sequence[Row], common: Mapping[str, Row], numbers: Mapping[str, str]) -> str:
     signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
     newest = [_newest([row for row in arm if row["split"] == arm[-1]["split"]]) for arm in _arms(rows).values()]
     found = [next((row for row in arm if "values" in row), arm[-1]) for arm in newest if arm]
     commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in found if row.get("command"))
     keys = [f"- {recipe}: `{_cell('keys', given)}`\n" for recipe, given in common.items() if given]
+    keys += [f"- {number}: `{given}`\n" for given, number in numbers.items()]
     text = "Signatures:\n\n" + "".join(signatures) + ("\nKeys:\n\n" + "".join(keys) if keys else "")
     return text + ("\nCommands:\n\n" + "".join(commands) if commands else "")
 

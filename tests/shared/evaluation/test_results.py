@@ -167,8 +167,31 @@ def test_keys_in_another_order_are_the_same_line_and_read_as_in_a_recipe(tmp_pat
     record(path, ROW | {"keys": dict(sorted(keys.items())), "kind": "seeds", "values": [61.0, 63.0], "seeds": [1, 2]})
     record(path, ROW)
     lines = [row[1:4] for row in cells(render(latest(read(path)), path.name))[1:]]
-    assert lines[-1] == ["beam=4 phases.mt=null rules={ratio: 2.0} streams=[!ref <stream>]", "bleu", "2"]
-    assert lines[:-1] == [["", "bleu", "1"]]
+    assert lines == [["", "bleu", "1"], ["(1)", "bleu", "2"]]
+    text = render(latest(read(path)), path.name)
+    assert "- (1): `beam=4 phases.mt=null rules={ratio: 2.0} streams=[!ref <stream>]`\n" in text
+
+
+def test_what_else_a_model_did_has_a_table_of_its_own(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for change in (
+        {"text": "transcript", "metric": "wer", "value": 11.0},
+        {"text": "translation", "value": 22.0},
+        {"phase": "evaluate_text", "value": 33.0},
+        {"recipe": "almanac/asr", "metric": "wer", "value": 44.0},
+        {"recipe": "almanac/chimera", "phase": "compare", "metric": "retrieval", "value": 55.0},
+    ):
+        record(path, ROW | {"phase": "evaluate"} | change)
+    main, others = render(latest(read(path)), path.name).split("Other texts and phases of the same models:")
+    assert [(row[0], row[-2]) for row in cells(main)[1:]] == [
+        ("almanac/asr", "44.0"),
+        ("almanac/chimera (compare)", "55.0"),
+        ("almanac/st", "22.0"),
+    ]
+    assert [(row[0], row[-2]) for row in cells(others)[1:]] == [
+        ("almanac/st", "11.0"),
+        ("almanac/st (evaluate_text)", "33.0"),
+    ]
 
 
 def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
