@@ -6,9 +6,11 @@ Legend: N samples, C channels.
 from __future__ import annotations
 
 import os
+import tempfile
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -24,6 +26,9 @@ AHEAD = 300
 #: Seconds by which a file may end before it says so.
 _TAIL = 0.1
 
+#: Files whose decoded sound a process keeps.
+_KEPT_FILES = 16
+
 
 def is_media(path: str | Path) -> bool:
     """Tell by its ending whether a file is read here."""
@@ -34,7 +39,9 @@ class MediaSound:
     """The sound of a file at its own rate, with as much of soundfile's interface as is used here.
 
     torchcodec decodes from the beginning of a file whenever it is asked for less than the frames that it has decoded
-    last. So who reads on gets what was decoded ahead, ``AHEAD`` seconds of it.
+    last. So who reads on gets what was decoded ahead, ``AHEAD`` seconds of it. And a file that is opened again is
+    decoded once to its end, into a file without a name in the temporary folder: else the segments of a long recording
+    would cost the square of its length.
 
     Args:
         path: the file.
@@ -74,6 +81,9 @@ class MediaSound:
         self._reads_on = False
         self._first = 0
         self._kept = np.zeros((0, self.channels), dtype=np.float32)
+        about = os.stat(path)
+        self._recording = _recording(os.path.abspath(path), about.st_mtime_ns, about.st_size)
+        self._recording.openings += 1
 
     def tell(self) -> int:
         """Return the sample that the next reading begins with."""
@@ -93,6 +103,10 @@ class MediaSound:
         """
         first = self._position
         end = min(first + count, self.frames)
+        if self._recording.openings > 1:
+            values = self._copied(first, end)
+            self._position += len(values)
+            return values
         if first < self._first or end > self._first + len(self._kept):
             ahead = AHEAD * self.samplerate if self._reads_on else 0
             self._kept = self._decoded(first, min(max(end, first + ahead), self.frames))
@@ -101,6 +115,33 @@ class MediaSound:
         self._position += len(values)
         self._reads_on = True
         return values
+
+    def _copied(self, first: int, end: int) -> np.ndarray:
+        """Return samples ``first`` to ``end`` of the decoded file, (N, C); it is decoded now, if it was not yet."""
+        try:
+            if self._recording.copy is None:
+                self._recording.copy = self._decoded_file()
+            file, size = self._recording.copy, 4 * self.channels
+            count = min(end, os.fstat(file.fileno()).st_size // size) - first
+            if count <= 0:
+                return np.zeros((0, self.channels), dtype=np.float32)
+            # Not by reading: processes that were forked share the position in a file.
+            return np.array(np.memmap(file, np.float32, mode="r", offset=first * size, shape=(count, self.channels)))
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            raise DataError(f"{self._path}: cannot be decoded into {folder} ({one_line(error)}; see TMPDIR)") from error
+
+    def _decoded_file(self) -> IO[bytes]:
+        """Return a file with all samples, float32, those of a time together; it is gone when it is closed."""
+        file = tempfile.TemporaryFile()
+        step = AHEAD * self.samplerate
+        for first in range(0, self.frames, step):
+            values = self._decoded(first, min(first + step, self.frames))
+            file.write(values.tobytes())
+            if len(values) < min(step, self.frames - first):
+                break
+        file.flush()
+        return file
 
     def _decoded(self, first: int, end: int) -> np.ndarray:
         """Decode samples ``first`` to ``end``, (N, C); fewer if the file ends before."""
@@ -133,6 +174,20 @@ class MediaSound:
     ) -> None:
         """Close the file."""
         self.close()
+
+
+class _Recording:
+    """What a process knows of a file: how often it was opened, and its decoded sound, if that is kept."""
+
+    def __init__(self) -> None:
+        self.openings = 0
+        self.copy: IO[bytes] | None = None
+
+
+@lru_cache(maxsize=_KEPT_FILES)
+def _recording(path: str, modified: int, size: int) -> _Recording:
+    """Return what is known of a file, by its path, time of change and size; the least recent one is forgotten."""
+    return _Recording()
 
 
 def _decoder_class(path: str | Path) -> Any:

@@ -17,14 +17,19 @@ RATE = 22050
 
 
 class Decoder:
-    """Decodes wav as torchcodec decodes anything: samples of a range of seconds, with the time of the first."""
+    """Decodes wav as torchcodec decodes anything: samples of a range of seconds, with the time of the first.
+
+    Like torchcodec's, it decodes from the beginning whatever is not behind the range before; ``decoded`` counts that.
+    """
 
     late = 0.0
     in_header = True
+    decoded = 0.0
 
     def __init__(self, source):
         values, rate = soundfile.read(source, dtype="float32", always_2d=True)
         self.data, self.rate = torch.from_numpy(values.T.copy()), rate
+        self.at = 0.0
         seconds = values.shape[0] / rate
         self.metadata = SimpleNamespace(
             sample_rate=rate,
@@ -35,6 +40,8 @@ class Decoder:
         )
 
     def get_samples_played_in_range(self, start, stop):
+        type(self).decoded += stop - (self.at if start >= self.at else 0.0)
+        self.at = stop
         begin = max(start, self.late)
         first, last = (round((time - self.late) * self.rate) for time in (begin, max(stop, begin)))
         return SimpleNamespace(data=self.data[:, first:last], pts_seconds=begin)
@@ -67,6 +74,41 @@ def test_a_film_is_measured_and_divided_as_the_wav_is(films):
     assert file_segments(film, maximum=4.0) == file_segments(wav, maximum=4.0)
     rows, own = (sound_rows(path, file_segments, 4.0) for path in (film, wav))
     assert [row["start"] for row in rows] == [row["start"] for row in own] and len(rows) >= 3
+
+
+def test_the_segments_of_a_film_cost_its_length_and_not_the_square_of_it(films, monkeypatch):
+    wav, film = films
+    monkeypatch.setattr(Decoder, "decoded", 0.0)
+    rows = sound_rows(film, file_segments, 1.0)
+    backwards = sorted(rows, key=lambda row: -row["start"])  # a batch takes segments by length, in any order
+    assert len(rows) >= 9
+    for row in backwards:
+        segment = row["start"], row["duration"]
+        np.testing.assert_array_equal(read_audio(film, *segment), read_audio(wav, *segment))
+    np.testing.assert_array_equal(read_audio(film), read_audio(wav))
+    assert Decoder.decoded <= 2 * 9.1  # to measure it, and to keep its sound; each segment by itself takes above 40 s
+
+
+def test_a_film_that_has_changed_is_decoded_anew(films):
+    wav, film = films
+    before = [read_audio(film, 0.0, 1.0) for _ in range(3)]
+    np.testing.assert_array_equal(before[2], before[0])
+    values, rate = soundfile.read(wav)
+    soundfile.write(wav, -values[: 5 * RATE], rate)
+    film.write_bytes(wav.read_bytes())
+    for _ in range(3):
+        np.testing.assert_array_equal(read_audio(film, 0.0, 1.0), read_audio(wav, 0.0, 1.0))
+    assert probe(film) == 5.0
+
+
+def test_a_full_folder_for_what_is_decoded_is_said(films, monkeypatch):
+    def full():
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    read_audio(films[1], 0.0, 1.0)
+    with pytest.raises(DataError, match=r"a\.m4a: cannot be decoded into .*No space left on device; see TMPDIR"):
+        read_audio(films[1], 0.0, 1.0)
 
 
 @pytest.mark.parametrize("in_header", [True, False])
