@@ -1,12 +1,13 @@
 """Scores of whole talks, divided as for a user, beside those of the segments that the references give (docs/talks.md).
 
-    python -m benchmarks.talks MODEL MANIFEST [--maximum 5 10 20] [--noise 20 10] [--talks 10]
+    python -m benchmarks.talks MODEL MANIFEST [--maximum 5 10 20] [--longest-pause 0.2 0.5 inf] [--talks 10]
 
 MANIFEST has the rows of talks: tst-COMMON of Almanac in the layout of MuST-C, for example. The first line of a table
 translates the rows one by one. For the others each talk is divided by a segmenter into segments of at most
-``--maximum`` seconds and translated whole; the text is cut to the references' lines before it is scored. "cuts in
-speech" is the share of cuts that lie more than 50 ms within a row: a sentence was cut in two there. ``--noise`` adds
-tables of the same talks with pink noise so many decibels below them. ``--talks`` takes the first ones only.
+``--maximum`` seconds at pauses longer than ``--longest-pause``, cut to their speech with ``--margin``, and translated
+whole; the text is cut to the references' lines before it is scored. "cuts in speech" is the share of cuts that lie more
+than 50 ms within a row: a sentence was cut in two there. ``--noise 20 10`` adds tables of the same talks with pink
+noise so many decibels below them. ``--talks`` takes the first ones only.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Mapping, Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +27,7 @@ from shared.corpus.audio import SAMPLE_RATE, read_audio
 from shared.corpus.manifest import Manifest
 from shared.corpus.pauses import Segment
 from shared.corpus.segmentation import SEGMENTERS, Segmenter, named_segmenter
+from shared.corpus.speech_spans import LONGEST_PAUSE, MARGIN
 from shared.corpus.stream import translation_budget
 from shared.evaluation.scoring import Evaluation, evaluate_system
 from shared.evaluation.whole_talks import evaluate_talks
@@ -74,13 +77,18 @@ def with_noise(rows: Sequence[Mapping[str, Any]], decibels: float, folder: Path)
 
 
 def share_in_speech(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Sequence[Segment]]) -> float:
-    """Return the share of cuts that lie within a row; 0 without any cut."""
+    """Return the share of cuts that lie within a row: where a segment ends, or the next one begins; 0 without any."""
     spoken: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         span = (row["start"] + EDGE, row["start"] + row["duration"] - EDGE)
         spoken.setdefault(row["audio"], []).append(span)
-    cuts = [(file, start) for file, segments in found.items() for start, _ in segments[1:]]
-    return sum(any(a < cut < b for a, b in spoken[file]) for file, cut in cuts) / max(len(cuts), 1)
+    cuts = [
+        (file, start + duration, following)
+        for file, segments in found.items()
+        for (start, duration), (following, _) in pairwise(segments)
+    ]
+    within = [any(a < end < b or a < begin < b for a, b in spoken[file]) for file, end, begin in cuts]
+    return sum(within) / max(len(cuts), 1)
 
 
 def divisions(
@@ -101,8 +109,8 @@ def divisions(
         Division("references", len(rows), seconds, 0.0, evaluate_system(system, manifest, budget=budget, **options))
     ]
     for name in given.segmenters:
-        for maximum in given.maximum:
-            kept = Kept(named_segmenter(name))
+        for maximum, pause in product(given.maximum, given.longest_pause):
+            kept = Kept(named_segmenter(name, margin=given.margin, longest_pause=pause))
             evaluation, *further = evaluate_talks(
                 system, manifest, segmenter=kept, maximum_seconds=maximum, batch_size=given.batch_size, **options
             )
@@ -110,7 +118,7 @@ def divisions(
             segments = [segment for own in kept.found.values() for segment in own]
             seconds = sum(duration for _, duration in segments) / len(segments)
             cuts = share_in_speech(rows, kept.found)
-            found.append(Division(f"{name}, {maximum:g} s", len(segments), seconds, cuts, evaluation))
+            found.append(Division(f"{name}, {maximum:g} s, {pause:g} s", len(segments), seconds, cuts, evaluation))
     return found
 
 
@@ -118,11 +126,11 @@ def table(title: str, found: Sequence[Division]) -> str:
     """Return a table of divisions, a line each."""
     names = [score.name for one in found[0].evaluation.by_text for score in one.scores]
     head = "".join(f"{name.upper():>8}" for name in names)
-    lines = [f"{title:20}{'segments':>10}{'seconds':>9}{'cuts in speech':>16}{head}"]
+    lines = [f"{title:24}{'segments':>10}{'seconds':>9}{'cuts in speech':>16}{head}"]
     for division in found:
         scores = [score.value for one in division.evaluation.by_text for score in one.scores]
         figures = "".join(f"{value:8.1f}" for value in scores)
-        line = f"{division.name:20}{division.segments:10}{division.seconds:9.1f}{division.cuts_in_speech:16.1%}"
+        line = f"{division.name:24}{division.segments:10}{division.seconds:9.1f}{division.cuts_in_speech:16.1%}"
         lines.append(line + figures)
     return "\n".join(lines)
 
@@ -134,6 +142,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("manifest", type=Path, help="rows of talks (*.arrow)")
     parser.add_argument("--segmenters", nargs="+", default=list(SEGMENTERS), choices=SEGMENTERS)
     parser.add_argument("--maximum", type=float, nargs="+", default=[5.0, 10.0, 20.0], help="seconds")
+    parser.add_argument("--longest-pause", type=float, nargs="+", default=[LONGEST_PAUSE], help="seconds")
+    parser.add_argument("--margin", type=float, default=MARGIN, help="seconds kept around speech")
     parser.add_argument("--noise", type=float, nargs="*", default=[], help="decibels below the talks")
     parser.add_argument("--talks", type=int, default=0, help="how many, from the first; 0: all")
     parser.add_argument("--batch-size", type=int, default=16)

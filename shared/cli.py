@@ -16,7 +16,15 @@ import typer
 
 from shared.commands.endings import as_ctrl_c, complain, unwritable
 from shared.commands.models import models
-from shared.commands.options import OPEN, ModelOptions, SearchOptions, SoundOptions, command_line, with_options
+from shared.commands.options import (
+    OPEN,
+    DivisionOptions,
+    ModelOptions,
+    SearchOptions,
+    SoundOptions,
+    command_line,
+    with_options,
+)
 from shared.commands.reports import reports
 from shared.commands.talks import talks
 from shared.errors import DataError, UsageError
@@ -224,7 +232,7 @@ def translate(
 
 
 @app.command()
-@with_options(search=SearchOptions, models=ModelOptions)
+@with_options(division=DivisionOptions, search=SearchOptions, models=ModelOptions)
 def evaluate(
     model: Annotated[Path, typer.Argument(help="model folder")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
@@ -239,15 +247,14 @@ def evaluate(
     limit: Annotated[int, typer.Option(min=0, help="number of rows to evaluate, from the first; 0: all")] = 0,
     talks: Annotated[
         bool,
-        typer.Option("--talks", help="translate whole recordings, and split the output to match the reference lines"),
+        typer.Option(
+            "--talks",
+            help="translate whole recordings, divided as the options for sound files say, and split the output to "
+            "match the reference lines",
+        ),
     ] = False,
-    segmenter: Annotated[
-        str, typer.Option(help="with --talks, where recordings are divided: pauses, or silero (least speech)")
-    ] = "pauses",
-    maximum_seconds: Annotated[
-        float, typer.Option(help="with --talks, length in seconds above which recordings are divided")
-    ] = SoundOptions.maximum_seconds,
     *,
+    division: DivisionOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -262,8 +269,7 @@ def evaluate(
         out=out,
         limit=limit,
         talks=talks,
-        segmenter=segmenter,
-        maximum_seconds=maximum_seconds,
+        division=division,
         search=search,
         models=models,
     )

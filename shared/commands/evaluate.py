@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from shared.commands.loading import load_models, workspace_for
-from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
+from shared.commands.options import DivisionOptions, ModelOptions, SearchOptions
 from shared.commands.score import print_scores
 from shared.commands.searching import fitting, search_for
 from shared.corpus.manifest import Manifest
@@ -47,8 +47,7 @@ def evaluate_manifests(
     out: Path | None,
     limit: int,
     talks: bool,
-    segmenter: str,
-    maximum_seconds: float,
+    division: DivisionOptions,
     search: SearchOptions,
     models: ModelOptions,
 ) -> None:
@@ -59,11 +58,10 @@ def evaluate_manifests(
         raise UsageError("--limit does not apply with --out: the score of part of a test set is not a result")
     if talks and (out is not None or limit):
         raise UsageError("--talks translates whole recordings and prints their scores: --out and --limit do not apply")
-    check_segmenter(segmenter)
-    division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
-    for name, value in division.items():
-        if not talks and value != getattr(SoundOptions, name):
-            option = f"--{name.replace('_', '-')}"
+    check_segmenter(division.segmenter)
+    for field in fields(division):
+        if not talks and getattr(division, field.name) != field.default:
+            option = f"--{field.name.replace('_', '-')}"
             raise UsageError(f"{option} applies with --talks: the rows of a manifest have their times")
     search_for(search)
     budget = translation_budget(models.batch_size)
@@ -96,8 +94,10 @@ def evaluate_manifests(
                     metrics=metrics,
                     workspace=workspace,
                     batch_size=models.batch_size,
-                    segmenter=named_segmenter(segmenter),
-                    maximum_seconds=maximum_seconds,
+                    segmenter=named_segmenter(
+                        division.segmenter, margin=division.speech_margin, longest_pause=division.longest_pause
+                    ),
+                    maximum_seconds=division.maximum_seconds,
                     texts=texts,
                 )
                 evaluation = replace(evaluation, further=further)

@@ -85,8 +85,8 @@ RULES = {"minimum_length", "maximum_length_ratio", "maximum_length_extra", "no_r
 
 
 @dataclass(frozen=True, kw_only=True)
-class SoundOptions:
-    """The treatment of sound files before translation."""
+class DivisionOptions:
+    """The division of long recordings into segments (docs/talks.md)."""
 
     maximum_seconds: Annotated[float, _option("length in seconds above which sound files are divided", SOUND)] = 20.0
     segmenter: Annotated[
@@ -97,6 +97,23 @@ class SoundOptions:
             SOUND,
         ),
     ] = "pauses"
+    longest_pause: Annotated[
+        float,
+        _option("seconds of the longest pause within a segment of a divided file; inf: no limit", SOUND, min=0.0),
+    ] = 0.5
+    speech_margin: Annotated[
+        float,
+        _option("seconds kept before and after the speech of such a segment; inf: all of them", SOUND, min=0.0),
+    ] = 0.1
+
+    def check(self) -> None:
+        """Accept every combination: the segmenters check their numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoundOptions(DivisionOptions):
+    """The treatment of sound files before translation."""
+
     keep_silence: Annotated[
         bool, _option("also translate segments without speech, instead of skipping them with a warning", SOUND)
     ] = False

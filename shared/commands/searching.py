@@ -143,7 +143,7 @@ def translation_options(
         "target_language": languages[1],
         "batch_size": models.batch_size,
         "maximum_seconds": sound.maximum_seconds,
-        "segmenter": named_segmenter(sound.segmenter),
+        "segmenter": named_segmenter(sound.segmenter, margin=sound.speech_margin, longest_pause=sound.longest_pause),
         "keep_silence": sound.keep_silence,
         "detector": speech_detector(sound.speech_detector) if speech else None,
     }

@@ -1,8 +1,9 @@
 """Dividing a long recording at its pauses, so that a model trained on segments can be given a file of any length.
 
-Nothing is learned and nothing is left out: the segments follow one another from the first sample to the last. Where to
-cut is found by dynamic programming over the levels of short windows (the same file gives the same segments everywhere),
-in time and memory that grow with the length of the file, of which one block is held at a time.
+Nothing is learned: the levels of short windows decide (the same file gives the same segments everywhere), in time and
+memory that grow with the length of the file, of which one block is held at a time. Each long pause divides
+(shared/corpus/speech_spans.py). Where speech without one is longer than a segment may be, dynamic programming finds
+where to cut. Segments are cut to their speech.
 
 A cut costs the level of the sound around it, in decibels above the quietest place of the file, and ``PER_CUT`` besides;
 the segments are those whose cuts cost least in all. So cuts are few, and each lies in as quiet a place as its
@@ -16,12 +17,14 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from shared.corpus.audio import SAMPLE_RATE, open_audio, probe, samples
 from shared.corpus.mpeg import naming_damage
+from shared.corpus.speech_spans import LONGEST_PAUSE, MARGIN, check_pauses, loud_frames, stretches, trimmed
 from shared.errors import DataError, UsageError
 
 #: Seconds between the places where a cut may be.
@@ -48,48 +51,65 @@ _BLOCK_FRAMES = 3000
 Segment = tuple[float, float]
 
 
-def segments(waveform: np.ndarray, *, maximum: float = 20.0, rate: int = SAMPLE_RATE) -> list[Segment]:
-    """Divide a waveform at its quietest pauses.
+def segments(
+    waveform: np.ndarray,
+    *,
+    maximum: float = 20.0,
+    margin: float = MARGIN,
+    longest_pause: float = LONGEST_PAUSE,
+    rate: int = SAMPLE_RATE,
+) -> list[Segment]:
+    """Divide a waveform at its pauses.
 
     Args:
         waveform: (N,) in [-1, 1].
         maximum: seconds of the longest segment, at least 1; infinity for no limit.
+        margin: seconds that are kept before and after the speech of a segment; infinity for all of them.
+        longest_pause: seconds of the longest pause within a segment; with infinity, only ``maximum`` divides.
         rate: samples per second.
 
     Returns:
-        (start, duration) of each segment in seconds, in order: each start is the end of the one before, none lasts
-        longer than ``maximum``, and none of several is shorter than a tenth of it. A waveform that is not longer than
-        ``maximum`` is one segment.
+        (start, duration) of each segment in seconds, in order. None lasts longer than ``maximum``. A waveform that is
+        not longer than ``maximum`` is one segment, as it is. With both infinities, each start is the end of the
+        segment before.
 
     Raises:
-        UsageError: if ``maximum`` is out of its range.
+        UsageError: if a number is out of its range.
         DataError: if a sample is not a number.
 
     """
     check_maximum(maximum)
+    check_pauses(margin, longest_pause)
     if len(waveform) <= maximum * rate:
         return [(0.0, len(waveform) / rate)]
     size = samples(FRAME, rate)
     blocks = (waveform[at : at + size * _BLOCK_FRAMES] for at in range(0, len(waveform), size * _BLOCK_FRAMES))
-    costs = cut_costs(_energies(blocks, size, "the waveform"))
-    return divided(costs, len(waveform), size=size, maximum=maximum, rate=rate)
+    energies = _energies(blocks, size, "the waveform")
+    costs, speech = cut_costs(energies), spoken_frames(energies)
+    limits = {"maximum": maximum, "margin": margin, "longest_pause": longest_pause}
+    return divided(costs, speech, len(waveform), size=size, rate=rate, **limits)
 
 
-def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
-    """Divide a sound file at its quietest pauses, block by block; see :func:`segments`.
+def file_segments(
+    path: str | Path, *, maximum: float = 20.0, margin: float = MARGIN, longest_pause: float = LONGEST_PAUSE
+) -> list[Segment]:
+    """Divide a sound file at its pauses, block by block; see :func:`segments`.
 
     Args:
         path: a file that libsndfile or FFmpeg reads; the mean of its channels counts.
         maximum: seconds of the longest segment, at least 1; infinity for no limit.
+        margin: seconds that are kept before and after the speech of a segment.
+        longest_pause: seconds of the longest pause within a segment.
 
     Raises:
-        UsageError: if ``maximum`` is out of its range.
+        UsageError: if a number is out of its range.
         DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
 
     """
     import soundfile
 
     check_maximum(maximum)
+    check_pauses(margin, longest_pause)
     length = probe(path)
     if length <= maximum:
         return [(0.0, length)]
@@ -101,7 +121,9 @@ def file_segments(path: str | Path, *, maximum: float = 20.0) -> list[Segment]:
             energies = _energies(blocks, size, str(path))
     except soundfile.LibsndfileError as error:
         raise DataError(f"{path}: cannot be read to its end ({error.error_string})") from error
-    return divided(cut_costs(energies), samples(length, rate), size=size, maximum=maximum, rate=rate)
+    costs, speech = cut_costs(energies), spoken_frames(energies)
+    limits = {"maximum": maximum, "margin": margin, "longest_pause": longest_pause}
+    return divided(costs, speech, samples(length, rate), size=size, rate=rate, **limits)
 
 
 def check_maximum(maximum: float) -> None:
@@ -135,23 +157,51 @@ def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
     return np.concatenate(found)
 
 
-def divided(costs: np.ndarray, total: int, *, size: int, maximum: float, rate: int) -> list[Segment]:
-    """Return the segments between the cheapest cuts.
+def divided(
+    costs: np.ndarray,
+    speech: np.ndarray,
+    total: int,
+    *,
+    size: int,
+    maximum: float,
+    margin: float,
+    longest_pause: float,
+    rate: int,
+) -> list[Segment]:
+    """Return the segments between long pauses, those that are too long divided at the cheapest cuts.
 
     Args:
         costs: (F,) what a cut before each frame costs.
+        speech: (F,) bool, which frames are spoken.
         total: N, the number of samples.
         size: samples of a frame.
         maximum: seconds of the longest segment; N must be above it.
+        margin: seconds that are kept before and after the speech of a segment.
+        longest_pause: seconds of the longest pause within a segment.
         rate: samples per second.
 
     """
-    longest = math.floor(maximum * rate / size)
+    longest = math.floor(min(maximum * rate / size, len(costs)))
     while longest * size / rate > maximum:  # a rounding in the line above
         longest -= 1
-    cuts = best_cuts(costs, longest=longest, shortest=math.ceil(longest * SHORTEST_SHARE))
-    bounds = [0, *(cut * size for cut in cuts), total]
-    return [(a / rate, (b - a) / rate) for a, b in zip(bounds, bounds[1:], strict=False)]
+    shortest = math.ceil(longest * SHORTEST_SHARE)
+    kept = round(min(margin / FRAME, len(costs)))
+    bounds = []
+    for stretch in stretches(speech, round(min(longest_pause / FRAME, len(costs)))):
+        begin, end = trimmed(speech, *stretch, kept)
+        whole = end - begin <= longest
+        cuts = [] if whole else best_cuts(costs[begin:end], longest=longest, shortest=shortest)
+        inner = [begin, *(begin + cut for cut in cuts), end]
+        bounds += [trimmed(speech, a, b, kept) for a, b in pairwise(inner)]
+    times = [(begin * size, total if end == len(costs) else end * size) for begin, end in bounds]
+    return [(begin / rate, (end - begin) / rate) for begin, end in times]
+
+
+def spoken_frames(energies: np.ndarray) -> np.ndarray:
+    """Return which frames are loud enough to be speech, (F,) bool, of their mean squares, (F,)."""
+    near, _ = means_around(energies)
+    levels, means = (10 * np.log10(np.maximum(values, _SILENCE)) for values in (energies, near))
+    return loud_frames(levels, means)
 
 
 def cut_costs(energies: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from shared.corpus.pauses import Segment, file_segments
 from shared.corpus.speech_activity import check_detector, silero_detector
+from shared.corpus.speech_spans import LONGEST_PAUSE, MARGIN, check_pauses
 from shared.errors import UsageError
 
 #: What a caller may ask for.
@@ -18,7 +19,7 @@ class Segmenter(Protocol):
     """Divides a sound file: :func:`shared.corpus.pauses.file_segments`, or what has its arguments and result."""
 
     def __call__(self, path: str | Path, *, maximum: float) -> list[Segment]:
-        """Return (start, duration) of each segment in seconds, in order, none longer than ``maximum``."""
+        """Return (start, duration) of each segment in seconds, in order and apart, none longer than ``maximum``."""
         ...
 
 
@@ -30,17 +31,23 @@ def check_segmenter(name: str) -> None:
         check_detector(name)
 
 
-def named_segmenter(name: str = "pauses") -> Segmenter:
+def named_segmenter(name: str = "pauses", *, margin: float = MARGIN, longest_pause: float = LONGEST_PAUSE) -> Segmenter:
     """Return a segmenter by its name: quietest pauses, or least speech as silero-vad hears it.
+
+    Args:
+        name: one of :data:`SEGMENTERS`.
+        margin: seconds that are kept before and after the speech of a segment; infinity for all of them.
+        longest_pause: seconds of the longest pause within a segment; infinity for no limit.
 
     Raises:
         DataError: if silero-vad's weights cannot be read.
-        UsageError: for a segmenter that is unknown or not installed.
+        UsageError: for a segmenter that is unknown or not installed, or a number out of its range.
 
     """
     check_segmenter(name)
+    check_pauses(margin, longest_pause)
     if name == "pauses":
-        return file_segments
+        return partial(file_segments, margin=margin, longest_pause=longest_pause)
     from shared.corpus.speech_gaps import gap_segments
 
-    return partial(gap_segments, detector=silero_detector())
+    return partial(gap_segments, detector=silero_detector(), margin=margin, longest_pause=longest_pause)

@@ -36,9 +36,12 @@ _FREQUENCIES = _TRANSFORM // 2 + 1
 #: Windows that go through the convolutions in one go: 33 s.
 _BLOCK = 1024
 
+#: The probability from which on a window is speech.
+THRESHOLD = 0.5
+
 #: A recording has speech if two of its windows (64 ms in all) are more likely speech than not. The most certain
 #: windows decide, not the mean: a word may stand in a minute of silence.
-_CERTAIN, _THRESHOLD = 2, 0.5
+_CERTAIN = 2
 
 #: Softer recordings are amplified to this peak, by this factor at most: the network does not hear 1 in 60 words at
 #: -50 dB (benchmarks/silence.py).
@@ -125,7 +128,7 @@ class SileroDetector:
 
     def has_speech(self, waveform: np.ndarray) -> bool:
         """Tell whether there is speech in a waveform, (N,) float32 in [-1, 1] at 16 kHz."""
-        return int((self.probabilities(amplified(waveform)) >= _THRESHOLD).sum()) >= _CERTAIN
+        return int((self.probabilities(amplified(waveform)) >= THRESHOLD).sum()) >= _CERTAIN
 
 
 def amplified(waveform: np.ndarray) -> np.ndarray:

@@ -144,18 +144,20 @@ def rows_without_speech(rows: Iterable[Mapping[str, Any]], detector: SpeechDetec
     return silent
 
 
-def warn_of_silence(rows: Sequence[Mapping[str, Any]], detector: SpeechDetector) -> None:
+def warn_of_silence(rows: Sequence[Mapping[str, Any]], silent: set[int], detector: SpeechDetector) -> None:
     """Warn that segments are skipped; those that follow one another are named as one.
 
     Args:
-        rows: the segments, in order: "audio", "start" and "duration".
+        rows: all segments, in order: "audio", "start" and "duration".
+        silent: the numbers of those that are skipped.
         detector: by which they were found.
 
     """
     stretches: list[tuple[str, float, float]] = []
-    for row in rows:
+    for number in sorted(silent):
+        row = rows[number]
         file, start, end = row["audio"], row["start"], row["start"] + row["duration"]
-        if stretches and stretches[-1][0] == file and abs(stretches[-1][2] - start) < 1e-6:
+        if number - 1 in silent and stretches[-1][0] == file and stretches[-1][2] <= start:
             start = stretches.pop()[1]
         stretches.append((file, start, end))
     for file, start, end in stretches:

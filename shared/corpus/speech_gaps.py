@@ -1,7 +1,7 @@
 """Dividing a long recording where silero-vad hears no speech: for recordings whose pauses are not quiet.
 
 Behind music, applause or traffic, the quietest places are not where nobody speaks. Here a cut costs the probability of
-speech around it; all else is as in shared/corpus/pauses.py.
+speech around it, and a frame is spoken where that is at least a half; all else is as in shared/corpus/pauses.py.
 
 Legend: F frames of 10 ms.
 """
@@ -22,7 +22,8 @@ from shared.corpus.pauses import (
     divided,
     means_around,
 )
-from shared.corpus.silero import WINDOW, SileroDetector, amplified
+from shared.corpus.silero import THRESHOLD, WINDOW, SileroDetector, amplified
+from shared.corpus.speech_spans import LONGEST_PAUSE, MARGIN, check_pauses
 
 #: What a cut through certain speech costs, in the decibels of shared/corpus/pauses.py.
 SPEECH = 40.0
@@ -34,31 +35,43 @@ _BLOCK, _BEFORE = 60.0, 2.0
 _SIZE = samples(FRAME, SAMPLE_RATE)
 
 
-def gap_segments(path: str | Path, *, detector: SileroDetector, maximum: float = 20.0) -> list[Segment]:
+def gap_segments(
+    path: str | Path,
+    *,
+    detector: SileroDetector,
+    maximum: float = 20.0,
+    margin: float = MARGIN,
+    longest_pause: float = LONGEST_PAUSE,
+) -> list[Segment]:
     """Divide a sound file where there is least speech, block by block.
 
     Args:
         path: a file that libsndfile reads.
         detector: finds speech.
         maximum: seconds of the longest segment, at least 1; infinity for no limit.
+        margin: seconds that are kept before and after the speech of a segment.
+        longest_pause: seconds of the longest pause within a segment.
 
     Returns:
         (start, duration) of each segment in seconds, as :func:`shared.corpus.pauses.file_segments`.
 
     Raises:
-        UsageError: if ``maximum`` is out of its range.
+        UsageError: if a number is out of its range.
         DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
 
     """
     check_maximum(maximum)
+    check_pauses(margin, longest_pause)
     length = probe(path)
     if length <= maximum:
         return [(0.0, length)]
     blocks = [
         _block(path, detector, start, min(_BLOCK, length - start)) for start in np.arange(0.0, length, _BLOCK).tolist()
     ]
-    costs = gap_costs(np.concatenate(blocks))
-    return divided(costs, samples(length, SAMPLE_RATE), size=_SIZE, maximum=maximum, rate=SAMPLE_RATE)
+    probabilities = np.concatenate(blocks)
+    costs, speech = gap_costs(probabilities), probabilities >= THRESHOLD
+    limits = {"maximum": maximum, "margin": margin, "longest_pause": longest_pause}
+    return divided(costs, speech, samples(length, SAMPLE_RATE), size=_SIZE, rate=SAMPLE_RATE, **limits)
 
 
 def _block(path: str | Path, detector: SileroDetector, start: float, duration: float) -> np.ndarray:

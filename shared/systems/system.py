@@ -275,7 +275,7 @@ class System(ReadingModel):
     def hypotheses(self, inputs: Sequence[str | Path], **options: Any) -> list[list[Hypothesis]]:
         """Translate text, or sound files if the system reads speech; return the n-best hypotheses of each input.
 
-        A sound file longer than ``maximum_seconds`` is divided at its quietest pauses (see shared/corpus/pauses.py),
+        A sound file longer than ``maximum_seconds`` is divided at its pauses (see shared/corpus/pauses.py),
         its segments are translated, and their texts are put together again. Segments without speech are not shown to
         the model, which would make something up: they give empty output, and a warning names file and time.
 
@@ -300,7 +300,7 @@ class System(ReadingModel):
         """Translate sound files and keep the times of their segments; see :meth:`hypotheses`.
 
         Returns:
-            The segments of each file in order, from its first sample to its last; those without speech have no text.
+            The segments of each file in order, without the pauses between them; those without speech have no text.
 
         Raises:
             DataError: as :meth:`hypotheses`.
@@ -338,7 +338,7 @@ class System(ReadingModel):
                 :func:`shared.corpus.stream.translation_budget`). It does not change the output.
             maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
                 system was trained on is a good choice.
-            segmenter: divides longer files; by default at their quietest pauses (see shared/corpus/segmentation.py).
+            segmenter: divides longer files; by default at their pauses (see shared/corpus/segmentation.py).
             keep_silence: translate segments without speech too.
             detector: finds those segments; by default the best that is installed (see
                 shared/corpus/speech_activity.py).
@@ -368,7 +368,7 @@ class System(ReadingModel):
         if "speech" in self.reads and not keep_silence:
             detector = detector or speech_detector()
             silent = rows_without_speech(rows, detector)
-            warn_of_silence([rows[i] for i in sorted(silent)], detector)
+            warn_of_silence(rows, silent, detector)
         results = translate_shown(
             self, rows, hidden=silent, search=search or self.default_search(), batch_size=batch_size, progress=progress
         )

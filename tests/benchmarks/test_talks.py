@@ -20,6 +20,9 @@ def test_cuts_within_rows_are_counted_and_those_at_their_edges_are_not():
     found = {"a": [(0.0, 2.0), (2.0, 1.5), (3.5, 0.53), (4.03, 2.0)], "b": [(0.0, 1.5), (1.5, 2.0)]}
     # a is cut at 2.0 (within), 3.5 (between) and 4.03 (30 ms into a row), b at 1.5 (within).
     assert share_in_speech(rows, found) == pytest.approx(2 / 4)
+    # A segment that ends at 2.5 s has lost the end of a sentence; what is between 3.02 and 3.96 s is none.
+    assert share_in_speech(rows, {"a": [(0.0, 2.5), (3.5, 2.0)]}) == 1.0
+    assert share_in_speech(rows, {"a": [(0.0, 3.02), (3.96, 2.0)]}) == 0.0
     assert share_in_speech(rows, {"a": [(0.0, 6.0)]}) == 0.0
 
 

@@ -40,16 +40,14 @@ def talk(tmp_path):
     return tmp_path / "talk.wav"
 
 
-def test_segments_follow_one_another_and_hold_what_the_whole_text_holds(speech_model, talk):
+def test_segments_hold_their_bursts_and_what_the_whole_text_holds(speech_model, talk):
     system = package.load(speech_model, device="cpu")
     search = package.BeamSearch(beam=2, rules=package.Rules(maximum_length_extra=6))
     options = {"maximum_seconds": 1.3, "keep_silence": True, "search": search}
     seen = []
     [segments] = system.timed([talk], **options, progress=lambda done, total: seen.append((done, total)))
-    assert len(segments) == 4 and segments[0].start == 0.0 and segments[-1].end == pytest.approx(4.0)
-    for one, other in zip(segments, segments[1:], strict=False):
-        assert one.end == pytest.approx(other.start) and 0.7 <= one.end % 1 <= 1.0
-    assert [segment.end - segment.start <= 1.3 for segment in segments] == [True] * 4
+    assert [segment.start for segment in segments] == pytest.approx([0.0, 0.9, 1.9, 2.9], abs=0.011)
+    assert [segment.end for segment in segments] == pytest.approx([0.8, 1.8, 2.8, 3.8], abs=0.011)
     texts = [segment.texts["translation"] for segment in segments]
     assert system.translate(talk, **options) == " ".join(filter(None, texts))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -199,9 +199,10 @@ def test_rows_are_listened_to_segment_by_segment(tmp_path):
 
 
 def test_neighbouring_segments_are_one_warning(caplog):
-    rows = [("a.wav", 0.0, 2.5), ("a.wav", 2.5, 1.0), ("a.wav", 4.0, 1.0), ("b.wav", 5.0, 1.0)]
+    times = [("a.wav", 0.0, 2.0), ("a.wav", 2.5, 1.0), ("a.wav", 3.6, 0.4), ("a.wav", 4.0, 1.0), ("b.wav", 5.0, 1.0)]
+    rows = [{"audio": audio, "start": start, "duration": duration} for audio, start, duration in times]
     with caplog.at_level(logging.WARNING, "dragoman"):
-        warn_of_silence([{"audio": a, "start": s, "duration": d} for a, s, d in rows], Loud())
+        warn_of_silence(rows, {0, 1, 3, 4}, Loud())
     expected = ["a.wav: no speech from 0.00 to 3.50 s", "a.wav: no speech from 4.00 to 5.00 s"]
     expected += ["b.wav: no speech from 5.00 to 6.00 s"]
     assert [message.partition(": skipped")[0] for message in caplog.messages] == expected

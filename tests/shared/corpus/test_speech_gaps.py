@@ -1,5 +1,6 @@
 """Cuts where nobody speaks: eSpeak's sentences between noise that is louder than they are."""
 
+import math
 from importlib.util import find_spec
 
 import numpy as np
@@ -25,8 +26,12 @@ def detector():
 
 @pytest.fixture(scope="module")
 def loud_gaps(tmp_path_factory):
+    """Sentences between noise that is as loud as their loudest sounds."""
+    return sentences_in_noise(tmp_path_factory.mktemp("gaps"), 0.2)
+
+
+def sentences_in_noise(folder, deviation):
     """A file of four sentences with 1.5 s of noise between them, and the beginning and end of each noise in seconds."""
-    folder = tmp_path_factory.mktemp("gaps")
     rng, speaker, parts, gaps = np.random.default_rng(1), Speaker(), [], []
     for number in range(4):
         soundfile.write(
@@ -37,9 +42,13 @@ def loud_gaps(tmp_path_factory):
         if number < 3:
             at = sum(map(len, parts)) / SAMPLE_RATE
             gaps.append((at, at + 1.5))
-            parts.append(0.2 * rng.standard_normal(round(1.5 * SAMPLE_RATE)))
+            parts.append(deviation * rng.standard_normal(round(1.5 * SAMPLE_RATE)))
     soundfile.write(folder / "talk.wav", np.concatenate(parts), SAMPLE_RATE)
     return folder / "talk.wav", gaps
+
+
+#: Nothing is left out: what divides is the longest segment.
+WHOLE = {"margin": math.inf, "longest_pause": math.inf}
 
 
 def within(found, gaps):
@@ -49,19 +58,27 @@ def within(found, gaps):
 
 def test_cuts_lie_in_noise_that_is_louder_than_speech(loud_gaps, detector):
     path, gaps = loud_gaps
-    found = gap_segments(path, detector=detector, maximum=5)
+    found = gap_segments(path, detector=detector, maximum=5, **WHOLE)
     assert within(found, gaps) and all(within(found, gaps))
-    assert not all(within(file_segments(path, maximum=5), gaps))  # levels alone cut through sentences
+    assert not all(within(file_segments(path, maximum=5, **WHOLE), gaps))  # levels alone cut through sentences
     assert found[0][0] == 0 and sum(duration for _, duration in found) == pytest.approx(soundfile.info(path).duration)
     assert all(a + b == pytest.approx(c) for (a, b), (c, _) in zip(found, found[1:], strict=False))
     assert max(duration for _, duration in found) <= 5
 
 
+def test_segments_are_the_sentences_without_the_noise(tmp_path, detector):
+    path, gaps = sentences_in_noise(tmp_path, 0.02)
+    found = gap_segments(path, detector=detector, maximum=5, margin=0.0)
+    begins, ends = [0.0, *(b for _, b in gaps)], [*(a for a, _ in gaps), soundfile.info(path).duration]
+    assert [start for start, _ in found] == pytest.approx(begins, abs=0.15)
+    assert [start + duration for start, duration in found] == pytest.approx(ends, abs=0.25)
+
+
 def test_where_a_block_ends_changes_little(loud_gaps, detector, monkeypatch):
     path, gaps = loud_gaps
-    whole = gap_segments(path, detector=detector, maximum=5)
+    whole = gap_segments(path, detector=detector, maximum=5, **WHOLE)
     monkeypatch.setattr(speech_gaps, "_BLOCK", 3.2)
-    parts = gap_segments(path, detector=detector, maximum=5)
+    parts = gap_segments(path, detector=detector, maximum=5, **WHOLE)
     assert len(parts) == len(whole) and all(within(parts, gaps))
     assert [start for start, _ in parts] == pytest.approx([start for start, _ in whole], abs=0.25)
 
