@@ -177,7 +177,7 @@ class MediaSound:
 
 
 class _Recording:
-    """What a process knows of a file: how often it was opened, and its decoded sound, if that is kept."""
+    """A file that this process has opened: how often, and its decoded sound, if that is kept."""
 
     def __init__(self) -> None:
         self.openings = 0
