@@ -24,6 +24,9 @@ _SPEED, _PITCH = 1, 3
 _BUFFER_MS = 0
 _WORD = 1
 
+#: t_espeak_callback, made before the fork: making it takes a child longer than loading a voice.
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+
 #: Of a word: its place in the text, counted from 1; its length; its first sample.
 Word = tuple[int, int, int]
 
@@ -47,7 +50,6 @@ def _synthesise(library: ctypes.CDLL, request: dict[str, Any]) -> tuple[bytes, l
     """Sound, and the words in it; no sound if the library refuses the voice or the text."""
     collected = bytearray()
     words: list[Word] = []
-    signature = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 
     def receive(samples: int | None, number: int, events: int | None) -> int:
         if samples and number > 0:
@@ -58,7 +60,7 @@ def _synthesise(library: ctypes.CDLL, request: dict[str, Any]) -> tuple[bytes, l
             events += ctypes.sizeof(_Event)
         return 0
 
-    callback = signature(receive)
+    callback = _CALLBACK(receive)
     library.espeak_SetSynthCallback(callback)
     # Voices with breath draw from it; espeak_Initialize seeds it by the clock.
     library.espeak_ng_SetRandSeed(ctypes.c_long(1))
@@ -71,46 +73,41 @@ def _synthesise(library: ctypes.CDLL, request: dict[str, Any]) -> tuple[bytes, l
     return (b"", []) if failed else (bytes(collected), words)
 
 
-def _speak(library: ctypes.CDLL, request: dict[str, Any]) -> tuple[int, bytes, list[Word]]:
-    """Let a child speak; returns its exit status, the sound, and the words in it."""
-    receive, send = os.pipe()
+def _speak(library: ctypes.CDLL, request: dict[str, Any], answers: int) -> None:
+    """Let a child speak and answer; answer in its place if it ends without."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            os.close(receive)
-            sound, words = _synthesise(library, request)
-            answer = memoryview(sound + json.dumps(words).encode() + len(sound).to_bytes(8, "little"))
-            while answer:
-                answer = answer[os.write(send, answer) :]
+            _answer(answers, 0, *_synthesise(library, request))
             status = 0
         finally:
             os._exit(status)
-    os.close(send)
-    with os.fdopen(receive, "rb") as pipe:
-        data = pipe.read()
     _, status = os.waitpid(child, 0)
     if status:
-        return status, b"", []
-    length = int.from_bytes(data[-8:], "little")
-    return 0, data[:length], json.loads(data[length:-8])
+        _answer(answers, status, b"", [])
+
+
+def _answer(answers: int, status: int, sound: bytes, words: list[Word]) -> None:
+    """Write exit status, words and sound to a file descriptor."""
+    head = {"status": status, "words": words, "size": len(sound)}
+    left = memoryview(json.dumps(head).encode() + b"\n" + sound)
+    while left:
+        left = left[os.write(answers, left) :]
 
 
 def serve(library_file: str, data: str) -> None:
     """Answer requests from standard input until it ends."""
-    answers = os.fdopen(os.dup(1), "wb")
+    answers = os.dup(1)
     os.dup2(2, 1)  # whatever the library prints must not stand between the answers
     library = ctypes.CDLL(library_file)
     # The library keeps the path in a buffer of fixed length, which a deep virtual environment overflows: so ".".
     os.chdir(data)
     rate = library.espeak_Initialize(_SYNCHRONOUS, _BUFFER_MS, b".", 0)
-    answers.write(json.dumps({"rate": rate}).encode() + b"\n")
-    answers.flush()
+    library.espeak_ListVoices(None)  # reads some 250 files, which each child would read anew
+    os.write(answers, json.dumps({"rate": rate}).encode() + b"\n")
     for line in sys.stdin.buffer:
-        status, sound, words = _speak(library, json.loads(line))
-        head = {"status": status, "words": words, "size": len(sound)}
-        answers.write(json.dumps(head).encode() + b"\n" + sound)
-        answers.flush()
+        _speak(library, json.loads(line), answers)
 
 
 if __name__ == "__main__":

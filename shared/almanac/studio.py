@@ -26,6 +26,7 @@ import numpy as np
 from shared.almanac import voices
 from shared.almanac.frames import randomness
 from shared.errors import DataError
+from shared.machine.memory import check_workers
 
 PAUSE = (0.3, 1.0)  # seconds between two utterances of a talk
 
@@ -58,10 +59,13 @@ def perform(speaker: voices.Speaker, recording: Recording) -> list[tuple[int, in
     spans: list[tuple[int, int]] = []
     table = ["utterance\tword\tstart\tend"]
     position = 0
-    for index, text in enumerate(recording.texts):
-        utterance = randomness(recording.name, index)
-        how = voices.manner(recording.language, recording.variant, randomness(recording.name), utterance)
-        spoken, said = speaker.speak_words(text, how)
+    utterances = [randomness(recording.name, index) for index in range(len(recording.texts))]
+    manners = [
+        voices.manner(recording.language, recording.variant, randomness(recording.name), utterance)
+        for utterance in utterances
+    ]
+    answers = speaker.speak_words(list(zip(recording.texts, manners, strict=True)))
+    for index, (utterance, (spoken, said)) in enumerate(zip(utterances, answers, strict=True)):
         samples = voices.at_rate(spoken) if talk else spoken.astype(np.float64) / 32768.0
         before = 0
         if talk:
@@ -122,10 +126,7 @@ class Studio:
     def __init__(self, *, workers: int) -> None:
         if workers < 0:
             raise ValueError(f"workers must be 0 (as many as there are processors) or more, not {workers}")
-        if workers:
-            from shared.machine.memory import check_workers  # which needs torch, whose import takes seconds
-
-            check_workers(workers)
+        check_workers(workers)
         self.workers = workers or min(os.cpu_count() or 1, 16)
         self._idle: queue.SimpleQueue[subprocess.Popen[str]] = queue.SimpleQueue()
         self._processes: list[subprocess.Popen[str]] = []

@@ -13,6 +13,7 @@ import random
 import subprocess
 import sys
 import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,10 @@ class SpokenWord:
 
     text: str
     start: int
+
+
+#: Samples and the words in them.
+Spoken = tuple[np.ndarray, list[SpokenWord]]
 
 
 @dataclass(frozen=True)
@@ -82,15 +87,29 @@ class Speaker:
 
     def speak(self, text: str, manner: Manner) -> np.ndarray:
         """Samples (N,) int16 at 22,050 Hz. Raises DataError when eSpeak NG refuses the voice or the text."""
-        return self.speak_words(text, manner)[0]
+        [(samples, _)] = self.speak_words([(text, manner)])
+        return samples
 
-    def speak_words(self, text: str, manner: Manner) -> tuple[np.ndarray, list[SpokenWord]]:
-        """Samples (N,) int16 at 22,050 Hz, and the words in them as eSpeak NG counts them. Raises as `speak`."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+    def speak_words(self, texts: Sequence[tuple[str, Manner]]) -> Iterator[Spoken]:
+        """Samples (N,) int16 at 22,050 Hz of each of some texts, and the words in them as eSpeak NG counts them.
+
+        A text is spoken while the caller works on the one before. Raises as `speak`.
+        """
+        self._ask(*texts[0])
+        for number, (text, manner) in enumerate(texts, start=1):
+            if number < len(texts):
+                self._ask(*texts[number])
+            yield self._hear(text, manner)
+
+    def _ask(self, text: str, manner: Manner) -> None:
+        assert self._process.stdin is not None
         request = {"text": text, **asdict(manner)}
         with contextlib.suppress(BrokenPipeError):  # it has ended, and `_answer` says so
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
+
+    def _hear(self, text: str, manner: Manner) -> Spoken:
+        assert self._process.stdout is not None
         answer = self._answer()
         sound = self._process.stdout.read(answer["size"])
         if answer["status"] != 0 or not sound:

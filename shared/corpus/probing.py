@@ -20,6 +20,7 @@ from shared.corpus.findings import ERRORS, SHORTEST, Problem
 from shared.corpus.mpeg import listed_damage
 from shared.corpus.shards import file_of
 from shared.errors import DataError
+from shared.machine.memory import check_workers
 
 Result = TypeVar("Result")
 
@@ -113,8 +114,6 @@ class Pool:
         """Take the number of processes: 0 means one per processor, 1 means to work in this process."""
         if workers < 0:
             raise ValueError(f"the number of workers cannot be {workers}")
-        from shared.machine.memory import check_workers  # which needs torch
-
         check_workers(workers)
         self.workers = workers or _processors()
         self._executor: ProcessPoolExecutor | None = None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from shared.errors import UsageError
+from shared.machine.memory import check_workers
 
 if TYPE_CHECKING:
     import torch
@@ -44,8 +45,6 @@ class Machine:
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
-        from shared.machine.memory import check_workers  # which needs torch
-
         check_workers(self.workers)
         self.device = _device(self.device, several=self.world > 1)
         if self.precision == "auto":

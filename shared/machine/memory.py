@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from shared.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import torch
 
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -29,13 +31,17 @@ def available_memory(device: str | torch.device = "cpu") -> int:
     allows less. On a GPU: what is free, and what this process holds without using it. A system that does not tell what
     is left counts with all of its memory.
     """
+    if str(device) == "cpu":  # without torch, whose import takes seconds
+        return max(min([_left_on_system(PROC), *_left_in_groups(PROC, CGROUPS)]), 0)
+    import torch
+
     device = torch.device(device)
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return torch.cuda.mem_get_info(device)[0] + unused
     if device.type == "mps":
         return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
-    return max(min([_left_on_system(PROC), *_left_in_groups(PROC, CGROUPS)]), 0)
+    return available_memory()
 
 
 def refuse_over(
