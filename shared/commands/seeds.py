@@ -144,6 +144,7 @@ def run_seeds(
         trained = _trained(arm, _seeds(found))
         for split, by_seed in found.items():
             rows += [common | trained | row for row in _spread(arm, split, by_seed)]
+        _print_directions(arm.label, found)
     if len(arms) == 2:
         rows += [common | row for row in _compare(arms, tests)]
     runs = [folder(arm.recipes[seed]) for arm, found in zip(arms, tests, strict=True) for seed in _seeds(found)]
@@ -265,6 +266,15 @@ def _spread(arm: Arm, split: str, by_seed: Mapping[int, Tested]) -> Iterator[dic
     print(f"\n{arm.label} on {split}, {len(tests[0].outputs.ids)} lines\n{aligned(table)}")
 
 
+def _print_directions(label: str, tests: Mapping[str, Mapping[int, Tested]]) -> None:
+    """Print the means over seeds of test sets of one name in several directions, as tables of sources by targets."""
+    for name, group in directions.by_name(tests).items():
+        for metric in common_metrics([tested for split in group for tested in tests[split].values()]):
+            values = {split: [tested.rows[metric]["value"] for tested in tests[split].values()] for split in group}
+            scores = {split: float(np.mean(found)) for split, found in values.items()}
+            print(f"\n{label}: {metric} on {name}, sources by targets\n{aligned(directions.table(scores))}")
+
+
 # -- comparing ------------------------------------------------------------------------------------------------------
 
 
@@ -313,12 +323,9 @@ def _print_means(tests: Sequence[Mapping[str, Mapping[int, Tested]]], splits: Se
         metrics = common_metrics([test for arm in sets for by_seed in arm for test in by_seed.values()])
         counted = [[[test.count(test.scorer(metrics)) for test in by_seed.values()] for by_seed in arm] for arm in sets]
         lines = [["metric", "difference", "95 % from", "to", "p", "A is"]]
-        for i, metric in enumerate(metrics):
+        for i in range(len(metrics)):
             mine, theirs = ([[seed[i] for seed in seeds] for seeds in arm] for arm in counted)
             lines.append(_line(compare_means(mine, theirs), []))
-            for label, arm in zip("AB", (mine, theirs), strict=True):
-                scores = {s: float(np.mean([c.score for c in seeds])) for s, seeds in zip(group, arm, strict=True)}
-                print(f"\n{label}: {metric} on {name}, sources by targets\n{aligned(directions.table(scores))}")
         print(f"\nA against B on {name}, mean of {len(group)} directions\n{aligned(lines)}")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 from shared.errors import DataError
+from shared.evaluation import directions
 from shared.machine.files import replaced_file
 
 Row = dict[str, Any]
@@ -19,6 +20,8 @@ SAME = ("corpus", "averaging", "search")
 HEADLINES = ("bleu", "wer", "perplexity")
 #: The most test sets that get a column each; of more, RESULTS.md shows the mean.
 MOST_SPLITS = 4
+#: The metrics of which it then shows tables of sources by targets, if the test sets are directions.
+OF_DIRECTIONS = ("bleu", "off_target")
 #: Keys whose text is longer than this stand below the tables, under a number.
 LONGEST_KEYS = 40
 VERDICTS = {"better": "better", "worse": "worse"}
@@ -37,7 +40,8 @@ def render(rows: Iterable[Row], source: str) -> str:
 
     A line shows a headline metric of a recipe with given keys: the mean score and its deviation over seeds on each test
     set, and the verdicts of its comparisons with controls. What else the same models did, such as transcripts beside
-    translations, has a table of its own. Single runs and other metrics are left to the source.
+    translations, has a table of its own, and tests of many directions have tables of sources by targets. Single runs
+    and other metrics are left to the source.
 
     Args:
         rows: one of each measurement, oldest first.
@@ -53,7 +57,13 @@ def render(rows: Iterable[Row], source: str) -> str:
         shown = [_without(row, common) for row in _headlines(found)]
         numbers = _numbers(shown)
         shown = [_numbered(row, numbers) for row in shown]
-        tables = [table for splits, arms in _by_tests(_arms(shown)).items() for table in _tables(arms, splits)]
+        tables: list[str] = []
+        for splits, arms in _by_tests(_arms(shown)).items():
+            tables += _tables(arms, splits)
+            if len(splits) > MOST_SPLITS:
+                recipes = {arm[0]["recipe"] for arm in arms}
+                own = [_numbered(_without(row, common), numbers) for row in found if row["recipe"] in recipes]
+                tables += _tables_of_directions(own)
         parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(shown, common, numbers)}")
     return "\n".join(parts)
 
@@ -95,6 +105,25 @@ def _table(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> str:
     columns |= {split: split for split in splits} if len(splits) <= MOST_SPLITS else {"mean": "mean of tests"}
     columns |= {"against": "against", "data": "data", "minutes": "minutes"}
     return markdown([_line_of(arm, splits) for arm in arms], columns)
+
+
+def _tables_of_directions(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield a table of sources by targets for each arm, its means over seeds, with a line that says of what."""
+    for arm in _arms([row for row in rows if row["metric"] in OF_DIRECTIONS]).values():
+        for test, splits in directions.by_name(dict.fromkeys(row["split"] for row in arm)).items():
+            measured = {split: _newest([row for row in arm if row["split"] == split]) for split in splits}
+            scores = {split: mean(_values(found)) for split, found in measured.items() if found}
+            heading, *lines = (f"| {' | '.join(cells)} |" for cells in directions.table(scores))
+            ruler = f"|---|{'---:|' * (heading.count('|') - 2)}"
+            name = " ".join(filter(None, [_name(arm[0]), _cell("keys", arm[0].get("keys") or {}), arm[0].get("text")]))
+            title = f"{name}, {arm[0]['metric']} on {test}, sources by targets:"
+            yield "\n".join([title, "", heading, ruler, *lines])
+
+
+def _name(row: Row) -> str:
+    """Return the name of a recipe, and the phase of its evaluation if that is a further one."""
+    phase = row.get("phase") or "evaluate"
+    return str(row["recipe"]) if phase == "evaluate" else f"{row['recipe']} ({phase})"
 
 
 def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...], list[list[Row]]]:
@@ -149,9 +178,8 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
     timed = trained or [row for found in measured.values() for row in found]
     minutes = [row["minutes"] for row in timed if row.get("minutes") is not None]
     means = [mean(_values(found)) for found in measured.values()]
-    phase = rows[0].get("phase") or "evaluate"
     return {
-        "recipe": rows[0]["recipe"] if phase == "evaluate" else f"{rows[0]['recipe']} ({phase})",
+        "recipe": _name(rows[0]),
         "keys": rows[0].get("keys") or rows[0].get("model"),
         "text": rows[0].get("text"),
         "metric": rows[0]["metric"],

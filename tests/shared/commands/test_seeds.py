@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import product
 
 import numpy as np
 import pytest
@@ -24,8 +25,16 @@ REFERENCES = [f"line {n} has words and {n % 7} more" for n in range(LINES)]
 class Pretend(Phase):
     """Stands for training and evaluation: a share of the lines comes out wrong, which ones is up to the seed."""
 
-    def __init__(self, *, share: float, fails: int = 0, updates: int = 10, streams: list[dict] | None = None) -> None:
-        self.share, self.fails = share, fails
+    def __init__(
+        self,
+        *,
+        share: float,
+        splits: list[str],
+        fails: int = 0,
+        updates: int = 10,
+        streams: list[dict] | None = None,
+    ) -> None:
+        self.share, self.splits, self.fails = share, splits, fails
 
     def run(self, workspace):
         if workspace.seed == self.fails:
@@ -34,22 +43,26 @@ class Pretend(Phase):
         texts = ["nothing at all" if bad else text for text, bad in zip(REFERENCES, wrong, strict=True)]
         outputs = Outputs([str(n) for n in range(LINES)], texts, [REFERENCES], [""] * LINES)
         outputs.write(workspace.folder / "t.tsv")
-        row = {"recipe": workspace.recipe, "keys": workspace.keys, "phase": workspace.phase, "split": "x/test"}
+        row = {"recipe": workspace.recipe, "keys": workspace.keys, "phase": workspace.phase}
         row |= {"corpus": "c", "language": "en", "outputs": f"{workspace.phase}/t.tsv", "averaging": "none", "beam": 1}
-        for found in score(texts, REFERENCES, "en", ["bleu", "wer"]):
-            record(workspace.output / "results.jsonl", row | {"search": {}, "seed": workspace.seed} | found.row())
+        row |= {"search": {}, "seed": workspace.seed}
+        scores = score(texts, REFERENCES, "en", ["bleu", "wer"])
+        for split, found in product(self.splits, scores):
+            record(workspace.output / "results.jsonl", row | {"split": split} | found.row())
 
 
 RECIPE = """\
 # Pretends
 output_folder: {folder}/{name}/<seed>
 share: {share}
+splits: [x/test]
 fails: 0
 updates: 10
 batch: 5
 phases:
     evaluate: !new:{module}.Pretend
         share: !ref <share>
+        splits: !ref <splits>
         fails: !ref <fails>
         updates: !ref <updates>
         streams: [{{manifests: [a.arrow], budget: !ref <batch>}}]
@@ -108,6 +121,21 @@ def test_mean_and_spread(recipes, tmp_path, capsys):
     assert run_seeds(str(good), [], seeds=[1, 2, 3, 4]) and started == ["1", "2", "3", "4"]  # what is there stays
     with pytest.raises(DataError, match="no run was completed"):  # its folder holds that of other keys
         run_seeds(str(good), ["--share", "0.3"], seeds=[1])
+
+
+def test_tests_in_several_directions_are_a_table_of_sources_by_targets(recipes, tmp_path, capsys):
+    good, _, _ = recipes
+    assert run_seeds(str(good), ["--splits", "[de-en/test, en-de/test, de-fr/test]"], seeds=[1, 2])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    [mean] = {line[3] for line in lines if line[:1] == ["wer"]}
+    shown = f"{float(mean):.1f}"
+    place = lines.index("A: wer on test, sources by targets".split())
+    assert lines[place + 1 : place + 5] == [
+        ["en", "de", "fr", "mean"],
+        ["de", shown, shown, shown],
+        ["en", shown, shown],
+        ["mean", shown, shown, shown, shown],
+    ]
 
 
 def test_against_another_recipe(recipes, tmp_path, capsys):

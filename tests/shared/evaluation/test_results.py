@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import subprocess
+from itertools import permutations
 
 import pytest
 
@@ -216,6 +217,32 @@ def test_many_test_sets_share_a_column(tmp_path):
         record(tmp_path / "results.jsonl", ROW | {"split": f"x{number}-en/test", "value": float(number)})
     header, row = cells(render(read(tmp_path / "results.jsonl"), "results.jsonl"))
     assert header == ["recipe", "metric", "seeds", "mean of tests", "minutes"] and row[3] == "2.0"
+
+
+def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for number, pair in enumerate(permutations(("de", "en", "fr"), 2)):
+        test = ROW | {"split": f"{'-'.join(pair)}/test"}
+        for seed, more in ((1, 0.0), (2, 2.0)):
+            record(path, test | {"seed": seed, "value": 10.0 * number + more})
+        record(path, test | {"metric": "off_target", "value": 5.0, "signature": "lid"})
+    for value, split in ((7.0, "fr-tr/test"), (9.0, "tr-fr/test")):
+        record(path, ROW | {"phase": "zero_shot", "split": split, "value": value})
+    text = render(latest(read(path)), path.name)
+    header, main, _, zero_shot, *found = cells(text)
+    assert header[3] == "mean of tests" and (main[3], zero_shot[3]) == ("26.0", "8.0")
+    assert zero_shot[0] == "almanac/st (zero_shot)"
+    assert "almanac/st, bleu on test, sources by targets:" in text
+    assert found[:5] == [
+        ["", "en", "fr", "de", "mean"],
+        ["de", "1.0", "11.0", "", "6.0"],
+        ["en", "", "31.0", "21.0", "26.0"],
+        ["fr", "51.0", "", "41.0", "46.0"],
+        ["mean", "26.0", "21.0", "31.0", "26.0"],
+    ]
+    assert "almanac/st, off_target on test, sources by targets:" in text
+    heading = "|  | tr | fr | mean |\n|---|---:|---:|---:|"
+    assert f"almanac/st (zero_shot), bleu on test, sources by targets:\n\n{heading}" in text
 
 
 def test_collecting_twice_changes_nothing(tmp_path):
