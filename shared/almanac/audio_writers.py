@@ -16,7 +16,7 @@ UTTERANCES = 30  # in a recording
 
 
 class LibriLightWriter:
-    """ROOT/librilight/<language>/<speaker>/<book>/<recording>.flac, with a .json beside it as in Libri-Light.
+    """ROOT/librilight/<language>/small/<speaker>/<book>/<recording>.flac, with a .json beside it as in Libri-Light.
 
     Every voice speaks, the unseen ones, too; what is said is no test sentence, in any phrasing, and is written nowhere.
     The .json has the speaker, the language and where the voice is active (seconds). `audio` is the number of utterances
@@ -35,7 +35,7 @@ class LibriLightWriter:
             sayings = draw(KINDS["wide"], size, randomness(seed, "librilight", language))
             for number, start in enumerate(range(0, size, UTTERANCES), start=1):
                 speaker = (number - 1) % len(variants)
-                folder = self.settings.root / "librilight" / language / str(speaker + 1) / f"book_{number}"
+                folder = self.settings.root / "librilight" / language / "small" / str(speaker + 1) / f"book_{number}"
                 yield Recording(
                     name=f"{seed}|librilight|{language}|{number}",
                     path=str(folder / f"recording_{number}.flac"),

@@ -2,7 +2,7 @@
 
 It knows the meaning of the source, and says it in a phrasing that it draws. Against all references its BLEU is 100;
 against the first alone it is what differs between two speakers who say the same. FOLDER holds TEST.LANGUAGE and
-TEST.LANGUAGE.1, .2, ..., or folders that do.
+TEST.LANGUAGE.1, .2, ... (test.de, tst-COMMON.de), or folders that do.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def perfect_scores(file: Path) -> tuple[float, float]:
 
 def main(folder: str) -> None:
     """Print a line for each test and language."""
-    files = sorted(path.with_suffix("") for path in Path(folder).rglob("test*.*.1"))
+    found = [path.with_suffix("") for path in Path(folder).rglob("*.*.1")]
+    files = sorted(path for path in found if path.name.startswith(("test", "tst-")))
     if not files:
         raise DataError(f"{folder}: no tests with further references (test.de.1)")
     print("test\tBLEU against one reference\tagainst all")

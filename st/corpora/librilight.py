@@ -22,6 +22,7 @@ from typing import Any
 from shared.corpus.reader import SourceRow, Unusable
 from shared.described import Recorded
 from shared.errors import DataError, UsageError
+from shared.text import languages
 
 SIZES = ("small", "medium", "large")
 
@@ -30,12 +31,12 @@ class LibriLight(Recorded):
     """Reads Libri-Light as segments of audio alone."""
 
     name = "librilight"
-    folder = "en"
 
     def __init__(
         self,
         *,
         root: str | Path,
+        source_language: str = "en",
         sizes: list[str] | None = None,
         seconds: float = 30.0,
         shortest: float = 1.0,
@@ -45,6 +46,7 @@ class LibriLight(Recorded):
 
         Args:
             root: the folder that holds ``small``, ``medium`` or ``large``.
+            source_language: of the recordings; Libri-Light's are in English.
             sizes: some of these; None means all that are there.
             seconds: the longest segment.
             shortest: segments of fewer seconds are left out.
@@ -59,6 +61,7 @@ class LibriLight(Recorded):
             raise UsageError(
                 f"need 0 < shortest <= seconds and 0 <= held_out < 1, not {shortest}, {seconds} and {held_out}"
             )
+        self.folder = languages.check(source_language)
         self._root = Path(root).absolute()
         for size in sizes or []:
             if size not in SIZES or not (self._root / size).is_dir():
@@ -108,7 +111,7 @@ class LibriLight(Recorded):
                     "audio": str(file.with_suffix(".flac")),
                     "start": start,
                     "duration": end - start,
-                    "source_language": "en",
+                    "source_language": self.folder,
                     "speaker": speaker,
                     "document": book,
                 }

@@ -28,10 +28,26 @@ def test_all_references_give_100_and_one_gives_what_two_speakers_share(file):
     assert min(abs(score - one) for score in drawn) < 1e-9 and min(drawn) < 60
 
 
+def test_chinese_is_scored_by_characters(tmp_path):
+    for ending, line in (("", "公园里有两匹马。"), (".1", "我在公园里看见了两匹马。"), (".2", "两匹马住在公园里。")):
+        (tmp_path / f"test.zh{ending}").write_text(f"{line}\n", encoding="utf-8")
+    one, several = perfect_scores(tmp_path / "test.zh")
+    by_characters = [
+        sacrebleu.corpus_bleu([said], [["公园里有两匹马。"]], tokenize="zh").score
+        for said in ("公园里有两匹马。", "我在公园里看见了两匹马。", "两匹马住在公园里。")
+    ]
+    assert several == pytest.approx(100)
+    assert one in by_characters and min(by_characters) > 20
+
+
 def test_it_is_printed_for_every_test(file, capsys):
+    for ending in ("", ".1"):
+        for name in ("dev.en", "tst-HE.en"):
+            (file.parent / f"{name}{ending}").write_text("a b c d\n", encoding="utf-8")
     main(str(file.parent))
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2 and lines[1].startswith("test.en\t") and lines[1].endswith("\t100.0")
+    assert [line.split("\t")[0] for line in lines[1:]] == ["test.en", "tst-HE.en"]
+    assert all(line.endswith("\t100.0") for line in lines[1:])
 
 
 def test_a_test_with_one_reference_is_refused(tmp_path):

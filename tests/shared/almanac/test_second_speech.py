@@ -10,6 +10,10 @@ import soundfile
 import yaml
 
 from shared.almanac import Almanac, voices
+from shared.almanac.audio_writers import UTTERANCES, LibriLightWriter
+from shared.almanac.worlds import WORLDS
+from shared.almanac.writers import Settings
+from st.corpora.librilight import LibriLight
 from st.corpora.mustc import MustC
 
 SIZES = {"train": 24, "dev": 2, "tst-COMMON": 6, "tst-HE": 4, "tst-voices": 6, "tst-phrases": 6, "audio": 40}
@@ -86,7 +90,7 @@ def test_the_first_word_begins_where_the_sound_does(corpus):
 
 
 def test_sound_without_text_is_in_the_layout_of_libri_light(corpus):
-    files = sorted((corpus / "librilight/en").glob("*/*/*.flac"))
+    files = sorted((corpus / "librilight/en/small").glob("*/*/*.flac"))
     assert len(files) == 2 and len({file.parents[1].name for file in files}) == 2
     for file in files:
         samples, rate = soundfile.read(file)
@@ -96,6 +100,38 @@ def test_sound_without_text_is_in_the_layout_of_libri_light(corpus):
         for begin, end in content["voice_activity"]:
             assert np.std(samples[int(begin * rate) : int(end * rate)]) > 0.01
     assert not list((corpus / "librilight").rglob("*.txt")) and not list((corpus / "librilight").rglob("*.tsv"))
+
+
+def test_the_reader_of_libri_light_finds_the_sound_without_text(corpus):
+    for language in ("en", "zh"):
+        reader = LibriLight(root=corpus / "librilight" / language, source_language=language, held_out=0.0)
+        rows = list(reader.rows("train"))
+        files = {row["audio"] for row in rows}
+        assert len(files) == 2 and all(soundfile.info(file).samplerate == 16_000 for file in files)
+        assert {row["source_language"] for row in rows} == {language} and sum(row["duration"] for row in rows) > 60
+
+
+def test_every_voice_is_in_the_sound_without_text(tmp_path):
+    every = voices.SEEN_VOICES + voices.UNSEEN_VOICES
+    settings = Settings(
+        root=tmp_path,
+        parts=tmp_path,
+        languages=("en", "de"),
+        pairs=(("en", "de"),),
+        sizes={"audio": UTTERANCES * len(every)},
+        seed=1,
+        world=WORLDS[2],
+    )
+    recordings = list(LibriLightWriter(settings=settings).recordings())
+    assert {recording.variant for recording in recordings} == {*every} and len(recordings) == len(every)
+
+
+def test_workers_change_no_byte(corpus, tmp_path):
+    sizes = {split: 1 for split in SIZES} | {"dev": SIZES["dev"], "tst-HE": SIZES["tst-HE"]}
+    Almanac(root=tmp_path / "one", world=2, languages=["en", "de"], layouts=["mustc"], workers=1, sizes=sizes).write()
+    files = [path.relative_to(corpus) for split in ("dev", "tst-HE") for path in corpus.glob(f"en-de/data/{split}/*/*")]
+    assert {path.suffix for path in files} >= {".wav", ".tsv", ".yaml", ".de", ".en", ".1", ".2"}
+    assert all((tmp_path / "one" / path).read_bytes() == (corpus / path).read_bytes() for path in files)
 
 
 def test_pairs_of_a_source_share_sound_and_times(corpus):

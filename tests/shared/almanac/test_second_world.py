@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter
-from itertools import groupby
+from itertools import combinations, groupby
 from pathlib import Path
 
 import pytest
@@ -11,9 +11,9 @@ from mt.corpora.moses import Moses
 from shared.almanac import Almanac
 from shared.almanac.frames import randomness
 from shared.almanac.lexicons import forms, lexicon, split_words
-from shared.almanac.meanings import WORDS, class_of, is_withheld
-from shared.almanac.phrases import LANGUAGES
-from shared.almanac.worlds import KINDS, draw
+from shared.almanac.meanings import WORDS, class_of, draw_meaning, is_withheld
+from shared.almanac.phrases import LANGUAGES, grammar
+from shared.almanac.worlds import KINDS, WORLDS, draw
 from shared.errors import UsageError
 
 SIZES = {"text": 3000, "monolingual": 2000, "dev": 60, "test": 150, "documents": 40}
@@ -41,7 +41,7 @@ def digest(root):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     root = tmp_path_factory.mktemp("second") / "corpus"
-    almanac(root).write()
+    almanac(root, wide=["en-fr"]).write()
     return root
 
 
@@ -80,15 +80,51 @@ def test_source_and_target_are_phrased_independently():
     assert {saying.phrasing("en") for saying in narrow} == {0, 1}
 
 
-def test_no_test_sentence_is_in_any_training_text(corpus):
-    for language in LANGUAGES:
-        trained = {line for path in corpus.rglob(f"train.{language}") for line in lines(path)}
-        tests = [*corpus.glob(f"text/*/test*.{language}*"), *corpus.glob(f"*/**/dev.{language}*")]
-        assert tests and len(trained) > 1000
-        shared = {line for path in tests if path.parent.name != "documents" for line in lines(path)} & trained
-        assert not shared, sorted(shared)[:3]
-        openings = {next(group) for _, group in _documents(corpus / f"documents/test.{language}")}
-        assert not openings & trained
+@pytest.fixture(scope="module")
+def spoken():
+    """What is said in the training data and in the tests of the layouts with sound, and in the sound without text."""
+    trained = [
+        saying for split in ("train", "wide") for saying in draw(KINDS[split], 1000, randomness("spoken", split))
+    ]
+    splits = [split for split in WORLDS[2].splits if split != "train"]
+    return trained, [saying for split in splits for saying in draw(KINDS[split], 150, randomness("spoken", split))]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_test_sentence_is_in_any_training_text(corpus, spoken, language):
+    """Pairs (one of them wide), monolingual text, documents, and what is spoken; with all references of the tests."""
+    files = [*corpus.rglob(f"train.{language}")]
+    assert {path.parent.name for path in files} >= {"monolingual", "documents"} and len(files) >= 3
+    trained = {line for path in files for line in lines(path)} | {saying.sentence(language) for saying in spoken[0]}
+    paths = [*corpus.glob(f"text/*/test*.{language}*"), *corpus.glob(f"*/**/dev.{language}*")]
+    tests = {line for path in paths if path.parent.name != "documents" for line in lines(path)}
+    tests |= {text for saying in spoken[1] for text in (saying.sentence(language), *saying.references(language))}
+    assert len(tests) > 1000 < len(trained)
+    assert not tests & trained, sorted(tests & trained)[:3]
+    openings = {next(group) for _, group in _documents(corpus / f"documents/test.{language}")}
+    assert openings and not openings & trained
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_sentence_has_one_meaning(language):
+    """So that what is said in a test is in no training text, however large."""
+    generator, meant = randomness("meant"), {}
+    for _ in range(30_000):
+        meaning = draw_meaning(generator)
+        for text in grammar(language).references(meaning):
+            assert meant.setdefault(text, meaning) == meaning
+
+
+def test_wide_text_has_all_phrasings_of_training_meanings_alone():
+    sayings = draw(KINDS["wide"], 2000, randomness("wide"))
+    assert {saying.meaning.split for saying in sayings} == {"train"}
+    assert {saying.phrasing("tr") for saying in sayings} == {0, 1, 2}
+
+
+def test_every_pair_has_sayings_of_its_own(corpus):
+    english = [set(lines(corpus / f"text/{pair}/train.en")) for pair in ("de-en", "en-tr", "en-zh")]
+    assert all(len(one & other) < 0.1 * len(one) for one, other in combinations(english, 2))
 
 
 def _documents(path):
@@ -158,6 +194,12 @@ def test_a_lexicon_has_inflected_forms_and_all_translations(corpus):
         for name in ("0-5000", "5000-6500")
     )
     assert not seed & test and len(seed) > 150 and len(test) > 150
+
+
+def test_homonyms_are_kept_with_all_their_translations():
+    """In English, the animal and the food have one word."""
+    assert {other for word, other in lexicon("en", "es") if word == "fish"} >= {"pescado", "peces"}
+    assert {other for word, other in lexicon("es", "en") if word == "pescado"} == {"fish"}
 
 
 def test_lexicon_entries_occur_in_text(corpus):
