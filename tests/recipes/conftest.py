@@ -122,7 +122,7 @@ def _campaigns(root, almanac):
     pc32 = root / "pc32"
     texts = pc32 / "monolingual"
     texts.mkdir(parents=True)
-    [recipe] = [recipe for name, recipe in RECIPES.items() if name.startswith("pc32/") and "exotic" in recipe.keys]
+    recipe, *_ = [recipe for name, recipe in RECIPES.items() if name.startswith("pc32/") and "exotic" in recipe.keys]
     for code in ("en", *recipe.value("languages"), *recipe.value("exotic")):
         known = code if code in ("en", "de", "fr") else "fr"
         (texts / f"train.{code}").write_text("\n".join(_lines(almanac, "train", known)[:9]) + "\n", encoding="utf-8")
