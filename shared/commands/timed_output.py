@@ -11,6 +11,7 @@ from typing import Any
 from shared.commands.input_files import report_unreadable, sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
+from shared.commands.pace import Pace
 from shared.commands.searching import fitting, search_for, translation_options
 from shared.corpus.segmentation import check_segmenter
 from shared.corpus.speech_activity import check_detector
@@ -115,14 +116,17 @@ def write_timed(
     check_output(kind, formats, files, out)
     make = render(system)
     unreadable: list[DataError] = []
-    for file, segments in _translated(system, files, languages, sound, search, models, machine, unreadable):
-        text = make(file, segments)
+    pace = Pace()
+    for file, segments in _translated(system, files, languages, sound, search, models, machine, pace, unreadable):
+        with pace.working():
+            text = make(file, segments)
         if out is None:
             sys.stdout.write(text)
             sys.stdout.flush()
             continue
         with replaced_file(out / f"{file.stem}.{kind}") as temporary:
             temporary.write_text(text, encoding="utf-8")
+    pace.report()
     if unreadable:
         raise DataError(f"{len(unreadable)} of {len(files)} sound files could not be translated")
 
@@ -135,6 +139,7 @@ def _translated(
     search: SearchOptions,
     models: ModelOptions,
     machine: Machine,
+    pace: Pace,
     unreadable: list[DataError],
 ) -> Iterator[tuple[Path, list[TimedText]]]:
     """Yield each file that can be read and its segments; a bar shows how many of them are done."""
@@ -142,9 +147,10 @@ def _translated(
     options = translation_options(languages, sound, models, speech=True)
     for file in files:
         failed: list[DataError] = []
-        with progress(file.name, enabled=sys.stderr.isatty()) as show, machine.autocast():
+        with progress(file.name, enabled=sys.stderr.isatty()) as show, pace.working(), machine.autocast():
             [segments] = system.timed([file], search=chosen, unreadable=failed, progress=show, **options)
         report_unreadable(failed)
         unreadable += failed
         if not failed:
+            pace.heard(file)
             yield file, segments

@@ -12,6 +12,7 @@ from typing import Any
 from shared.commands.input_files import lines, report_unreadable, sound_files
 from shared.commands.loading import load_models
 from shared.commands.options import ModelOptions, SearchOptions, SoundOptions
+from shared.commands.pace import Pace
 from shared.commands.searching import fitting, search_for, translation_options
 from shared.commands.timed_output import FORMATS, rendered, write_timed
 from shared.corpus.segmentation import check_segmenter
@@ -67,9 +68,10 @@ def translate_inputs(
     items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
     iterator = enumerate(items, start=1)
     unreadable: list[DataError] = []
+    pace = Pace()
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
-        with machine.autocast():
+        with pace.working(), machine.autocast():
             found = system.hypotheses([item for _, item in chunk], search=chosen, unreadable=unreadable, **options)
         for (number, item), hypotheses in zip(chunk, found, strict=True):
             for hypothesis in hypotheses:
@@ -79,5 +81,9 @@ def translate_inputs(
                 print("\t".join([*cells, *texts]))
         sys.stdout.flush()
         report_unreadable(unreadable[before:])
+        for (_, item), hypotheses in zip(chunk, found, strict=True):
+            if speech and hypotheses:
+                pace.heard(item)
+    pace.report()
     if unreadable:
         raise DataError(f"{len(unreadable)} of {number} sound files could not be translated")

@@ -1,6 +1,7 @@
 """Recordings with times: the segments follow one another, and each format says the same of them."""
 
 import json
+import math
 import re
 from importlib.util import find_spec
 
@@ -51,6 +52,19 @@ def test_segments_hold_their_bursts_and_what_the_whole_text_holds(speech_model, 
     texts = [segment.texts["translation"] for segment in segments]
     assert system.translate(talk, **options) == " ".join(filter(None, texts))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_the_command_says_what_a_second_of_sound_takes(dragoman, speech_model, talk, tmp_path):
+    talks = tmp_path / "talks"
+    talks.mkdir()
+    for name in ("a.wav", "b.wav"):
+        (talks / name).write_bytes(talk.read_bytes())
+    (talks / "broken.wav").write_bytes(b"")
+    for kind in ("text", "tsv"):
+        code, _, messages = dragoman("translate", speech_model, talks, "--format", kind, *OPTIONS)
+        found = re.search(r"^dragoman: 8\.0 s of sound in (\S+) s: (\S+) s for each second of it$", messages, re.M)
+        assert code == 1 and found, messages  # one of the three files cannot be read
+        assert float(found[2]) == pytest.approx(float(found[1]) / 8.0, abs=0.05 / 8.0 + 1e-4) and float(found[2]) > 0
 
 
 def test_a_segment_without_speech_has_its_time_and_no_text(speech_model, tmp_path):
@@ -170,11 +184,13 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
     (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
     options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4", "--shortest", "0"]
+    options += ["--longest-pause", "inf", "--speech-margin", "inf"]
     code, output, messages = dragoman("subtitle", recogniser, talk, *options)
     assert code == 0 and "have no times" not in messages, messages
     rules = package.Rules(maximum_length_extra=6, minimum_length=4, bans=[AllowedTokens(tokens=allowed)])
     asked = {"maximum_seconds": 1.3, "keep_silence": True, "search": package.BeamSearch(rules=rules)}
-    [segments] = system.timed([talk], **asked)
+    segmenter = named_segmenter(margin=math.inf, longest_pause=math.inf)
+    [segments] = system.timed([talk], segmenter=segmenter, **asked)
     common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
     rows = [
         common | {"start": s.start, "duration": s.end - s.start, "source_text": s.texts["transcript"]} for s in segments
