@@ -30,15 +30,16 @@ def by_name(splits: Iterable[str]) -> dict[str, list[str]]:
 
 
 def table(scores: Mapping[str, float]) -> list[list[str]]:
-    """Return sources by targets, headings included, with the means of rows and columns.
+    """Return sources by targets in the same order, headings included, with the means of rows and columns.
 
     Args:
         scores: by test set, all of one name: ``{"de-en/test": 31.2}``.
 
     """
-    cells = {found[:2]: value for split, value in scores.items() if (found := direction_of(split))}
+    cells = {parts[:2]: value for split, value in scores.items() if (parts := direction_of(split))}
     sources = list(dict.fromkeys(source for source, _ in cells))
-    targets = list(dict.fromkeys(target for _, target in cells))
+    found = list(dict.fromkeys(target for _, target in cells))
+    targets = [code for code in sources if code in found] + [code for code in found if code not in sources]
     lines = [["", *targets, "mean"]]
     for source in sources:
         own = [cells.get((source, target)) for target in targets]

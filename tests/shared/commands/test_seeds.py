@@ -131,7 +131,7 @@ def test_tests_in_several_directions_are_a_table_of_sources_by_targets(recipes, 
     shown = f"{float(mean):.1f}"
     place = lines.index("A: wer on test, sources by targets".split())
     assert lines[place + 1 : place + 5] == [
-        ["en", "de", "fr", "mean"],
+        ["de", "en", "fr", "mean"],
         ["de", shown, shown, shown],
         ["en", shown, shown],
         ["mean", shown, shown, shown, shown],

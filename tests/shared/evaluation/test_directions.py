@@ -13,8 +13,8 @@ def test_directions_are_found_in_the_names_of_tests():
 
 def test_a_table_has_sources_by_targets_and_their_means():
     assert table({"de-en/t": 30.0, "fr-en/t": 20.0, "de-fr/t": 10.0}) == [
-        ["", "en", "fr", "mean"],
-        ["de", "30.0", "10.0", "20.0"],
-        ["fr", "20.0", "", "20.0"],
-        ["mean", "25.0", "10.0", "20.0"],
+        ["", "fr", "en", "mean"],
+        ["de", "10.0", "30.0", "20.0"],
+        ["fr", "", "20.0", "20.0"],
+        ["mean", "10.0", "25.0", "20.0"],
     ]

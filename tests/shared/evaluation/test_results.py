@@ -234,14 +234,14 @@ def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
     assert zero_shot[0] == "almanac/st (zero_shot)"
     assert "almanac/st, bleu on test, sources by targets:" in text
     assert found[:5] == [
-        ["", "en", "fr", "de", "mean"],
-        ["de", "1.0", "11.0", "", "6.0"],
-        ["en", "", "31.0", "21.0", "26.0"],
-        ["fr", "51.0", "", "41.0", "46.0"],
-        ["mean", "26.0", "21.0", "31.0", "26.0"],
+        ["", "de", "en", "fr", "mean"],
+        ["de", "", "1.0", "11.0", "6.0"],
+        ["en", "21.0", "", "31.0", "26.0"],
+        ["fr", "41.0", "51.0", "", "46.0"],
+        ["mean", "31.0", "26.0", "21.0", "26.0"],
     ]
     assert "almanac/st, off_target on test, sources by targets:" in text
-    heading = "|  | tr | fr | mean |\n|---|---:|---:|---:|"
+    heading = "|  | fr | tr | mean |\n|---|---:|---:|---:|"
     assert f"almanac/st (zero_shot), bleu on test, sources by targets:\n\n{heading}" in text
 
 
