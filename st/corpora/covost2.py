@@ -83,9 +83,10 @@ class CoVoST2(Recorded):
         for path in (*self.inputs(self._splits[0]), self._home / "clips"):
             if not path.exists():
                 raise DataError(
-                    f"{path}: not there; CoVoST 2 needs {self._home.name}/validated.tsv, clips/ "
-                    "(https://commonvoice.mozilla.org/datasets) and "
-                    "the tsv (https://github.com/facebookresearch/covost)"
+                    f"{path}: not there; CoVoST 2 needs validated.tsv and clips/ of Common Voice, by default Corpus 4 "
+                    "(https://commonvoice.mozilla.org/datasets, with a login; a later version: --later-version true), "
+                    "and the tables of translations (https://github.com/facebookresearch/covost). Mirrors with the "
+                    "sound inside: parquet; without either: mtedx or fleurs (docs/data.md)"
                 )
         self._tables: tuple[dict[str, tuple[str, str]], dict[str, list[tuple[int, str, str]]]] | None = None
 
@@ -125,7 +126,8 @@ class CoVoST2(Recorded):
             if path not in sentences:
                 if self._later:
                     continue
-                yield Unusable(f"clip {path} is not in {validated}", translations, line, Path(path).stem)
+                reason = f"clip {path} is not in {validated} (a later Common Voice? --later-version true leaves it out)"
+                yield Unusable(reason, translations, line, Path(path).stem)
                 continue
             speaker, sentence = sentences[path]
             row = {

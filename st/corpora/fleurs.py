@@ -1,6 +1,6 @@
 """FLEURS (Conneau et al. 2022, arXiv 2205.12446): the same 2,009 sentences read in 102 languages, from the Hub.
 
-The layout, as `huggingface-cli download google/fleurs --repo-type dataset --revision refs/convert/parquet` writes it::
+The layout, as `hf download google/fleurs --repo-type dataset --revision refs/convert/parquet` writes it::
 
     {root}/de_de/{train,validation,test}/0000.parquet ...     or {root}/de_de/train-00000-of-00003.parquet ...
         id: int, audio: struct<bytes, path>, transcription, raw_transcription, num_samples, gender, ...
@@ -24,6 +24,9 @@ from shared.described import Recorded
 from shared.errors import DataError
 from shared.text import languages
 from st.corpora.parquet import read_shard, shards_of
+
+#: Where the corpus comes from, for somebody who has nothing of it.
+OBTAINED = "FLEURS: hf download google/fleurs --repo-type dataset --revision refs/convert/parquet (docs/data.md)"
 
 #: Codes of which FLEURS has several languages, or under another name.
 _CONFIGS = {"zh": "cmn_hans_cn"}
@@ -128,5 +131,6 @@ def _config(root: Path, code: str) -> Path:
     found = [root / name] if name else sorted(place for place in root.glob(f"{code}_*") if place.is_dir())
     if len(found) != 1 or not found[0].is_dir():
         there = ", ".join(sorted(place.name for place in root.glob("*_*/"))) or "no language"
-        raise DataError(f"{root}: {'several folders' if len(found) > 1 else 'no folder'} of {code!r}; it has {there}")
+        wrong = "several folders" if len(found) > 1 else "no folder"
+        raise DataError(f"{root}: {wrong} of {code!r}; it has {there}. {OBTAINED}")
     return found[0]

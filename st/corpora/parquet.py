@@ -1,6 +1,6 @@
 """Parquet files with the sound inside, as on the Hugging Face Hub: mirrors of CoVoST 2, FLEURS and many others.
 
-The layouts, as `huggingface-cli download --repo-type dataset` writes them::
+The layouts, as `hf download --repo-type dataset` writes them::
 
     {root}/{config}/{split}-00000-of-00004.parquet ...      or {root}/{config}/{split}/0000.parquet ...
     {root}/data/{split}-00000-of-00004.parquet ...          for a set without configs, with --config data

@@ -261,7 +261,9 @@ def test_segment_outside_the_talk(tmp_path):
 def test_missing_folders(tmp_path):
     """A wrong root, pair or split is named with what is there."""
     make_corpus(tmp_path)
-    with pytest.raises(DataError, match=r"en-fr/data: no such folder; .* holds en-de"):
+    with pytest.raises(
+        DataError, match=r"en-fr/data: no such folder; .* holds en-de\. .*licence form.*mtedx or fleurs"
+    ):
         MustC(root=tmp_path, target_language="fr")
     with pytest.raises(DataError, match=r"no split 'tst-HE'; there are train"):
         MustC(root=tmp_path, splits=["train", "tst-HE"])

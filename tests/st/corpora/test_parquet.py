@@ -91,5 +91,5 @@ def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_pat
 
 def test_a_language_that_fleurs_does_not_have_is_named(tmp_path):
     write_fleurs(tmp_path)
-    with pytest.raises(DataError, match="no folder of 'fr'; it has de_de, en_us"):
+    with pytest.raises(DataError, match="no folder of 'fr'; it has de_de, en_us. FLEURS: hf download google/fleurs"):
         Fleurs(root=tmp_path, source_language="fr")
