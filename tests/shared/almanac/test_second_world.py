@@ -50,6 +50,14 @@ def test_the_first_world_keeps_its_settings(tmp_path):
     assert sorted(Almanac(root=tmp_path).settings) == ["languages", "layouts", "pairs", "seed", "sizes", "version"]
 
 
+def test_new_spoken_splits_are_opt_in_and_tests_have_a_thousand_lines(tmp_path):
+    sizes = Almanac(root=tmp_path, world=2).sizes
+    assert not {"tst-voices", "tst-phrases"} & sizes.keys()
+    assert sizes["test"] == sizes["tst-COMMON"] == sizes["tst-HE"] == 1000
+    with pytest.raises(UsageError, match="tst-voices"):
+        Almanac(root=tmp_path, sizes={"tst-voices": 10})
+
+
 def test_a_pair_is_the_same_whatever_stands_beside_it(corpus, tmp_path):
     almanac(tmp_path, pairs=[["de", "en"]], languages=["de", "en"], layouts=["moses"], workers=1).write()
     assert digest(tmp_path / "text/de-en") == digest(corpus / "text/de-en")
