@@ -104,7 +104,7 @@ class DivisionOptions:
     speech_margin: Annotated[
         float,
         _option("seconds kept before and after the speech of such a segment; inf: all of them", SOUND, min=0.0),
-    ] = 0.1
+    ] = 0.03
 
     def check(self) -> None:
         """Accept every combination: the segmenters check their numbers."""

@@ -18,8 +18,9 @@ from shared.errors import UsageError
 #: Seconds of a pause within a segment, at most: most pauses within a sentence are shorter.
 LONGEST_PAUSE = 0.5
 
-#: Seconds that are kept before and after the speech of a segment: weak consonants, an echo.
-MARGIN = 0.1
+#: Seconds that are kept before and after the speech of a segment, for weak consonants: those that silero-vad keeps.
+#: More is worse for a model whose training segments end with their speech (docs/talks.md).
+MARGIN = 0.03
 
 #: Frames of a block (1 s), and the blocks before and after it whose levels say what is loud there and what is quiet.
 _BLOCK, _AROUND = 100, 10
