@@ -134,7 +134,7 @@ def evaluate(
     system = model if isinstance(model, System) else load(model, device=device, precision=precision)
     machine = Workspace(
         output=Path(),
-        device=str(system.device),
+        device="mps" if system.device.type == "mps" else str(system.device),  # which numbers the only one there is
         precision="fp32" if system.autocast_dtype is None else "bf16",
         noprogressbar=True,
         workers=0,

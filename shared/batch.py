@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from shared.errors import DataError, TooLongError
+from shared.errors import DataError, TooLongError, UsageError
 from shared.padded import Padded
 
 
@@ -46,7 +46,7 @@ class Batch:
     def __getitem__(self, name: str) -> Padded:
         """Return a field; a missing one is an error that names those that are there."""
         if name not in self.fields:
-            raise KeyError(f"stream {self.stream!r} has no field {name!r}, only {sorted(self.fields)}")
+            raise UsageError(f"stream {self.stream!r} has no field {name!r}, only {sorted(self.fields)}")
         return self.fields[name]
 
     def __contains__(self, name: str) -> bool:

@@ -107,12 +107,15 @@ class BestOf(Described):
         found = iter(translated(translator, rows, search))
         results = []
         for one in heard:
-            pairs = []
+            pairs, wanted = [], 0
             for number, score in enumerate(one.scores):
                 hypotheses = next(found)
+                wanted = max(wanted, len(hypotheses))
                 pairs += [(number, replace(h, score=h.score + self.weight * score)) for h in hypotheses]
+            # What normalizers leave nothing of is not read: its empty translation has no score of its own.
+            pairs = [pair for pair in pairs if pair[1].tokens] or pairs
             pairs.sort(key=lambda pair: -pair[1].score)
-            results.append(pairs[: len(hypotheses)])
+            results.append(pairs[:wanted])
         return results
 
 

@@ -28,6 +28,7 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.nn.slots import SlotEncoder
+from shared.nn.translator import MEMORY
 from shared.objectives.contrastive import contrastive
 from shared.objectives.objective import Term
 from shared.objectives.parts import Encode, Part, check_embedded
@@ -106,7 +107,7 @@ class BimodalContrastive(Part):
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Compare the slots (B, M, D) of both fields, sentence by sentence."""
         counts = self.counts(batch)
-        one, other = (encode(name).memories["source"].values for name in (self.one, self.other))
+        one, other = (encode(name).memories[MEMORY].values for name in (self.one, self.other))
         sums = contrastive(one, other, temperature=self.temperature)
         return {
             "contrastive": Term(sums.loss, counts["contrastive"], self.weight * self.share),

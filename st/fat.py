@@ -39,7 +39,7 @@ from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
 from shared.nn.waveform import WaveformEmbedding
 from shared.objectives.objective import Term
-from shared.objectives.parts import EncoderDecoderObjective, Part
+from shared.objectives.parts import EncoderDecoderObjective, Part, check_head
 from shared.padded import Padded
 from shared.systems.encoder_system import EncoderSystem
 
@@ -62,6 +62,8 @@ class MaskedFilterbank(Described, nn.Module):
         bins = getattr(embedding.frontend, "bins", masking.width)
         if masking.width != bins:
             raise ValueError(f"masks of width {masking.width} cannot hide features of {bins} bins")
+        if embedding.augmentation is not None or embedding.waveform_augmentation is not None:
+            raise UsageError("frames are masked by the objective: set spec_augment and waveform_augmentation to null")
         self.embedding = embedding
         self.masking = masking
 
@@ -204,7 +206,7 @@ class FatModel(EncoderModel):
         """
         names = [name for name in self.embeddings if name in batch] if field is None else [field]
         if not names:
-            raise KeyError(f"stream {batch.stream!r} has none of the fields {list(self.embeddings)}")
+            raise UsageError(f"stream {batch.stream!r} has none of the fields {list(self.embeddings)}")
         embedded = [self.embed(batch, name) for name in names]
         joined, segments = Padded.concatenate(embedded)
         states = self.encoder(joined)[0].split(segments, [one.lengths for one in embedded])
@@ -238,9 +240,7 @@ class MaskedFrames(Part):
 
     def check(self, model: Any) -> None:
         """Raise UsageError if the model lacks the head."""
-        heads = list(getattr(model, "heads", []))
-        if self.head not in heads:
-            raise UsageError(f"the model has no head {self.head!r}, only {', '.join(heads) or 'none'}")
+        check_head(model, self.head)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of frames that count."""

@@ -80,7 +80,7 @@ def beside(
     speech: ReadingModel,
     text: System,
     kernels: list[int] | None = None,
-    channels: int = 1024,
+    channels: int | None = None,
     dropout: float = 0.1,
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
@@ -91,7 +91,7 @@ def beside(
         speech: an encoder of waveforms; its heads are left behind.
         text: a Translator, such as an imported mBART, whose inputs and output are those of the new system.
         kernels: of the adaptor's convolutions, each of which halves the frames; [3, 3, 3] by default.
-        channels: between them.
+        channels: between them, before their gates halve these; by default twice the width, as in fairseq's adaptor.
         dropout: of what leaves the adaptor.
         source_languages: codes of what will be read; by default those of the text.
         target_languages: codes of what will be written; by default those of the text.
@@ -106,7 +106,11 @@ def beside(
     if len(above.heads):
         raise UsageError(f"text: has the heads {', '.join(above.heads)}, which would have no states of speech to read")
     front_end = speech_front_end(
-        speech=speech, width=above.decoder.width, kernels=kernels or [3, 3, 3], channels=channels, dropout=dropout
+        speech=speech,
+        width=above.decoder.width,
+        kernels=kernels or [3, 3, 3],
+        channels=channels or 2 * above.decoder.width,
+        dropout=dropout,
     )
     model = SpeechBesideText(
         embeddings={SPEECH: front_end, **above.embeddings},

@@ -20,6 +20,7 @@ from shared.evaluation.representations import principal_axes
 from shared.machine.files import replaced_file
 from shared.machine.workspace import Workspace
 from shared.nn.state import evaluating
+from shared.nn.translator import MEMORY
 from shared.padded import Padded
 from shared.systems.system import System
 
@@ -51,7 +52,7 @@ def row_vectors(
     with evaluating(system), workspace.autocast():
         for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
             model: torch.nn.Module = system.model
-            states: Padded = model.encode(batch.to(system.device), name).memories["source"]  # type: ignore[operator]
+            states: Padded = model.encode(batch.to(system.device), name).memories[MEMORY]  # type: ignore[operator]
             found = _means(states) if mean else _joined(states)
             if vectors is None:
                 vectors = found.new_empty(len(manifest), found.shape[1])

@@ -10,6 +10,7 @@ from torch import nn
 
 from shared.batch import Batch, naming_longest
 from shared.described import Described
+from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.decoding import TokenDecoder
 from shared.nn.embeddings import TextEmbedding
@@ -56,14 +57,14 @@ class FieldEncoder(nn.Module):
 
         Raises:
             DataError: if a row is longer than the model has positions, naming it.
-            KeyError: if the batch lacks the field, or the model an embedding for it.
+            UsageError: if the batch lacks the field, or the model an embedding for it.
 
         """
         if field is None:
             known = sorted(self.embeddings, key=lambda name: name != "speech")
             field = next((name for name in known if name in batch), known[0])
         if field not in self.embeddings:
-            raise KeyError(f"the model has no embedding for {field!r}, only for {list(self.embeddings)}")
+            raise UsageError(f"the model has no embedding for {field!r}, only for {list(self.embeddings)}")
         with naming_longest(batch, field):
             return self.embeddings[field](batch[field])
 

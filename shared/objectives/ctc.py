@@ -16,7 +16,7 @@ from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.heads import head_log_probabilities
 from shared.objectives.objective import Term
-from shared.objectives.parts import Part
+from shared.objectives.parts import Part, check_head
 
 
 def ctc_loss(scores: Tensor, labels: Tensor, positions: Tensor, lengths: Tensor, blank: int) -> Tensor:
@@ -79,9 +79,8 @@ class Ctc(Part):
         self.strip_suffix = strip_suffix
 
     def check(self, model: Any) -> None:
-        """Insist on the head."""
-        if self.head not in model.heads:
-            raise UsageError(f"the model has no head {self.head!r} for CTC, only {sorted(model.heads)}")
+        """Raise UsageError if the model lacks the head."""
+        check_head(model, self.head)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of labels, and of sentences."""

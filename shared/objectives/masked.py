@@ -19,7 +19,7 @@ from shared.generator import Encoding
 from shared.nn.translator import MEMORY
 from shared.objectives.cross_entropy import CHUNK, IGNORED, label_smoothed_cross_entropy
 from shared.objectives.objective import Term
-from shared.objectives.parts import Part
+from shared.objectives.parts import Part, check_head
 from shared.padded import Padded
 
 
@@ -78,9 +78,7 @@ class MaskedTokens(Part):
 
     def check(self, model: Any) -> None:
         """Raise UsageError if the model lacks the head."""
-        heads = list(getattr(model, "heads", []))
-        if self.head not in heads:
-            raise UsageError(f"the model has no head {self.head!r}, only {', '.join(heads) or 'none'}")
+        check_head(model, self.head)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of masked tokens, which is the count of each term."""

@@ -94,6 +94,13 @@ def check_embedded(model: Any, part: Part, field: str | None) -> None:
         )
 
 
+def check_head(model: Any, name: str) -> None:
+    """Refuse a part whose head the model lacks, by UsageError."""
+    heads = list(getattr(model, "heads", []))
+    if name not in heads:
+        raise UsageError(f"the model has no head {name!r}, only {', '.join(heads) or 'none'}")
+
+
 class EncoderDecoderObjective(Objective):
     """Encodes each field that its parts ask for once, and adds up the parts.
 

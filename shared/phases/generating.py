@@ -258,7 +258,7 @@ class Generate(Phase):
                 workers=workspace.workers,
             )
         )
-        own = system.output
+        own = system.texts[system.output_name]
         best = [outputs[number][0] for number in range(len(rows))]
         filled = [row | {own.column: output.texts[system.output_name]} for row, output in zip(rows, best, strict=True)]
         tokens = own.lengths(filled) - own.overhead

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def word_times(
     rows: Sequence[Row],
     *,
     budget: Budget,
-    autocast: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    autocast: Callable[[], AbstractContextManager[Any]] | None = None,
 ) -> list[list[Cue] | None]:
     """Return the words of each row's text with their times in the recording.
 
@@ -49,7 +49,7 @@ def word_times(
         system: with a CTC head.
         rows: with sound, and with the text that the head was trained to write, in its column.
         budget: the size of a batch.
-        autocast: returns the context in which the model computes.
+        autocast: returns the context in which the model computes; the system's own by default.
 
     Returns:
         A cue for each word, in order and without overlap; None where the text does not fit into the positions.
@@ -67,7 +67,7 @@ def word_times(
     with evaluating(system):
         for batch, numbers in Loader.evaluation(rows, system.input_fields, budget):
             labels = [field.parts(rows[number])[1] for number in numbers]
-            with autocast():
+            with (autocast or system.autocast)():
                 scores = head_log_probabilities(model, model.encode(batch.to(system.device)), "ctc")
             spans = ctc_alignment(scores, labels, blank=model.heads["ctc"].blank)
             for place, (number, ids, found) in enumerate(zip(numbers, labels, spans, strict=True)):
@@ -110,7 +110,8 @@ def words_of_segments(
     field, name = aligned_field(system), aligned_text(system)
     if field is None or name is None:
         raise UsageError("the times of words need a CTC head on a text that the system writes")
-    language = {field.language_column: system.output_languages[0]}
+    codes = system.source_languages if field.side == "source" else system.target_languages
+    language = {field.language_column: codes[0]}
     rows = [
         {"id": f"{file}:{s.start:.2f}", "audio": str(file), "start": s.start, "duration": s.end - s.start}
         | {field.column: s.texts[name], **language}

@@ -24,7 +24,7 @@ from shared.search import BeamSearch, GreedySearch, Rules
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
-from st.cascade import BestOf, Cascade, Marginal, OneBest
+from st.cascade import BestOf, Cascade, Heard, Marginal, OneBest
 from tests.test_nouns import WORDS, embedding, layer
 
 RULES = Rules(maximum_length_extra=5)
@@ -156,6 +156,19 @@ def spoken(recogniser, word, number):
     return [h for h in heard if h.texts["transcript"].strip()] if heard[0].texts["transcript"].strip() else []
 
 
+def test_a_transcript_of_which_normalizers_leave_nothing_loses(monkeypatch):
+    """Its translation is empty, unread and has no score, which would be better than all others."""
+    said, other = Hypothesis([5], -1.0), Hypothesis([6], -1.5)
+    answers = [[said, other], [Hypothesis([], 0.0)]]
+    monkeypatch.setattr("st.cascade.translated", lambda translator, rows, search: iter(answers))
+    heard = Heard(rows=[{"source_text": "one"}, {"source_text": "(Applause)"}], scores=[-0.2, -0.3])
+    [pairs] = BestOf(hypotheses=2).translate(None, [heard], None)
+    assert [(number, h.tokens, h.score) for number, h in pairs] == [(0, [5], -1.2), (0, [6], -1.7)]
+    answers[:] = [[Hypothesis([], 0.0)]]
+    [pairs] = BestOf(hypotheses=2).translate(None, [Heard(rows=heard.rows[1:], scores=[-0.3])], None)
+    assert [h.tokens for _, h in pairs] == [[]]
+
+
 def test_the_best_pair_is_the_best_of_all_pairs(parts):
     recogniser, translator = parts
     for weight in (0.0, 1.0, 30.0):
@@ -171,7 +184,8 @@ def test_the_best_pair_is_the_best_of_all_pairs(parts):
             heard = spoken(recogniser, word, 4)
             for z in heard:
                 [[y]] = translator.hypotheses([z.texts["transcript"]], search=SEARCH)
-                pairs.append((y.score + weight * z.score, z.texts | y.texts))
+                if y.tokens or len(heard) == 1:  # else a translation of nothing
+                    pairs.append((y.score + weight * z.score, z.texts | y.texts))
             score, texts = max(pairs, key=lambda pair: pair[0], default=(0.0, SILENCE))
             assert hypotheses[0].texts == texts
             assert hypotheses[0].score == pytest.approx(score, rel=1e-5)

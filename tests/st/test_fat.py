@@ -245,6 +245,10 @@ def test_a_convolutional_front_end_hides_two_frames_for_each_of_its_own():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="cannot hide features of 8 bins"):
         MaskedFilterbank(embedding=filterbank().embedding, masking=SpanMasking(width=9))
+    augmented = filterbank().embedding
+    augmented.augmentation = torch.nn.Identity()
+    with pytest.raises(UsageError, match="set spec_augment and waveform_augmentation to null"):
+        MaskedFilterbank(embedding=augmented, masking=SpanMasking(width=8))
     with pytest.raises(ValueError, match="strides must be two numbers"):
         Deconvolution(width=4, strides=[4])
     with pytest.raises(ValueError, match="multiple of 4"):
@@ -253,5 +257,5 @@ def test_what_does_not_fit_is_refused():
         MaskedFrames(head="other").check(model())
     with pytest.raises(UsageError, match="stream 'more' has no field"):
         objective().counts(Batch({"other": batch("speech")["speech"]}, {}, [], "more"))
-    with pytest.raises(KeyError, match="none of the fields"):
+    with pytest.raises(UsageError, match="none of the fields"):
         model().encode(Batch({}, {}, ["a"], "more"))

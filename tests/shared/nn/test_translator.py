@@ -11,6 +11,7 @@ from torch import nn
 
 from shared.batch import Batch
 from shared.described import Described, build, describe
+from shared.errors import UsageError
 from shared.generator import Encoding, Generator
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
@@ -184,9 +185,9 @@ def test_the_field_that_is_encoded() -> None:
     model.embeddings["speech"] = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)
     assert model.encode(mixed).memories["source"].values.shape[1] == 6
     assert model.encode(mixed, "source").memories["source"].values.shape[1] == 5
-    with pytest.raises(KeyError, match="no embedding for 'transcript'"):
+    with pytest.raises(UsageError, match="no embedding for 'transcript'"):
         model.encode(mixed, "transcript")
-    with pytest.raises(KeyError, match="no field 'speech'"):
+    with pytest.raises(UsageError, match="no field 'speech'"):
         model.encode(Batch({"transcript": tokens(5)}))
 
 

@@ -79,7 +79,7 @@ def test_a_blank_is_needed_between_equal_labels(labels, positions, infeasible):
 
 
 def test_refuses_a_model_without_the_head():
-    with pytest.raises(UsageError, match=r"no head 'ctc'.*\['other'\]"):
+    with pytest.raises(UsageError, match="no head 'ctc', only other"):
         Ctc().check(SimpleNamespace(heads={"other": None}))
     with pytest.raises(UsageError, match="-1"):
         Ctc(strip_prefix=-1)

@@ -99,7 +99,7 @@ def test_what_does_not_go_together_is_refused():
         objective.check_streams(["text", "audio"])
     with pytest.raises(UsageError, match="no task for stream 'audio'"):
         objective(of("audio", 1, "source"))
-    with pytest.raises(KeyError, match="stream 'triples' has no field 'transcript'"):
+    with pytest.raises(UsageError, match="stream 'triples' has no field 'transcript'"):
         objective(of("triples", 1, "source", "target"))
 
 

@@ -12,7 +12,8 @@ from shared.generator import Encoding
 from shared.padded import Padded
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
-from shared.systems.word_times import aligned_field, word_times
+from shared.systems.timed import TimedText
+from shared.systems.word_times import aligned_field, word_times, words_of_segments
 from shared.text.tokenizer import SentencePieceTokenizer
 from tests.shared.commands.conftest import GOLDEN
 
@@ -88,3 +89,29 @@ def test_a_system_without_a_head_has_no_times_of_words():
     assert aligned_field(system) is None
     with pytest.raises(UsageError, match="come from a CTC head, which this system does not have"):
         word_times(system, [], budget=Budget(rows=2))
+
+
+def test_the_model_computes_in_the_type_for_which_its_matrices_were_stored(tokenizer, tmp_path, monkeypatch):
+    soundfile.write(tmp_path / "a.wav", np.full(16000, 0.1), 16000)
+    row = {"id": "a", "audio": str(tmp_path / "a.wav"), "start": 0.0, "duration": 1.0, "source_text": "one"}
+    system = system_of(tokenizer, {})
+    types, real = [], system.model.encode
+
+    def encode(batch):
+        types.append(torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32)
+        return real(batch)
+
+    monkeypatch.setattr(system.model, "encode", encode)
+    for stored in (None, torch.bfloat16):
+        system.autocast_dtype = stored
+        word_times(system, [row | {"source_language": "en", "target_language": "en"}], budget=Budget(rows=1))
+    assert types == [torch.float32, torch.bfloat16]
+
+
+def test_a_transcript_is_in_the_language_that_was_spoken(tokenizer, monkeypatch):
+    seen = []
+    monkeypatch.setattr("shared.systems.word_times.word_times", lambda system, rows, budget: seen.append(rows) or [[]])
+    system = system_of(tokenizer, {})
+    system.target_languages = ["de"]
+    words_of_segments(system, "talk.wav", [TimedText(0.0, 1.0, {"transcript": "one"}, 0.0)])
+    assert [row["source_language"] for row in seen[0]] == ["en"]
