@@ -25,8 +25,8 @@ class AlignedSubstitution:
     """Words of a text are replaced by their translations: random aligned substitution (section 2.3).
 
     Every word that the lexicon has is replaced with the probability ``share``, by any of its translations, all of which
-    are equally likely. The case is kept, and so is all that is no word. In a language whose words the lexicon does not
-    have, nothing is changed: with the lexicons of the paper, only English sources are.
+    are equally likely. The case is kept, and so is everything that is not a word. In a language whose words the
+    lexicon does not have, nothing is changed: with the lexicons of the paper, only English sources are.
 
     Args:
         lexicon: the paper's holds the 1,000 most frequent words of each pair of languages (``top: 1000``).

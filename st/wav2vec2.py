@@ -44,7 +44,7 @@ class ContrastivePretraining(Objective):
 
     Its terms are all per masked frame: "contrastive", "diversity", "penalty"; and, for the record alone,
     "code_perplexity" (of GE; G when the codebook has collapsed) and "accuracy", the share of masked frames that are
-    told from all distractors.
+    scored above all distractors.
 
     Args:
         system: with an EncoderModel that has a WaveformEmbedding "speech" with masking and a ContrastiveHead

@@ -9,6 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -337,6 +338,20 @@ def test_every_recipe_passes_its_check(path):
     filled.check()
     assert filled.placeholders == []
     assert recipe.header, f"{path} does not begin with comment lines that say what it is"
+
+
+def test_commands_in_headers_can_be_pasted():
+    """A command that goes on in the next line says so to the shell, or the shell runs half of it."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line}"
+        for path in RECIPES
+        for lines in [path.read_text(encoding="utf-8").splitlines()]
+        for number, (line, after) in enumerate(pairwise(lines), start=1)
+        if re.match(r"#   (?:dragoman|torchrun|    )", line)
+        and after.startswith("#       ")
+        and not line.endswith("\\")
+    ]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests/recipes").glob("*.py")), ids=lambda path: path.name)

@@ -113,7 +113,7 @@ def fitting(options: SearchOptions, system: System) -> SearchOptions:
     """Return the options with ``ctc``, if the system can be decoded in no other way.
 
     Raises:
-        UsageError: if another option has no part in that.
+        UsageError: if another option does not apply to decoding by CTC.
 
     """
     if options.ctc or not isinstance(system, CtcSystem):

@@ -18,7 +18,7 @@ from shared.errors import UsageError
 
 
 class Crop(Described):
-    """A field of sound, of which longer rows give a part only; no more than that part is read from disk.
+    """A field of sound that takes a part of each longer row and reads only that part from disk.
 
     Args:
         field: what turns the part into a tensor.

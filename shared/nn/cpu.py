@@ -124,7 +124,7 @@ class _ByOneDNN(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the gradients of x, weight and bias, None where nobody wants one."""
+        """Return the gradients of x, weight and bias, None for what needs no gradient."""
         x, weight = ctx.saved_tensors
         gradient = gradients[0].flatten(0, -2)
         of_x, of_weight, of_bias = ctx.needs_input_grad

@@ -2,9 +2,9 @@
 
 Legend: B batch, N samples, C channels, S frames, D model width.
 
-The front end of Baevski et al. 2020 (section 2), which pre-trained speech encoders of several methods share. Below an
-Encoder it is one of them. A row's result does not depend on the others of its batch: norms over time are taken over the
-row's own frames, and convolutions find zeros behind its end.
+The front end of Baevski et al. 2020 (section 2), which pre-trained speech encoders of several methods share. With an
+Encoder above it, it is such a speech encoder. A row's result does not depend on the others of its batch: norms over
+time are taken over the row's own frames, and convolutions find zeros behind its end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Phases that look at what a model makes of several languages: words, sentences, pictures, words in its output."""
+"""Phases that measure a model across languages: word and sentence vectors, plots, accuracy of translated words."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ class Quality:
     Args:
         minimum_score: the search's score.
         maximum_ratio: the most that the output and a text it was made from may differ in length, as a factor, in
-            tokens without symbols; rows whose input is no text are let be.
-        maximum_rate: tokens per second of recording; rows without one are let be.
+            tokens without symbols; rows whose input is not text are not checked.
+        maximum_rate: tokens per second of recording; rows without one are not checked.
         maximum_dropped: the share of rows that may be dropped; more is an error.
 
     Raises:

@@ -256,7 +256,7 @@ class Recipe:
     def check(self) -> None:
         """Check all phases: every path, argument, type and reference, and that every key is used.
 
-        Imports what the recipe names; builds nothing. Keys of a base that this recipe does not use are let be.
+        Imports what the recipe names; builds nothing. Keys of a base that this recipe does not use are ignored.
 
         Raises:
             UsageError: naming file, line, key and value.
