@@ -4,12 +4,14 @@ import json
 import math
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
 import dragoman as package
+from shared.commands.timed_output import rendered
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
@@ -65,6 +67,25 @@ def test_the_command_says_what_a_second_of_sound_takes(dragoman, speech_model, t
         found = re.search(r"^dragoman: 8\.0 s of sound in (\S+) s: (\S+) s for each second of it$", messages, re.M)
         assert code == 1 and found, messages  # one of the three files cannot be read
         assert float(found[2]) == pytest.approx(float(found[1]) / 8.0, abs=0.05 / 8.0 + 1e-4) and float(found[2]) > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        ("srt", "1\n00:00:00,500 --> 00:00:02,000\neins zwei\none two\n"),
+        ("tsv", "file\tstart\tend\ttranslation\ttranscript\na.wav\t0.500\t2.000\teins zwei\tone two\n"),
+        ("json", '"score": -1.0, "transcript": "one two", "translation": "eins zwei"}'),
+    ],
+)
+def test_a_transcript_stands_beside_its_translation(speech_model, kind, wanted):
+    class Both(System):
+        @property
+        def texts(self):
+            return {"transcript": self.output, "translation": self.output}
+
+    system = Both(**System.load(speech_model).arguments)
+    segments = [TimedText(0.5, 2.0, {"transcript": "one two", "translation": "eins zwei"}, -1.0)]
+    assert wanted in rendered(kind, system)(Path("a.wav"), segments)
 
 
 def test_a_segment_without_speech_has_its_time_and_no_text(speech_model, tmp_path):
