@@ -111,8 +111,7 @@ class Costt(Translator):
             the logits of the head. The constant memory of the consecutive text model is ones (B, 1, D).
 
         """
-        if field is None:
-            field = next((name for name in ("speech", *self.embeddings) if name in batch), None)
+        field = field or self.default_field(batch)
         if field is None:
             ones = self.target_embedding.weight.new_ones(len(batch), 1, self.decoder.width)
             return Encoding({MEMORY: Padded(ones, torch.ones(len(batch), dtype=torch.int64, device=ones.device))})

@@ -212,6 +212,9 @@ class FatModel(EncoderModel):
         states = self.encoder(joined)[0].split(segments, [one.lengths for one in embedded])
         return Encoding(dict(zip(names, states, strict=True)))
 
+    def default_field(self, batch: Batch) -> None:
+        """Return None: by default all fields of the batch are encoded together."""
+
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
         """Embed a field (B, S, D); of speech, without the frames that the batch says are hidden."""
         if field == SPEECH and HIDDEN in batch:

@@ -44,13 +44,17 @@ class FieldEncoder(nn.Module):
 
         Args:
             batch: of B sentences.
-            field: which; by default the first that the batch has, in the order of ``embeddings``, speech before all.
+            field: which; by default :meth:`default_field`.
 
         Returns:
             The memory "source" (B, S, D), and for each of :attr:`taps` the extra "tap.<name>" (B, S, D).
 
         """
         return self.encode_embedded(self.embed(batch, field))
+
+    def default_field(self, batch: Batch) -> str | None:
+        """Return the first field that the batch has, in the order of ``embeddings``, speech before all; None: none."""
+        return next((name for name in self._preferred() if name in batch), None)
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
         """Embed one field of a batch: (B, S, D).
@@ -60,9 +64,7 @@ class FieldEncoder(nn.Module):
             UsageError: if the batch lacks the field, or the model an embedding for it.
 
         """
-        if field is None:
-            known = sorted(self.embeddings, key=lambda name: name != "speech")
-            field = next((name for name in known if name in batch), known[0])
+        field = field or self.default_field(batch) or self._preferred()[0]
         if field not in self.embeddings:
             raise UsageError(f"the model has no embedding for {field!r}, only for {list(self.embeddings)}")
         with naming_longest(batch, field):
@@ -83,6 +85,9 @@ class FieldEncoder(nn.Module):
         states = encoding.extras[f"tap.{name}"]
         assert isinstance(states, Padded)
         return states
+
+    def _preferred(self) -> list[str]:
+        return sorted(self.embeddings, key=lambda name: name != "speech")
 
     def _set_encoder(
         self, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding
+from shared.nn.translator import FieldEncoder
 from shared.objectives.objective import Loss, Objective, Term
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class EncoderDecoderObjective(Objective):
         encodings: dict[str | None, Encoding] = {}
 
         def encode(field: str | None) -> Encoding:
-            field = field or self.source_field
+            field = field or self.source_field or self._default_field(batch)
             if field not in encodings:
                 encodings[field] = self.encode(batch, field)
             return encodings[field]
@@ -159,6 +160,10 @@ class EncoderDecoderObjective(Objective):
     def encode(self, batch: Batch, field: str | None) -> Encoding:
         """Encode a field of a batch; by default the one that the model chooses."""
         return self.model.encode(batch, field)
+
+    def _default_field(self, batch: Batch) -> str | None:
+        """Return the field that the model chooses, so that one named by a part is not encoded again; None: several."""
+        return self.model.default_field(batch) if isinstance(self.model, FieldEncoder) else None
 
     def parts_of(self, batch: Batch) -> list[Part]:
         """Return the parts that a batch is trained on: all."""

@@ -11,7 +11,10 @@ from torch import nn
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding
-from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from shared.nn.layer import Layer
+from shared.nn.transformer import Encoder
+from shared.nn.translator import EncoderModel
+from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective, Part
 from shared.padded import Padded
 
 
@@ -112,3 +115,23 @@ def test_refuses_what_does_not_go_together():
     twice = EncoderDecoderObjective(system=system, parts=[CrossEntropy(), CrossEntropy()])
     with pytest.raises(UsageError, match="accuracy, cross_entropy, nll"):
         twice.counts(make(2, seed=0))
+
+
+@pytest.mark.parametrize("named", ["source", "speech"])
+def test_a_field_by_its_name_and_the_same_by_default_are_encoded_once(named):
+    width, states = 6, Padded(torch.randn(2, 3, 6), torch.tensor([3, 2]))
+
+    class Count(Part):
+        """Asks for an encoding, and keeps it."""
+
+        def evaluate(self, model, batch, encode):
+            self.found = encode(self.source)
+            return {}
+
+    encoder = Encoder(layer=Layer(width=width, heads=2, feedforward=8), layers=1)
+    system = nn.Module()
+    system.model = EncoderModel(embeddings={"source": nn.Identity(), "speech": nn.Identity()}, encoder=encoder)
+    parts = [Count(source=named), Count()]
+    EncoderDecoderObjective(system=system, parts=parts)(Batch({"source": states, "speech": states}))
+    # Speech comes before text, in whatever order the model lists them.
+    assert (parts[0].found is parts[1].found) == (named == "speech")
