@@ -152,21 +152,23 @@ class _ProjectedLoss(torch.autograd.Function):
         scores = None if in_place else torch.empty_like(logits[:block], dtype=precision)
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
-            x, of_part = states[part].to(dtype), labels[part]
-            shares = None if weights is None else weights[part].split(block)
-            some = logits[: len(x)]
+            x, part_labels = states[part].to(dtype), labels[part]
+            part_weights = None if weights is None else weights[part].split(block)
+            part_logits = logits[: len(x)]
             if parts > 1:
-                write_product(some, x, matrix.T)
+                write_product(part_logits, x, matrix.T)
             if bias is not None:
-                some += bias
-            for number, (few, of_few) in enumerate(zip(some.split(block), of_part.split(block), strict=True)):
-                normalised = few if scores is None else scores[: len(few)]
-                share = None if shares is None else shares[number]
-                found = _lose(few, normalised, of_few, share, smoothing, any(wanted))
+                part_logits += bias
+            blocks = zip(part_logits.split(block), part_labels.split(block), strict=True)
+            for number, (block_logits, block_labels) in enumerate(blocks):
+                normalised = block_logits if scores is None else scores[: len(block_logits)]
+                block_weights = None if part_weights is None else part_weights[number]
+                found = _lose(block_logits, normalised, block_labels, block_weights, smoothing, any(wanted))
                 for total, value in zip(sums, found, strict=True):
                     total += value
             if any(wanted):
-                _add_gradients(gradients, some, part, x, matrix, (_first(of_part) != IGNORED)[:, None])
+                real = (_first(part_labels) != IGNORED)[:, None]
+                _add_gradients(gradients, part_logits, part, x, matrix, real)
         loss, nll, correct = sums
         ctx.gradients, ctx.weight = gradients, weight
         ctx.mark_non_differentiable(nll, correct)
@@ -216,7 +218,7 @@ def _add_gradients(
     """Add what some rows contribute.
 
     Args:
-        gradients: of states (N, D), matrix (V, D) and bias (V,); None where nobody wants it.
+        gradients: of states (N, D), matrix (V, D) and bias (V,); None for what does not learn.
         gradient: of logits (n, V).
         part: which states these are.
         x: (n, D), the states.

@@ -125,18 +125,18 @@ class BeamSearch(Described):
             self.rules, generator, encoding, batch, prefix=prefix, beams=self.beam, end=end, padding=padding
         )
         # Before the first choice all beams are the same: the model sees one of each sentence, and only one is alive.
-        new, state = next_scores(generator, constraints.first, generator.start(encoding, constraints.primed))
-        new, state = new.repeat_interleave(self.beam, dim=0), state.fork(self.beam)
-        scores = torch.full((len(batch), self.beam), float("-inf"), device=new.device)
-        scores[:, 0] = 0.0
+        token_scores, state = next_scores(generator, constraints.first, generator.start(encoding, constraints.primed))
+        token_scores, state = token_scores.repeat_interleave(self.beam, dim=0), state.fork(self.beam)
+        beam_scores = torch.full((len(batch), self.beam), float("-inf"), device=token_scores.device)
+        beam_scores[:, 0] = 0.0
 
         finished: list[list[Hypothesis]] = [[] for _ in range(len(batch))]
         active = list(range(len(batch)))
         paths = np.empty((len(batch), self.beam, 0), dtype=np.int32)
         step = 0
         while True:
-            new = constraints.apply(new.view(*scores.shape, -1), step)
-            choice = self._choose(new, scores, end)
+            token_scores = constraints.apply(token_scores.view(*beam_scores.shape, -1), step)
+            choice = self._choose(token_scores, beam_scores, end)
             going, ended, next_tokens, parents, ended_parents = choice.fetch()
             check_numbers(ended, active, batch.ids, step)
             for row, rank in (ended > float("-inf")).nonzero().tolist():
@@ -153,24 +153,24 @@ class BeamSearch(Described):
                 break
             paths = np.take_along_axis(paths, parents.numpy()[..., None].astype(np.int64), axis=1)
             paths = np.concatenate([paths, next_tokens.numpy()[..., None]], axis=2)[rows.numpy()]
-            there = rows.to(new.device)
-            index = there[:, None] * self.beam + choice.parents.index_select(0, there)
+            kept = rows.to(token_scores.device)
+            index = kept[:, None] * self.beam + choice.parents.index_select(0, kept)
             state = state.reorder(index.flatten())
-            tokens, scores = choice.tokens.index_select(0, there), choice.scores.index_select(0, there)
+            tokens, beam_scores = choice.tokens.index_select(0, kept), choice.scores.index_select(0, kept)
             constraints.advance(index.flatten(), tokens)
             if len(rows) < len(active):
                 active = [active[row] for row in rows.tolist()]
-                constraints.keep(rows, there)
-            new, state = next_scores(generator, tokens.flatten(), state)
+                constraints.keep(rows, kept)
+            token_scores, state = next_scores(generator, tokens.flatten(), state)
             step += 1
         if not all(finished):
             raise no_output([row for row, hypotheses in enumerate(finished) if not hypotheses], batch.ids)
         return [sorted(hypotheses, key=lambda hypothesis: -hypothesis.score)[: self.n_best] for hypotheses in finished]
 
-    def _choose(self, new: Tensor, scores: Tensor, end: int) -> _Choice:
+    def _choose(self, token_scores: Tensor, beam_scores: Tensor, end: int) -> _Choice:
         """Choose the next beams and the ending ones from the scores of tokens (A, K, V) and of the beams (A, K)."""
-        beams, vocabulary = new.shape[1:]
-        best, flat = best_continuations(new, scores, min(2 * beams, beams * vocabulary))
+        beams, vocabulary = token_scores.shape[1:]
+        best, flat = best_continuations(token_scores, beam_scores, min(2 * beams, beams * vocabulary))
         tokens, parents = flat % vocabulary, flat // vocabulary
         is_end = tokens == end
         nothing = float("-inf")
