@@ -18,7 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.readme import put, speed
-from benchmarks.side_by_side import Benchmark, cores, markdown, run, write
+from benchmarks.side_by_side import Benchmark, cores, run
+from benchmarks.tables import markdown, write
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

@@ -27,7 +27,8 @@ from typing import Any
 import torch
 
 from benchmarks import worker
-from benchmarks.side_by_side import machine, table
+from benchmarks.side_by_side import machine
+from benchmarks.tables import table
 from shared.batch import Batch
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection

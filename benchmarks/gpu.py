@@ -31,7 +31,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 from benchmarks.graphics import Sampler
-from benchmarks.side_by_side import ROOT, per_second, share_of_peak
+from benchmarks.side_by_side import ROOT
+from benchmarks.tables import per_second, share_of_peak
 
 #: How many times as long a step may take on the CPU, where compiling alone takes minutes.
 SLOWER = 4

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.side_by_side import gpu_of, seconds_of, short_name, table
+from benchmarks.tables import gpu_of, seconds_of, short_name, table
 
 MARKS = ("<!-- speed -->", "<!-- /speed -->")
 

@@ -19,7 +19,8 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import gpu_training, speech_ours, speech_training, text_ours, text_training
 from benchmarks.ours import Trainer
-from benchmarks.side_by_side import cores, table
+from benchmarks.side_by_side import cores
+from benchmarks.tables import table
 from benchmarks.training import RATE
 from shared.machine.workspace import Workspace
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.side_by_side import Arm, Benchmark, floor, markdown, ratio, run, write
+from benchmarks.side_by_side import Arm, Benchmark, run
+from benchmarks.tables import floor, markdown, ratio, write
 
 WORKER = """
 import sys, time

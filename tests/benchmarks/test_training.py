@@ -9,7 +9,8 @@ from torch import nn
 
 from benchmarks import speech_training, text_ours, text_training, waveform_training
 from benchmarks.ours import counted
-from benchmarks.side_by_side import Benchmark, markdown, run
+from benchmarks.side_by_side import Benchmark, run
+from benchmarks.tables import markdown
 
 TEXT = text_training.Work(width=16, heads=2, feedforward=32, layers=1, vocabulary=100, tokens=30, lengths=(5, 10))
 SPEECH = speech_training.Work(
