@@ -76,7 +76,7 @@ class ChannelNorm(FrameNorm):
         """Normalise x (B, C, S), of whatever lengths, in float32."""
         scale = self.weight.float(), self.bias.float()
         values = F.layer_norm(x.transpose(1, 2).float(), self.weight.shape, *scale, self.EPSILON)
-        return values.transpose(1, 2).to(x.dtype)
+        return values.transpose(1, 2).to(x.dtype).contiguous()  # GELU and its gradient are slow on transposed values
 
 
 class TimeNorm(FrameNorm):
