@@ -38,6 +38,19 @@ def metrics_by_text(words: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
+def check_options(*, out: Path | None, limit: int, talks: bool, division: DivisionOptions) -> None:
+    """Refuse options that do not go together, by UsageError."""
+    if out is not None and limit:
+        raise UsageError("--limit does not apply with --out: the score of part of a test set is not a result")
+    if talks and (out is not None or limit):
+        raise UsageError("--talks translates whole recordings and prints their scores: --out and --limit do not apply")
+    check_segmenter(division.segmenter)
+    for field in fields(division):
+        if not talks and getattr(division, field.name) != field.default:
+            option = f"--{field.name.replace('_', '-')}"
+            raise UsageError(f"{option} applies with --talks: the rows of a manifest have their times")
+
+
 def evaluate_manifests(
     model: Path,
     manifests: list[Path],
@@ -54,15 +67,7 @@ def evaluate_manifests(
     """Translate manifests, print the scores, and write hypotheses and results if ``out`` is given."""
     log_to_terminal()
     check_metrics(metrics, texts)
-    if out is not None and limit:
-        raise UsageError("--limit does not apply with --out: the score of part of a test set is not a result")
-    if talks and (out is not None or limit):
-        raise UsageError("--talks translates whole recordings and prints their scores: --out and --limit do not apply")
-    check_segmenter(division.segmenter)
-    for field in fields(division):
-        if not talks and getattr(division, field.name) != field.default:
-            option = f"--{field.name.replace('_', '-')}"
-            raise UsageError(f"{option} applies with --talks: the rows of a manifest have their times")
+    check_options(out=out, limit=limit, talks=talks, division=division)
     search_for(search)
     budget = translation_budget(models.batch_size)
     workspace = workspace_for(out or Path(), models, "evaluate")

@@ -196,22 +196,27 @@ class Fit(Phase):
             closing(_batches(loader, position)) as source,
         ):
             running = Running(workspace, learner, updates, position, meter, history, stop)
-            task = bar.add_task(workspace.title, total=updates, completed=position.update, status="")
-            while position.due or not (running.last or position.finished):
-                if not position.due:
-                    self._advance(running, source, bar, task)
-                due, score = position.due, self._validate(running) if position.due else None
-                asked = any(gather(stop.asked, workspace))
-                if due or asked or running.last or position.update % self.checkpoints.every == 0:
-                    self._save(running, score)
-                if asked:
-                    raise Interrupted(
-                        f"{workspace.output}: stopped at update {position.update} of {updates}; "
-                        "the same command goes on from there"
-                    )
+            self._until_the_end(running, source, bar)
         history.plot()
         history.close()
         barrier(workspace)
+
+    def _until_the_end(self, running: Running, source: Iterator[Batch], bar: Progress) -> None:
+        """Train, validate and save by turns; raise Interrupted after a signal, when a checkpoint is written."""
+        workspace, position, stop = running.workspace, running.position, running.stop
+        task = bar.add_task(workspace.title, total=running.updates, completed=position.update, status="")
+        while position.due or not (running.last or position.finished):
+            if not position.due:
+                self._advance(running, source, bar, task)
+            due, score = position.due, self._validate(running) if position.due else None
+            asked = any(gather(stop.asked, workspace))
+            if due or asked or running.last or position.update % self.checkpoints.every == 0:
+                self._save(running, score)
+            if asked:
+                raise Interrupted(
+                    f"{workspace.output}: stopped at update {position.update} of {running.updates}; "
+                    "the same command goes on from there"
+                )
 
     def _advance(self, running: Running, source: Iterator[Batch], bar: Progress, task: TaskID) -> None:
         """Do the next update, and report if it is time."""

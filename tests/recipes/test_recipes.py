@@ -116,6 +116,13 @@ def test_full_size(name):
     assert count / 1e6 == pytest.approx(float(said[1]), abs=0.06)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if "tokenizer" in RECIPES[name].phases])
+def test_the_tokenizer_can_be_trained_as_it_is_written(name):
+    """Sizes of pieces are the recipe's own here; below, all recipes get the same."""
+    recipe = load(name)
+    assert recipe.build("tokenizer").size == recipe.value("pieces")
+
+
 def denoises(name):
     return "noised" in RECIPES[name].keys
 
