@@ -17,35 +17,39 @@ from typing import Any
 
 from torch import Tensor
 
-from shared.batch import Batch
+from shared.batch import Batch, naming_longest
+from shared.corpus.fields import TextField
 from shared.errors import UsageError
 from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
 from shared.nn.translator import MEMORY
 from shared.objectives.contrastive import contrastive
 from shared.objectives.objective import Term
 from shared.objectives.parts import Encode, Part
+from shared.systems.system import System
 
 
 class Contrast(Part):
     """The contrastive loss between sources and translations, per sentence.
 
     Terms: "contrast" (nats), and reported only: "contrast_accuracy" (share of sources to which no other translation is
-    more similar than their own). The other translations are those of the same batch on the same process: the number of
-    rows in a batch is a setting of the method, and gradient accumulation does not raise it. The authors' code adds
-    ``weight * L_ctr * tokens / sentences`` to the sum over tokens, and divides by tokens: this is the same.
+    more similar than their own) and "contrast_candidates" (mean number of translations that a source is compared with,
+    of which by chance one is found). They are those of the same batch on the same process: the number of rows in a
+    batch is a setting of the method, and gradient accumulation does not raise it. The authors' code adds ``weight *
+    L_ctr * tokens / sentences`` to the sum over tokens, and divides by tokens: this is the same.
 
     Args:
         temperature: tau; 0.1.
         weight: factor of the term in the loss; 1.
-        source: batch field of the sources; None: the one that the objective encodes.
-        translation: batch field of the translations, which the encoder reads as it reads sources: with the same symbols
-            around the text. The decoder's field is framed so, too, unless a recipe changes it.
+        source: batch field of the sources, which are text.
+        translation: batch field of the translations, which the encoder reads as it reads sources: "target" is what the
+            decoder writes, and needs the same pieces, with the same symbols around them.
         reuse: take the states that the cross entropy reads for R(x). By default the encoder runs once more on sources,
             as in the authors' code, so that dropout differs.
         prefix: put before the names of the terms.
 
     Raises:
-        UsageError: for a temperature that is not positive.
+        UsageError: for a temperature that is not positive, or a negative weight.
 
     """
 
@@ -54,7 +58,7 @@ class Contrast(Part):
         *,
         temperature: float = 0.1,
         weight: float = 1.0,
-        source: str | None = None,
+        source: str = "source",
         translation: str = "target",
         reuse: bool = False,
         prefix: str = "",
@@ -62,6 +66,9 @@ class Contrast(Part):
         super().__init__(source=source)
         if not 0 < temperature < math.inf:
             raise UsageError(f"temperature must be positive, not {temperature}")
+        if not 0 <= weight < math.inf:
+            raise UsageError(f"weight must not be negative, not {weight}")
+        self.sources = source
         self.temperature = temperature
         self.weight = weight
         self.translation = translation
@@ -70,23 +77,40 @@ class Contrast(Part):
 
     def check(self, model: Any) -> None:
         """Raise UsageError if the model does not read text."""
-        if (self.source or "source") not in getattr(model, "embeddings", {}):
-            raise UsageError(f"the contrastive loss needs a model that reads the field {self.source or 'source'!r}")
+        embeddings = getattr(model, "embeddings", {})
+        if self.sources not in embeddings or not isinstance(embeddings[self.sources], TextEmbedding):
+            raise UsageError(f"the contrastive loss needs a model that reads text in the field {self.sources!r}")
+
+    def check_system(self, system: System) -> None:
+        """Raise UsageError if the encoder cannot read translations as it reads sources."""
+        super().check_system(system)
+        source = system.inputs.get(self.sources)
+        translation = system.output if self.translation == "target" else system.inputs.get(self.translation)
+        if not isinstance(source, TextField) or not isinstance(translation, TextField):
+            return
+        if not source.reads_like(translation):
+            raise UsageError(
+                f"the contrastive loss encodes {self.translation!r} as it encodes {self.sources!r}: both need one "
+                "tokenizer, and the same prefix and suffix"
+            )
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of sentences, which is the count of each term."""
         count = batch[self.translation].lengths.new_tensor(len(batch))
-        return {f"{self.prefix}{name}": count for name in ("contrast", "contrast_accuracy")}
+        names = ("contrast", "contrast_accuracy", "contrast_candidates")
+        return {f"{self.prefix}{name}": count for name in names}
 
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Encode sources and translations, and compare each source with all translations."""
-        sources = encode(self.source) if self.reuse else model.encode(batch, self.source)
-        embedding = model.embeddings[self.source or "source"]
-        translations = model.encode_embedded(embedding(batch[self.translation]))
+        sources = encode(self.sources) if self.reuse else model.encode(batch, self.sources)
+        with naming_longest(batch, self.translation):
+            embedded = model.embeddings[self.sources](batch[self.translation])
+        translations = model.encode_embedded(embedded)
         sums = contrastive(sentence_vectors(sources), sentence_vectors(translations), temperature=self.temperature)
         return {
             f"{self.prefix}contrast": Term(sums.loss, sums.count, self.weight),
             f"{self.prefix}contrast_accuracy": Term(sums.correct, sums.count, 0.0),
+            f"{self.prefix}contrast_candidates": Term(sums.count * sums.count, sums.count, 0.0),
         }
 
 

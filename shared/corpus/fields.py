@@ -136,6 +136,11 @@ class TextField(Described):
         parts = json.dumps([self.tokenizer.fingerprint, describe(self.normalizers)])
         return hashlib.sha256(parts.encode()).hexdigest()[:16]
 
+    def reads_like(self, other: TextField) -> bool:
+        """Tell whether both put the same symbols around the same pieces, so that a model may read one as the other."""
+        forms = [(type(one), one.tokenizer.fingerprint, one._prefix, one._suffix) for one in (self, other)]
+        return forms[0] == forms[1]
+
     def prefix_ids(self, language: str) -> list[int]:
         """Return the ids before the text, for output in ``language``; search is started with them."""
         return self._symbols(self._prefix, {"language": language, self.language_column: language})

@@ -49,6 +49,10 @@ class Part(nn.Module):
     def check(self, model: Any) -> None:
         """Raise UsageError if the part cannot work with this model; called once, when the objective is built."""
 
+    def check_system(self, system: System) -> None:
+        """Raise UsageError if the part cannot work with what the system reads and writes, or with its model."""
+        self.check(system.model)
+
     def at(self, update: int) -> None:
         """Set what depends on the number of the update; see ``Objective.at``."""
 
@@ -122,7 +126,7 @@ class EncoderDecoderObjective(Objective):
             raise UsageError("an objective needs at least one part")
         for part in parts:
             check_embedded(system.model, part, part.source)
-            part.check(system.model)
+            part.check_system(system)
         self.system = system
         self.parts = nn.ModuleList(parts)
         self.source_field = source_field

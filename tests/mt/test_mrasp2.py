@@ -1,11 +1,14 @@
 """The contrast of mRASP2 against the definition in numpy and the arithmetic of the authors' criterion."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
 from mt.mrasp2 import Contrast
 from shared.batch import Batch
+from shared.corpus.fields import TextField
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
@@ -14,6 +17,8 @@ from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
 from shared.objectives.objective import Loss, Term
 from shared.padded import Padded
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
 
 SOURCES = [[5, 6, 7, 2], [5, 8, 2], [5, 9, 10, 11, 12, 2], [5, 13, 2]]
 TARGETS = [[4, 14, 2], [4, 15, 16, 2], [4, 17, 2], [4, 18, 19, 20, 2]]
@@ -103,7 +108,16 @@ def test_the_total_is_that_of_the_authors_criterion(model):
     assert {name: count.item() for name, count in part.counts(batch()).items()} == {
         "contrast": 4,
         "contrast_accuracy": 4,
+        "contrast_candidates": 4,
     }
+
+
+def test_candidates_are_counted_per_sentence_over_batches(model):
+    """Of batches of 4 and 2 sentences, four sources have four candidates each, two have two."""
+    model.eval()
+    terms = [evaluate(Contrast(), model, batch(SOURCES[:n], TARGETS[:n]))["contrast_candidates"] for n in (4, 2)]
+    assert [term.weight for term in terms] == [0.0, 0.0]
+    assert float(sum(term.sum for term in terms) / sum(term.count for term in terms)) == pytest.approx(20 / 6)
 
 
 def test_means_are_over_real_states():
@@ -114,5 +128,31 @@ def test_means_are_over_real_states():
 def test_what_does_not_fit_is_refused(model):
     with pytest.raises(UsageError, match="temperature must be positive, not 0"):
         Contrast(temperature=0)
-    with pytest.raises(UsageError, match="reads the field 'speech'"):
+    with pytest.raises(UsageError, match=r"weight must not be negative, not -0\.5"):
+        Contrast(weight=-0.5)
+    with pytest.raises(UsageError, match="reads text in the field 'speech'"):
         Contrast(source="speech").check(model)
+
+
+@pytest.fixture(scope="module")
+def tokenizers(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizers")
+    made = []
+    for name, texts in (("one", ["abc abd", "der Hund"]), ("two", ["xyz", "a cat"])):
+        path = train_sentencepiece(texts, folder / name, size=275, kind="bpe")
+        made.append(SentencePieceTokenizer(model=str(path), tags=["en", "de"]))
+    return made
+
+
+def test_translations_that_the_encoder_cannot_read_as_sources_are_refused(model, tokenizers):
+    one, two = tokenizers
+
+    def check(**changes):
+        source = TextField(column="source_text", tokenizer=one)
+        output = TextField(column="target_text", **{"tokenizer": one} | changes)
+        Contrast().check_system(SimpleNamespace(model=model, inputs={"source": source}, output=output))
+
+    check()
+    for changes in ({"prefix": []}, {"suffix": []}, {"tokenizer": two}):
+        with pytest.raises(UsageError, match="both need one tokenizer, and the same prefix and suffix"):
+            check(**changes)
