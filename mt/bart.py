@@ -11,12 +11,9 @@ with the language's symbol, and reads the text as in translation: all of the mod
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from shared.corpus.noise import Word, place_spans, span_lengths, words_of
-from shared.errors import UsageError
+from shared.corpus.noise import SpanDraw, Word, words_of
 from shared.text.tokenizer import Tokenizer
 
 
@@ -42,9 +39,8 @@ class SentencePermutation:
 class TextInfilling:
     """Spans of words become one mask each, so that the model has to find out how many words are missing.
 
-    Lengths of spans are drawn from a Poisson distribution until they cover the share of the words that is wanted; the
-    last one is cut to fit. They do not overlap, and every way to place them is equally likely. A span of no words puts
-    a mask between two words.
+    Spans are drawn by ``SpanDraw``: lengths from a Poisson distribution, all ways to place them equally likely. A span
+    of no words puts a mask between two words.
 
     Args:
         tokenizer: of the words, with a mask.
@@ -58,22 +54,13 @@ class TextInfilling:
     """
 
     def __init__(self, *, tokenizer: Tokenizer, share: float = 0.35, mean_length: float = 3.5) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
-        if not 0.1 <= mean_length < math.inf:
-            raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
         self._mask = [tokenizer.mask]
-        self.share = share
-        self.mean_length = mean_length
+        self._spans = SpanDraw(share=share, mean_length=mean_length)
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the words with masks among them."""
-        wanted = math.ceil(self.share * len(words) - 1e-9)  # 0.07 * 100 is a little more than 7
-        if not wanted:
-            return words
-        spans = span_lengths(wanted, mean=self.mean_length, rng=rng)
         result, position = [], 0
-        for begin, span in zip(place_spans(spans, len(words), rng), spans, strict=True):
+        for begin, end in self._spans(len(words), rng):
             result += [*words[position:begin], self._mask]
-            position = begin + span
+            position = end
         return result + words[position:]

@@ -11,13 +11,11 @@ from both sides by turns: two streams of equal weight. Translation is learned af
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
-from shared.corpus.noise import Edit, place_spans, span_lengths
+from shared.corpus.noise import Edit, SpanDraw
 from shared.errors import DataError, UsageError
 from shared.text.word_spans import words
 
@@ -25,10 +23,8 @@ from shared.text.word_spans import words
 class CodeSwitchedSpans:
     """Spans of words are replaced, word by word, by their translations into the language of the row's other side.
 
-    Spans are drawn as in mBART's infilling: their lengths from a Poisson distribution until they cover the share of the
-    words that is wanted; they do not overlap, and every way to place them is equally likely. A word that the lexicon
-    does not have stays as it is. (The authors' script switches pieces, and takes the least similar words of its
-    lexicon; that is not repeated here.)
+    Spans are drawn as in mBART's infilling (``SpanDraw``). A word that the lexicon does not have stays as it is. (The
+    authors' script switches pieces, and takes the least similar words of its lexicon; that is not repeated here.)
 
     Args:
         lexicon: with both directions of the pair.
@@ -45,15 +41,12 @@ class CodeSwitchedSpans:
     def __init__(
         self, *, lexicon: Lexicon, share: float = 0.35, mean_length: float = 3.5, top: int = 3, growth: float = 1.5
     ) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
-        if not 0.1 <= mean_length < math.inf:
-            raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
-        if top < 1 or not growth >= 1:
-            raise UsageError(f"top and growth must be at least 1, not {top} and {growth}")
+        if top < 1:
+            raise UsageError(f"top must be at least 1, not {top}")
+        if not growth >= 1:
+            raise UsageError(f"growth must be at least 1, not {growth}")
         self.lexicon = lexicon
-        self.share = share
-        self.mean_length = mean_length
+        self._spans = SpanDraw(share=share, mean_length=mean_length)
         self.top = top
         self.growth = growth
 
@@ -77,17 +70,11 @@ class CodeSwitchedSpans:
                 f"row {row.get('id')!r}: the lexicon has no translations from {language!r} into {other!r}, only "
                 f"{', '.join('-'.join(pair) for pair in sorted(self.lexicon.pairs))}"
             )
-        spans = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
-        wanted = math.ceil(self.share * len(spans) - 1e-9)  # 0.07 * 100 is a little more than 7
-        if not wanted:
-            return []
-        lengths = span_lengths(wanted, mean=self.mean_length, rng=rng)
-        begins = place_spans(lengths, len(spans), rng)
+        places = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
         edits = []
-        for number in (begin + n for begin, length in zip(begins, lengths, strict=True) for n in range(length)):
-            start, end = spans[number]
+        for number in (n for span in self._spans(len(places), rng) for n in range(*span)):
+            start, end = places[number]
             found = self.lexicon.candidates(text[start:end], language, (other,))[: self.top]
             if found:
-                _, word = found[int(rng.integers(len(found)))]
-                edits.append((start, end, like(text[start:end], word)))
+                edits.append((start, end, like(text[start:end], found[int(rng.integers(len(found)))])))
         return [edits[number] for number in rng.permutation(len(edits)).tolist()]

@@ -82,5 +82,5 @@ class AlignedSubstitution:
             found = self.lexicon.candidates(word, language, self.targets)
             if found:
                 which, when = drawn[1:, place].tolist()
-                edits.append((when, start, end, like(word, found[int(which * len(found))][1])))
+                edits.append((when, start, end, like(word, found[int(which * len(found))])))
         return [(start, end, word) for _, start, end, word in sorted(edits)]

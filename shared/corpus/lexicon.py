@@ -1,8 +1,8 @@
 """Bilingual lexicons: which words of other languages a word may be translated by.
 
 The files have the layout of MUSE's dictionaries (Conneau et al. 2018, arXiv 1710.04087): a line holds a word and one
-translation, with a space or a tab between them; a word with several translations has several lines; words come in lower
-case, the most frequent first.
+translation, with a tab between them, or a space if there is no tab; a word with several translations has several lines;
+words come in lower case, the most frequent first.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from shared.corpus.lines import read_lines
 from shared.errors import DataError, UsageError
 from shared.text import languages
+from shared.text.case import capitalised, lower, upper
 
 #: A word of a language: its code, and the word.
 Word = tuple[str, str]
@@ -112,7 +113,7 @@ class Lexicon:
 
         """
         known = self._translations.get(source, {})
-        text = word if word in known else word.lower()
+        text = word if word in known else lower(word, source)
         found = known.get(text, []) if self._depth == 1 else self._reached((source, text))
         return found if targets is None else [near for near in found if near[0] in targets]
 
@@ -143,16 +144,17 @@ def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:
     """
     seen: set[str] = set()
     for number, line in enumerate(read_lines(path), 1):
-        parts = line.split(maxsplit=1)
-        if not parts:
+        line = line.strip()
+        if not line:
             continue
+        parts = line.split("\t" if "\t" in line else None, maxsplit=1)  # beside a tab, spaces are inside of words
         if len(parts) < 2:
             raise DataError(f"{path}, line {number}: a word and its translation were expected, not {line[:60]!r}")
-        word, translation = parts
+        word, translation = map(str.strip, parts)
         if word not in seen and top is not None and len(seen) == top:
             continue  # a later line may hold one more translation of a word that was read
         seen.add(word)
-        yield word, translation.strip()
+        yield word, translation
     if not seen:
         raise DataError(f"{path}: no word in it")
 
@@ -170,11 +172,12 @@ def lexicon_files(*, folder: str, pairs: Sequence[Sequence[str]], suffix: str = 
     return {name: str(Path(folder) / f"{name}{suffix}.txt") for name in names}
 
 
-def like(word: str, other: str) -> str:
-    """Return ``other`` in the case of ``word``: capitalised, all capitals, or as it is."""
+def like(word: str, translation: Word) -> str:
+    """Return the translation, (language, word), in the case of ``word``: capitalised, all capitals, or as it is."""
+    language, other = translation
     if len(word) > 1 and word.isupper():
-        return other.upper()
-    return other[:1].upper() + other[1:] if word[:1].isupper() else other
+        return upper(other, language)
+    return capitalised(other, language) if word[:1].isupper() else other
 
 
 def _languages(direction: str) -> tuple[str, str]:

@@ -167,7 +167,40 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     return "".join([*parts, text[position:]])
 
 
-def span_lengths(wanted: int, *, mean: float, rng: np.random.Generator) -> list[int]:
+class SpanDraw:
+    """Draws spans that cover a share of a text's words, as in BART's infilling (Lewis et al. 2020, section 2.2).
+
+    Lengths are drawn from a Poisson distribution until they cover the share; the last one is cut to fit. Spans do not
+    overlap, and every way to place them is equally likely. Some have no words.
+
+    Args:
+        share: of the words in spans, rounded up.
+        mean_length: of spans, in words, before the last is cut.
+
+    Raises:
+        UsageError: if the share is not in [0, 1], or the length below 0.1.
+
+    """
+
+    def __init__(self, *, share: float, mean_length: float) -> None:
+        if not 0 <= share <= 1:
+            raise UsageError(f"share must be between 0 and 1, not {share}")
+        if not 0.1 <= mean_length < math.inf:
+            raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
+        self.share = share
+        self.mean_length = mean_length
+
+    def __call__(self, count: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+        """Return where spans begin and end among ``count`` words, in order."""
+        wanted = math.ceil(self.share * count - 1e-9)  # 0.07 * 100 is a little more than 7
+        if not wanted:
+            return []
+        lengths = _span_lengths(wanted, mean=self.mean_length, rng=rng)
+        begins = _place_spans(lengths, count, rng)
+        return [(begin, begin + length) for begin, length in zip(begins, lengths, strict=True)]
+
+
+def _span_lengths(wanted: int, *, mean: float, rng: np.random.Generator) -> list[int]:
     """Draw the lengths of spans, which add up to ``wanted``, from a Poisson distribution, in a random order.
 
     The last that is drawn is cut to fit. Spans of no words are left out as far as there would be more spans than words.
@@ -185,7 +218,7 @@ def span_lengths(wanted: int, *, mean: float, rng: np.random.Generator) -> list[
     return rng.permutation(spans).tolist()  # or the one that was cut would always be the last
 
 
-def place_spans(spans: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
+def _place_spans(spans: Sequence[int], count: int, rng: np.random.Generator) -> list[int]:
     """Draw where spans begin among ``count`` words, in order; none overlap, and all ways are equally likely."""
     # In a row of kept words and spans, a span is one place: spans at different places cannot overlap.
     places = rng.choice(count - sum(spans) + len(spans), len(spans), replace=False, shuffle=False)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from shared.described import Described
 from shared.errors import UsageError
+from shared.text.case import lower
 
 
 class Normalizer(Protocol):
@@ -46,9 +47,7 @@ class Lowercase(Described):
 
     def __call__(self, text: str, language: str | None) -> str:
         """Return the text in lower case."""
-        if language in ("tr", "az"):
-            text = text.replace("İ", "i").replace("I", "ı")
-        return text.lower()
+        return lower(text, language)
 
 
 class RemovePunctuation(Described):

@@ -14,6 +14,7 @@ from collections.abc import Container
 from functools import lru_cache
 
 from shared.text import languages
+from shared.text.case import lower
 
 Span = tuple[int, int]
 
@@ -36,22 +37,22 @@ def words(text: str, language: str, known: Container[str] | None = None, longest
     if languages.spaced(language):
         if known is None or not joiners.search(text):
             return runs
-        return [span for run in runs for span in _parts(text, run, known, joiners)]
-    return [span for run in runs for span in _longest_known(text, run, known or (), longest)]
+        return [span for run in runs for span in _parts(text, run, language, known, joiners)]
+    return [span for run in runs for span in _longest_known(text, run, language, known or (), longest)]
 
 
-def _parts(text: str, run: Span, known: Container[str], joiners: re.Pattern[str]) -> list[Span]:
+def _parts(text: str, run: Span, language: str, known: Container[str], joiners: re.Pattern[str]) -> list[Span]:
     """Divide a run at its apostrophes and hyphens, unless it is known as a whole or has none."""
     start, end = run
     marks = [match.span() for match in joiners.finditer(text, start, end)]
-    if not marks or is_known(text[start:end], known):
+    if not marks or is_known(text[start:end], language, known):
         return [run]
     begins = [start, *(mark[1] for mark in marks)]
     ends = [*(mark[0] for mark in marks), end]
     return list(zip(begins, ends, strict=True))
 
 
-def _longest_known(text: str, run: Span, known: Container[str], longest: int) -> list[Span]:
+def _longest_known(text: str, run: Span, language: str, known: Container[str], longest: int) -> list[Span]:
     """Go through a run; letters of scripts that have spaces, such as a Latin name, stay together."""
     found: list[Span] = []
     start, stop = run
@@ -61,15 +62,15 @@ def _longest_known(text: str, run: Span, known: Container[str], longest: int) ->
             end = foreign.end()
         else:
             lengths = range(min(longest, stop - start), 1, -1)
-            end = start + next((n for n in lengths if is_known(text[start : start + n], known)), 1)
+            end = start + next((n for n in lengths if is_known(text[start : start + n], language, known)), 1)
         found.append((start, end))
         start = end
     return found
 
 
-def is_known(word: str, known: Container[str]) -> bool:
+def is_known(word: str, language: str, known: Container[str]) -> bool:
     """Tell whether a lexicon has a word, in this case or in lower case."""
-    return word in known or word.lower() in known
+    return word in known or lower(word, language) in known
 
 
 #: Latin, Greek and Cyrillic letters.

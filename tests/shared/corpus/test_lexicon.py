@@ -29,8 +29,29 @@ def test_translations_are_read_by_word(files):
 def test_the_case_of_the_word_is_kept(files):
     lexicon = Lexicon(files=files)
     assert lexicon.candidates("Dog", "en", ["de"])[0] == lexicon.candidates("dog", "en", ["de"])[0] == ("de", "hund")
-    found = [like(word, "hund") for word in ("Dog", "DOG", "dog", "I")]
+    found = [like(word, ("de", "hund")) for word in ("Dog", "DOG", "dog", "I")]
     assert found == ["Hund", "HUND", "hund", "Hund"]
+
+
+def test_case_is_that_of_the_language(tmp_path):
+    """Turkish has two letters i, each with a capital; Georgian has no capitals at the beginning of words."""
+    (tmp_path / "en-tr.txt").write_text("station istasyon\nlight ışık\n", encoding="utf-8")
+    lexicon = Lexicon(files={"en-tr": str(tmp_path / "en-tr.txt")}, both_ways=True)
+    for word, other in (("İstasyon", "station"), ("İSTASYON", "station"), ("Işık", "light"), ("IŞIK", "light")):
+        assert lexicon.candidates(word, "tr") == [("en", other)]
+    assert [like(word, ("tr", "istasyon")) for word in ("Station", "STATION")] == ["İstasyon", "İSTASYON"]
+    assert [like(word, ("tr", "ışık")) for word in ("Light", "LIGHT")] == ["Işık", "IŞIK"]
+    assert [like("Station", (code, "istasyon")) for code in ("az", "en")] == ["İstasyon", "Istasyon"]
+    assert like("Dog", ("ka", "ძაღლი")) == "ძაღლი"
+
+
+def test_beside_a_tab_spaces_are_inside_of_words(tmp_path):
+    (tmp_path / "en-es.txt").write_text("new york\tnueva york\nnew nuevo\n", encoding="utf-8")
+    lexicon = Lexicon(files={"en-es": str(tmp_path / "en-es.txt")})
+    assert {word: lexicon.candidates(word, "en") for word in lexicon.known("en")} == {
+        "new york": [("es", "nueva york")],
+        "new": [("es", "nuevo")],
+    }
 
 
 def test_top_counts_words_not_lines(files):

@@ -31,6 +31,7 @@ def test_words_are_runs_of_letters_with_apostrophes_and_hyphens_inside(text, lan
 def test_a_run_that_the_lexicon_lacks_is_divided_at_its_apostrophes():
     assert cut("L'homme d'aujourd'hui", "fr", {"homme", "aujourd'hui"}) == ["L", "homme", "d", "aujourd", "hui"]
     assert cut("Aujourd'hui", "fr", {"aujourd'hui"}) == ["Aujourd'hui"]
+    assert cut("İstanbul'un", "tr", {"istanbul'un"}) == ["İstanbul'un"]
 
 
 def test_without_spaces_the_longest_known_word_is_taken_else_a_character():
