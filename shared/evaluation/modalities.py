@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.corpus.loader import Loader
+from shared.batch import Batch
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
-from shared.evaluation.representations import principal_axes
+from shared.evaluation.representations import principal_axes, row_vectors
 from shared.machine.files import replaced_file
 from shared.machine.workspace import Workspace
-from shared.nn.state import evaluating
 from shared.nn.translator import MEMORY
 from shared.padded import Padded
 from shared.systems.system import System
 
 
-@torch.inference_mode()
-def row_vectors(
+def input_vectors(
     system: System, manifest: Manifest, name: str, *, mean: bool, budget: Budget, workspace: Workspace
 ) -> Tensor:
     """Encode one input of all rows: (N, E), each of length 1.
@@ -47,34 +46,20 @@ def row_vectors(
     """
     if name not in system.inputs:
         raise UsageError(f"the system can read {' and '.join(system.inputs)}, not {name!r}")
-    vectors: Tensor | None = None
-    fields = {name: system.inputs[name]}
-    with evaluating(system), workspace.autocast():
-        for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
-            model: torch.nn.Module = system.model
-            states: Padded = model.encode(batch.to(system.device), name).memories[MEMORY]  # type: ignore[operator]
-            found = _means(states) if mean else _joined(states)
-            if vectors is None:
-                vectors = found.new_empty(len(manifest), found.shape[1])
-            if vectors.shape[1] != found.shape[1]:
-                raise DataError(f"{manifest.path}: rows have different numbers of states: compare their means")
-            vectors[torch.from_numpy(numbers)] = found
-    if vectors is None:
-        raise DataError(f"{manifest.path}: holds no rows")
-    return vectors
+    model: Any = system.model
 
+    def vectors(batch: Batch) -> Tensor:
+        states: Padded = model.encode(batch, name).memories[MEMORY]
+        return F.normalize(states.mean(), dim=-1) if mean else _joined(states)
 
-def _means(states: Padded) -> Tensor:
-    real = states.mask[..., None]
-    sums = (states.values.float() * real).sum(1)
-    return F.normalize(sums, dim=-1).cpu()
+    return row_vectors(system, manifest, {name: system.inputs[name]}, vectors, budget, workspace)
 
 
 def _joined(states: Padded) -> Tensor:
     length = states.values.shape[1]
     if not bool((states.lengths == length).all()):
         raise DataError("rows have different numbers of states: compare their means")
-    return F.normalize(states.values.float(), dim=-1).flatten(1).cpu() / length**0.5
+    return F.normalize(states.values.float(), dim=-1).flatten(1) / length**0.5
 
 
 def plot_pairs(one: Tensor, other: Tensor, path: Path, labels: tuple[str, str]) -> None:

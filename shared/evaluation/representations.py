@@ -1,19 +1,19 @@
 """Vectors of words and sentences in several languages, and the distances between those that mean the same.
 
-Legend: N words or sentences, D width.
+Legend: N words or sentences, B rows of a batch, T symbols, D width.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from shared.batch import Batch
 from shared.corpus.fields import Field, TextField, reading
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
@@ -83,6 +83,43 @@ def principal_axes(vectors: Tensor, count: int = 2) -> Tensor:
     return centred @ (axes * largest.sign()).T
 
 
+def row_vectors(
+    system: System,
+    manifest: Manifest,
+    fields: dict[str, Field],
+    vectors: Callable[[Batch], Tensor],
+    budget: Budget,
+    workspace: Workspace,
+) -> Tensor:
+    """Return (N, D) float32: a vector of each row of a manifest, in the order of the rows.
+
+    Args:
+        system: what ``vectors`` computes with, in its state of evaluation.
+        manifest: of N rows.
+        fields: what the batches have of rows.
+        vectors: makes (B, D) of a batch of B rows, which is where the system is.
+        budget: how large a batch may be.
+        workspace: where to compute.
+
+    Raises:
+        DataError: if there are no rows, a row lacks a field, or vectors of rows have different lengths.
+
+    """
+    found: Tensor | None = None
+    with evaluating(system), torch.inference_mode():
+        for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
+            with workspace.autocast():
+                some = vectors(batch.to(system.device)).float().cpu()
+            if found is None:
+                found = some.new_empty(len(manifest), some.shape[1])
+            if some.shape[1] != found.shape[1]:
+                raise DataError(f"{manifest.path}: rows have different numbers of states: compare their means")
+            found[torch.from_numpy(numbers)] = some
+    if found is None:
+        raise DataError(f"{manifest.path}: holds no rows")
+    return found
+
+
 def sentence_vectors(
     system: System, manifest: Manifest, column: str, budget: Budget, workspace: Workspace, field: str = "source"
 ) -> Tensor:
@@ -93,19 +130,13 @@ def sentence_vectors(
         UsageError: if the system does not read text.
 
     """
-    fields: dict[str, Field] = {field: reading(field=text_reader(system, field), column=column)}
     model: Any = system.model
-    vectors: Tensor | None = None
-    with evaluating(system), torch.inference_mode():
-        for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
-            with workspace.autocast():
-                encoding = model.encode(batch.to(system.device), field)
-            means = encoding.memories[MEMORY].mean().float().cpu()
-            vectors = means.new_zeros(len(manifest), means.shape[1]) if vectors is None else vectors
-            vectors[torch.from_numpy(np.asarray(numbers))] = means
-    if vectors is None:
-        raise DataError(f"{manifest.path}: holds no rows")
-    return vectors
+
+    def means(batch: Batch) -> Tensor:
+        return model.encode(batch, field).memories[MEMORY].mean()
+
+    fields: dict[str, Field] = {field: reading(field=text_reader(system, field), column=column)}
+    return row_vectors(system, manifest, fields, means, budget, workspace)
 
 
 def last_states(
@@ -123,19 +154,13 @@ def last_states(
         "target": reading(field=system.output, column=column),
     }
     model: Any = system.model
-    vectors: Tensor | None = None
-    with evaluating(system), torch.inference_mode():
-        for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
-            batch = batch.to(system.device)
-            with workspace.autocast():
-                states = model.decode(batch["target"], model.encode(batch, field))  # (B, T, D)
-            last = (batch["target"].lengths - 1)[:, None, None].expand(-1, 1, states.shape[-1])
-            found = states.gather(1, last)[:, 0].float().cpu()
-            vectors = found.new_zeros(len(manifest), found.shape[1]) if vectors is None else vectors
-            vectors[torch.from_numpy(np.asarray(numbers))] = found
-    if vectors is None:
-        raise DataError(f"{manifest.path}: holds no rows")
-    return vectors
+
+    def last(batch: Batch) -> Tensor:
+        states = model.decode(batch["target"], model.encode(batch, field))  # (B, T, D)
+        ends = (batch["target"].lengths - 1)[:, None, None].expand(-1, 1, states.shape[-1])
+        return states.gather(1, ends)[:, 0]
+
+    return row_vectors(system, manifest, fields, last, budget, workspace)
 
 
 def retrieved(queries: Tensor, candidates: Tensor, texts: Sequence[str]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
-from shared.evaluation.modalities import plot_pairs, row_vectors
+from shared.evaluation.modalities import input_vectors, plot_pairs
 from shared.evaluation.representations import retrieved
 from shared.evaluation.scores import Score
 from shared.machine.workspace import Workspace
@@ -56,7 +56,7 @@ class CompareInputs(MeasureManifests):
     ) -> tuple[list[Score], dict[str, Any]]:
         """Return the share of rows whose other input is found."""
         one, other = (
-            row_vectors(system, manifest, field, mean=self.mean, budget=self.budget, workspace=workspace)
+            input_vectors(system, manifest, field, mean=self.mean, budget=self.budget, workspace=workspace)
             for field in (self.one, self.other)
         )
         plot_pairs(one[: self.pairs], other[: self.pairs], workspace.folder / f"{name}.png", (self.one, self.other))

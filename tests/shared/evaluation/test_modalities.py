@@ -12,7 +12,7 @@ from shared.corpus.loader import collate
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
-from shared.evaluation.modalities import plot_pairs, row_vectors
+from shared.evaluation.modalities import input_vectors, plot_pairs
 from shared.machine.workspace import Workspace
 from shared.systems.system import System
 from tests.shared.training.conftest import World, small_model
@@ -35,8 +35,8 @@ def test_vectors_of_rows(world, tmp_path):
     manifest = Manifest.open(Manifest.write(tmp_path / "a.arrow", rows).path)
     place = Workspace(output=tmp_path, device="cpu", phase="p", workers=0)
     given = {"budget": Budget(rows=2), "workspace": place}
-    means = row_vectors(system, manifest, "source", mean=True, **given)
-    apart = row_vectors(system, manifest.select(range(3)), "source", mean=False, **given)
+    means = input_vectors(system, manifest, "source", mean=True, **given)
+    apart = input_vectors(system, manifest.select(range(3)), "source", mean=False, **given)
     system.eval()
     for row in range(5):
         batch = collate([manifest[row]], fields, None)
@@ -47,9 +47,9 @@ def test_vectors_of_rows(world, tmp_path):
             torch.testing.assert_close(apart[row], joined)
     torch.testing.assert_close(apart.norm(dim=1), torch.ones(3))
     with pytest.raises(DataError, match="different numbers of states: compare their means"):
-        row_vectors(system, manifest, "source", mean=False, **given)
+        input_vectors(system, manifest, "source", mean=False, **given)
     with pytest.raises(UsageError, match="can read source, not 'speech'"):
-        row_vectors(system, manifest, "speech", mean=True, **given)
+        input_vectors(system, manifest, "speech", mean=True, **given)
 
 
 def test_the_picture_joins_the_pairs(tmp_path, monkeypatch):
