@@ -13,25 +13,22 @@ to ``audio_root``. Features in a zip (``fbank80.zip:123:456``) are not sound, an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared.corpus.lines import count_lines, read_table
 from shared.corpus.manifest import Row
-from shared.corpus.reader import SourceRow, Unusable
-from shared.corpus.split_files import chosen_splits, split_files
-from shared.described import Recorded
+from shared.corpus.tsv_tables import TsvTables
 from shared.errors import DataError
 from shared.text import languages
 
 
-class FairseqS2T(Recorded):
+class FairseqS2T(TsvTables):
     """Reads tables of fairseq's S2T."""
 
     name = "fairseq_s2t"
     folder = ""
+    columns = ("id", "audio", "tgt_text")
 
     def __init__(
         self,
@@ -55,44 +52,13 @@ class FairseqS2T(Recorded):
             DataError: if a table is missing, or a code is unknown.
 
         """
-        self.published: dict[str, dict[str, float]] = {}
         self._languages = {"src_lang": source_language, "tgt_lang": target_language}
         languages.check_given(*self._languages.values())
         self._audio_root = None if audio_root is None else Path(audio_root).absolute()
-        self._tables = split_files(Path(root).absolute(), (".tsv",))
-        self._splits = chosen_splits(root, self._tables, splits)
+        self._find_tables(root, splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
-    def inputs(self, split: str) -> list[Path]:
-        """Return the table."""
-        return [self._tables[split]]
-
-    def count(self, split: str) -> int:
-        """Return the number of lines below the header."""
-        return count_lines(self._tables[split]) - 1
-
-    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
-        """Go through a table.
-
-        Raises:
-            DataError: if a column is missing.
-
-        """
-        path = self._tables[split]
-        for line, cells in read_table(path, ("id", "audio", "tgt_text")):
-            if isinstance(cells, Unusable):
-                yield cells
-                continue
-            try:
-                yield SourceRow(self._row(cells, self._audio_root or path.parent), file=path, line=line)
-            except DataError as error:
-                yield Unusable(str(error), path, line, cells["id"])
-
-    def _row(self, cells: dict[str, str], folder: Path) -> Row:
-        audio, start, duration = _segment(cells["audio"], folder)
+    def _row(self, cells: dict[str, str], path: Path) -> Row:
+        audio, start, duration = _segment(cells["audio"], self._audio_root or path.parent)
         source, target = (self._language(cells, key) for key in ("src_lang", "tgt_lang"))
         recognised = source == target
         text = cells["tgt_text"].strip()

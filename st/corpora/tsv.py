@@ -16,15 +16,12 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared.corpus.lines import count_lines, read_lines, read_table
+from shared.corpus.lines import read_lines
 from shared.corpus.manifest import COLUMNS, Row
-from shared.corpus.reader import SourceRow, Unusable
-from shared.corpus.split_files import chosen_splits, split_files
-from shared.described import Recorded
+from shared.corpus.tsv_tables import TsvTables
 from shared.errors import DataError
 from shared.text import languages
 
@@ -53,7 +50,7 @@ _OTHER_NAMES = {
 }
 
 
-class Tsv(Recorded):
+class Tsv(TsvTables):
     """Reads a table of one's own."""
 
     name = "tsv"
@@ -79,61 +76,28 @@ class Tsv(Recorded):
             DataError: if a table is missing, or a code is unknown.
 
         """
-        self.published: dict[str, dict[str, float]] = {}
         self._languages = {"source": source_language, "target": target_language}
         languages.check_given(*self._languages.values())
-        self._tables = split_files(Path(root).absolute(), (".tsv",))
-        self._splits = chosen_splits(root, self._tables, splits)
+        self._find_tables(root, splits)
 
-    def splits(self) -> list[str]:
-        """Return the names of the splits, training first."""
-        return list(self._splits)
-
-    def inputs(self, split: str) -> list[Path]:
-        """Return the table."""
-        return [self._tables[split]]
-
-    def count(self, split: str) -> int:
-        """Return the number of lines below the header."""
-        return count_lines(self._tables[split]) - 1
-
-    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
-        """Go through the table; a line with a number that is none, say, comes as what is wrong with it.
-
-        Raises:
-            DataError: if a column is missing or misnamed.
-
-        """
-        path = self._tables[split]
-        free = self._check_header(path)
-        for line, cells in read_table(path, ("id",)):
-            if isinstance(cells, Unusable):
-                yield cells
-                continue
-            try:
-                yield SourceRow(self._row(path.parent, cells, free), file=path, line=line)
-            except DataError as error:
-                yield Unusable(str(error), path, line, cells["id"])
-
-    def _row(self, folder: Path, cells: dict[str, str], free: list[str]) -> Row:
+    def _row(self, cells: dict[str, str], path: Path) -> Row:
         if not cells["id"]:
             raise DataError("the id is empty")
         row: Row = {name: cells.get(name, "").strip() or None for name in COLUMNS} | {
-            name: cells[name] or None for name in free
+            name: text or None for name, text in cells.items() if name not in COLUMNS
         }
         row["id"] = cells["id"]
         if not any(row[name] for name in _CONTENT):
             raise DataError(f"neither audio nor text in row {shown(cells['id'])}")
         if row["audio"] is not None:
-            row["audio"] = str(folder / row["audio"])
+            row["audio"] = str(path.parent / row["audio"])
         for name in ("start", "duration"):
             row[name] = _seconds(name, row[name], row["audio"])
         for side in ("source", "target"):
             row[f"{side}_language"] = self._language(side, row)
         return row
 
-    def _check_header(self, path: Path) -> list[str]:
-        """Return the free columns of a table."""
+    def _check_header(self, path: Path) -> None:
         header = next(read_lines(path), "").split("\t")
         if header == [""]:
             raise DataError(f"{path}, line 1: empty, where the names of the columns are expected")
@@ -150,7 +114,6 @@ class Tsv(Recorded):
             raise DataError(f"{path}, line 1: none of the columns {', '.join(_CONTENT)} (it has {found})")
         if any(not name.strip() for name in free):
             raise DataError(f"{path}, line 1: a column has no name; is it a tab too many?")
-        return free
 
     def _language(self, side: str, row: Row) -> str | None:
         """Return the language of a side, checked; None if there is neither a text nor a language."""
