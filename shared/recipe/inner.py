@@ -177,7 +177,7 @@ class SwitchedOff:
         return f"{self.name}: switched off{start}"
 
 
-def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> tuple[list[SwitchedOff], set[str]]:
+def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> list[SwitchedOff]:
     """Take what is initialised from recipes whose phases are null out of a tree.
 
     Args:
@@ -186,15 +186,15 @@ def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> tuple[
         named: folders that the user names: what is to be initialised from one of them stays.
 
     Returns:
-        What is switched off, and the top-level keys that the recipe would use with it.
+        What is switched off.
 
     """
     phases = root.value.get("phases")
     if phases is None or not isinstance(phases.value, dict):
-        return [], set()
+        return []
     nulls = {name: node for name, node in phases.value.items() if node.off is not None}
     if not nulls:
-        return [], set()
+        return []
     whole = {name: node.off or node for name, node in phases.value.items()}
     resolver = Resolver(Node({**root.value, "phases": Node(whole)}), lenient=True)
     for node in whole.values():
@@ -207,7 +207,7 @@ def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> tuple[
         kept = any(within(place, folder) for place in named)
         fresh = [] if kept else [*_initialised(root, resolver, folder)]
         found.append(SwitchedOff(node, name, folder, fresh))
-    return found, resolver.used
+    return found
 
 
 def _initialised(root: Node, resolver: Resolver, folder: str) -> Iterator[str]:

@@ -76,8 +76,7 @@ class Recipe:
         self._root = root
         self._line = (*above, name)
         self._inner: dict[str, Node] = {}
-        self.switched_off: Off
-        self.switched_off, self._idle = switch_off(root, self._line, texts(changed))
+        self.switched_off: Off = switch_off(root, self._line, texts(changed))
 
     @staticmethod
     def load(
@@ -276,15 +275,23 @@ class Recipe:
             check_phase(resolved, node, seen)
         used = self._used(resolver)
         for key, node in self._root.value.items():
-            if key not in used and node.own and (key not in self._idle or node.place == COMMAND_LINE):
-                idle = " without the phase that is switched off" if key in self._idle else nearest(key, used, few=0)
-                node.refuse(f"nothing uses this key{idle}")
+            if key in used or not node.own:
+                continue
+            taken_away = key in self._used_unchanged
+            if node.place == COMMAND_LINE or not taken_away:
+                hint = " with the other changes of the recipe" if taken_away else nearest(key, used, few=0)
+                node.refuse(f"nothing uses this key{hint}")
         for phase in self.phases:
             for off in self.switched_off:
                 off.refuse_reading(self._resolved(phase).walk())
             inner = self.inner(phase)
             if inner is not None:
                 inner.check()
+
+    @cached_property
+    def _used_unchanged(self) -> set[str]:
+        """The keys that the recipe uses as its file says, some of which changes may leave without use."""
+        return Recipe.load(self.source).used_keys if self.changed else set()
 
     def _used(self, resolver: Resolver) -> set[str]:
         """Return the top-level keys that the run reads or phases refer to."""

@@ -193,6 +193,14 @@ def test_an_option_that_no_phase_refers_to_is_refused(load, key):
     load(GOOD, "--workers", "2").check()  # which the run itself reads
 
 
+def test_a_change_may_leave_a_key_of_the_recipe_without_use(load):
+    recipe = load(GOOD, "--phases.fit.rate", "2")
+    recipe.check()
+    assert "\nrate:" not in recipe.text()
+    with pytest.raises(UsageError, match="--rate: nothing uses this key with the other changes of the recipe"):
+        load(GOOD, "--phases.fit.rate", "2", "--rate", "3").check()
+
+
 def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
     (tmp_path / "almanac").mkdir()
     write(GOOD, "almanac/good.yaml")
