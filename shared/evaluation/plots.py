@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 INK, GRID = "#333333", "#e4e4e4"
 COLOURS = ["#2f6db3", "#d1652d", "#3c8d5a", "#8659a8", "#b53f5c", "#7a6a4f"]
 HIDDEN = {"ctc_infeasible"}  # parts that are counts, not losses
-PERCENT = {"accuracy"}
+#: Parts that are no losses either, by the end of their names: each kind has a panel of its own.
+MEASURES = ("accuracy", "perplexity")
 
 
 def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -> None:
-    """Draw a training run as PNG: the losses, the scores on the development data if any, the learning rate.
+    """Draw a training run as PNG: losses, accuracy and perplexity, scores on the development data, the learning rate.
+
+    What there are no rows of is left out.
 
     Args:
         rows: of history.jsonl: ``{"update", "loss", "parts": {name: mean}, "lr"}`` for training and
@@ -37,17 +40,22 @@ def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -
     training = [row for row in rows if "loss" in row]
     validations = [{"update": row["update"], **row["validation"]} for row in rows if row.get("validation")]
     scores = sorted({name for row in validations for name in row} - {"update", "loss"})
-    panels = [True, bool(scores), any("lr" in row for row in training)]
-    heights = [height for height, wanted in zip((3.2, 2.6, 1.3), panels, strict=True) if wanted]
+    names = sorted({name for row in training for name in row.get("parts", {})} - HIDDEN)
+    measures = [[name for name in names if name.endswith(measure)] for measure in MEASURES]
+    panels = [True, *map(bool, measures), bool(scores), any("lr" in row for row in training)]
+    heights = [height for height, wanted in zip((3.2, 1.6, 1.6, 2.6, 1.3), panels, strict=True) if wanted]
     figure = Figure(figsize=(8, 0.9 + sum(heights)), dpi=130, layout="constrained", facecolor="white")
     FigureCanvasAgg(figure)
     grid = figure.subplots(len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
     axes: list[Axes] = list(grid[:, 0])
     remaining = iter(axes)
-    _draw_losses(next(remaining), training, validations)
+    _draw_losses(next(remaining), training, validations, [name for name in names if not name.endswith(MEASURES)])
+    for measure, drawn in zip(MEASURES, measures, strict=True):
+        if drawn:
+            _draw_measure(next(remaining), training, drawn, measure)
     if scores:
         _draw_scores(next(remaining), validations, scores)
-    if panels[2]:
+    if panels[-1]:
         _draw_rate(next(remaining), training)
     for axis in axes:
         _dress(axis)
@@ -60,9 +68,10 @@ def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -
         figure.savefig(temporary, format="png")
 
 
-def _draw_losses(axis: Axes, training: list[dict[str, Any]], validations: list[dict[str, Any]]) -> None:
+def _draw_losses(
+    axis: Axes, training: list[dict[str, Any]], validations: list[dict[str, Any]], names: list[str]
+) -> None:
     """Draw the total loss bold, its parts thin, the development loss with points."""
-    names = sorted({name for row in training for name in row.get("parts", {})} - HIDDEN - PERCENT)
     drawn = []
     if len(names) > 1:
         for name, colour in zip(names, _cycle(2), strict=False):
@@ -81,6 +90,16 @@ def _draw_losses(axis: Axes, training: list[dict[str, Any]], validations: list[d
     if values and min(values) > 0 and max(values) > 20 * min(values):
         axis.set_yscale("log")
     axis.set_ylabel("loss", color=INK)
+    axis.legend(frameon=False, fontsize=8, labelcolor=INK)
+
+
+def _draw_measure(axis: Axes, training: list[dict[str, Any]], names: list[str], measure: str) -> None:
+    """Draw what training reports beside its losses, all of one kind."""
+    for name, colour in zip(names, _cycle(2), strict=False):
+        points = [(row["update"], row["parts"][name]) for row in training if name in row.get("parts", {})]
+        axis.plot(*_columns(points), color=colour, linewidth=1.4, label=f"train: {name.replace('_', ' ')}")
+    axis.set_ylim(bottom=0)
+    axis.set_ylabel(measure, color=INK)
     axis.legend(frameon=False, fontsize=8, labelcolor=INK)
 
 
