@@ -4,8 +4,8 @@ Zheng et al. 2021, ICML, "Fused Acoustic and Text Encoding for Multimodal Biling
 arXiv 2102.05766, section 3.
 
 Whatever a row has of speech ``s``, transcript ``x`` and translation ``y`` is embedded, each with positions and a type
-vector of its own, and joined end to end; one Transformer reads it. Spans of frames and single tokens are hidden. The
-loss at hidden places is
+vector of its own, and joined end to end; one Transformer reads it. Spans of frames and single tokens are masked. The
+loss at masked places is
 
     L = ||s - deconvolution(h_s)||^2 + CE(x | h_x) + CE(y | h_y)
 
@@ -13,7 +13,7 @@ So a stream may hold triples, recordings with transcripts, sentence pairs, sound
 result initialises the encoder and the decoder of a translator (FAT-ST), which learns to translate from speech and from
 transcripts: L_ST + L_MT.
 
-The paper's formula adds up all frames; its text does not say whether the frames that were not hidden count. Here they
+The paper's formula adds up all frames; its text does not say whether frames that were not masked count. Here they
 do not, unless asked (``everywhere``). Weights of the three terms are not established: they are 1, and the first one is
 the mean over a frame's features, so that all three are of the same order.
 
@@ -44,8 +44,8 @@ from shared.padded import Padded
 from shared.systems.encoder_system import EncoderSystem
 
 SPEECH = "speech"
-#: The batch field with the hidden frames, (B, T) bool.
-HIDDEN = "speech.hidden"
+#: The batch field with the masked frames, (B, T) bool.
+MASKED = "speech.masked"
 
 
 class MaskedFilterbank(Described, nn.Module):
@@ -53,7 +53,7 @@ class MaskedFilterbank(Described, nn.Module):
 
     Args:
         embedding: of waveforms, by way of features.
-        masking: of features; its width is their number, F. It says how much is hidden.
+        masking: of features; its width is their number, F. It says how much is masked.
 
     """
 
@@ -61,37 +61,37 @@ class MaskedFilterbank(Described, nn.Module):
         super().__init__()
         bins = getattr(embedding.frontend, "bins", masking.width)
         if masking.width != bins:
-            raise ValueError(f"masks of width {masking.width} cannot hide features of {bins} bins")
+            raise ValueError(f"masks of width {masking.width} do not fit features of {bins} bins")
         if embedding.augmentation is not None or embedding.waveform_augmentation is not None:
             raise UsageError("frames are masked by the objective: set spec_augment and waveform_augmentation to null")
         self.embedding = embedding
         self.masking = masking
 
     def draw(self, speech: Padded) -> Padded:
-        """Draw which frames of waveforms (B, N) to hide: (B, T) bool."""
+        """Draw which frames of waveforms (B, N) to mask: (B, T) bool."""
         lengths = cast(Any, self.embedding.frontend).lengths(speech.lengths)
         return Padded(self.masking.draw_frames(lengths, int(lengths.max())), lengths)
 
     def target(self, speech: Padded) -> Padded:
-        """Return the normalised features (B, T, F), which are to be found again."""
+        """Return the normalised features (B, T, F), which are to be reconstructed."""
         return self.embedding.features(speech)
 
-    def forward(self, speech: Padded, hidden: Padded | None = None) -> Padded:
-        """Embed waveforms (B, N), with given frames (B, T) hidden: (B, S, D)."""
+    def forward(self, speech: Padded, masked: Padded | None = None) -> Padded:
+        """Embed waveforms (B, N), with the given frames (B, T) masked: (B, S, D)."""
         features = self.embedding.features(speech)
-        if hidden is not None:
-            features = self.masking.hide(features, hidden.values)
+        if masked is not None:
+            features = self.masking.hide(features, masked.values)
         return self.embedding.embed(features)
 
 
 class MaskedWaveform(Described, nn.Module):
     """Speech by the convolutions of wav2vec 2.0, one frame of which lasts as long as two of the filterbank.
 
-    What is to be found again is the filterbank here too: the convolutions' own output would change while it is learned.
+    The filterbank is what is reconstructed here too: the convolutions' own output would change while it is learned.
 
     Args:
-        embedding: of waveforms; it must have a ``masking``, which says how much is hidden.
-        frontend: waveforms to the features (B, T, F) to be found again, such as an Fbank.
+        embedding: of waveforms; it must have a ``masking``, which says how much is masked.
+        frontend: waveforms to the features (B, T, F) to be reconstructed, such as an Fbank.
         normalisation: of those, such as an UtteranceNorm.
 
     """
@@ -101,29 +101,29 @@ class MaskedWaveform(Described, nn.Module):
     def __init__(self, *, embedding: WaveformEmbedding, frontend: nn.Module, normalisation: nn.Module) -> None:
         super().__init__()
         if embedding.masking is None:
-            raise ValueError("the embedding of waveforms has no masking to hide frames with")
+            raise ValueError("the embedding of waveforms has no masking")
         self.embedding = embedding
         self.frontend = frontend
         self.normalisation = normalisation
 
     def draw(self, speech: Padded) -> Padded:
-        """Draw which frames of waveforms (B, N) to hide: (B, T) bool, alike for the two that share a vector."""
+        """Draw which frames of waveforms (B, N) to mask: (B, T) bool, alike for the two that share a vector."""
         lengths = self.embedding.lengths(speech.lengths)
         masking = cast(SpanMasking, self.embedding.masking)
-        hidden = masking.draw_frames(lengths, int(lengths.max())).repeat_interleave(self.STRIDE, dim=1)
+        masked = masking.draw_frames(lengths, int(lengths.max())).repeat_interleave(self.STRIDE, dim=1)
         frames = cast(Any, self.frontend).lengths(speech.lengths)
-        return Padded(hidden[:, : int(frames.max())], frames)
+        return Padded(masked[:, : int(frames.max())], frames)
 
     def target(self, speech: Padded) -> Padded:
-        """Return the normalised features (B, T, F), which are to be found again."""
+        """Return the normalised features (B, T, F), which are to be reconstructed."""
         return self.normalisation(self.frontend(speech))
 
-    def forward(self, speech: Padded, hidden: Padded | None = None) -> Padded:
-        """Embed waveforms (B, N), with given frames (B, T) hidden: (B, S, D)."""
+    def forward(self, speech: Padded, masked: Padded | None = None) -> Padded:
+        """Embed waveforms (B, N), with the given frames (B, T) masked: (B, S, D)."""
         frames = self.embedding.frames(speech)
-        if hidden is None:
+        if masked is None:
             return self.embedding.embed(frames, torch.zeros_like(frames.mask))
-        return self.embedding.embed(frames, hidden.values[:, :: self.STRIDE])
+        return self.embedding.embed(frames, masked.values[:, :: self.STRIDE])
 
 
 class Deconvolution(Described, nn.Module):
@@ -184,7 +184,7 @@ class FatModel(EncoderModel):
     """One encoder of all that a batch has of its embeddings' fields, joined in their order.
 
     Args:
-        embeddings: by batch field; that of "speech" hides frames, such as a MaskedFilterbank.
+        embeddings: by batch field; that of "speech" masks frames, such as a MaskedFilterbank.
         encoder: of the joined embeddings (B, L, D).
         heads: by name: a MaskedTokenHead for each text, and a Deconvolution for speech.
 
@@ -216,20 +216,20 @@ class FatModel(EncoderModel):
         """Return None: by default all fields of the batch are encoded together."""
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
-        """Embed a field (B, S, D); of speech, without the frames that the batch says are hidden."""
-        if field == SPEECH and HIDDEN in batch:
+        """Embed a field (B, S, D); of speech, with the frames masked that the batch names."""
+        if field == SPEECH and MASKED in batch:
             with naming_longest(batch, SPEECH):
-                return self.embeddings[SPEECH](batch[SPEECH], batch[HIDDEN])
+                return self.embeddings[SPEECH](batch[SPEECH], batch[MASKED])
         return super().embed(batch, field)
 
 
 class MaskedFrames(Part):
-    """Squared error of what a deconvolution finds at hidden frames, mean over features, per frame; term "speech".
+    """Squared error of reconstructed frames, mean over features, per masked frame; term "speech".
 
     Args:
         head: name of the Deconvolution in ``model.heads``.
         weight: factor of the term in the loss.
-        everywhere: frames that were not hidden count as well.
+        everywhere: frames that were not masked count as well.
 
     """
 
@@ -250,24 +250,24 @@ class MaskedFrames(Part):
         return {SPEECH: self._counted(batch).sum()}
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
-        """Rebuild the features from the states, and compare."""
+        """Reconstruct the features from the states, and compare."""
         target = model.embeddings[SPEECH].target(batch[SPEECH])
-        found = model.heads[self.head](encoding.memories[SPEECH], target.lengths)
-        errors = (found.values.float() - target.values).square().mean(-1)  # (B, T)
+        rebuilt = model.heads[self.head](encoding.memories[SPEECH], target.lengths)
+        errors = (rebuilt.values.float() - target.values).square().mean(-1)  # (B, T)
         counted = self._counted(batch)
         return {SPEECH: Term(errors.masked_fill(~counted, 0.0).sum(), counted.sum(), self.weight)}
 
     def _counted(self, batch: Batch) -> Tensor:
-        hidden = batch[HIDDEN]
-        return hidden.mask if self.everywhere else hidden.values & hidden.mask
+        masked = batch[MASKED]
+        return masked.mask if self.everywhere else masked.values & masked.mask
 
 
 class FusedMasking(EncoderDecoderObjective):
-    """Hides frames, and adds up the parts whose field a batch has.
+    """Masks frames, and adds up the parts whose field a batch has.
 
     Args:
         system: whose model is a FatModel.
-        parts: a MaskedFrames, and ``MaskedTokens`` for each text; each names its ``field``. Tokens are hidden by the
+        parts: a MaskedFrames, and ``MaskedTokens`` for each text; each names its ``field``. Tokens are masked by the
             fields of the streams (``MaskedText``).
 
     """
@@ -279,10 +279,10 @@ class FusedMasking(EncoderDecoderObjective):
         super().__init__(system=system, parts=parts)
 
     def prepare(self, batch: Batch) -> Batch:
-        """Draw the frames to hide."""
+        """Draw the frames to mask."""
         if SPEECH not in batch:
             return batch
-        return batch.with_fields(**{HIDDEN: self.model.embeddings[SPEECH].draw(batch[SPEECH])})
+        return batch.with_fields(**{MASKED: self.model.embeddings[SPEECH].draw(batch[SPEECH])})
 
     def parts_of(self, batch: Batch) -> list[Part]:
         """Return the parts whose field the batch has.

@@ -30,6 +30,7 @@ from shared.machine.progress import progress
 from shared.machine.records import read_record
 from shared.machine.workspace import Phase, Workspace
 from shared.phases.quality import Quality
+from shared.phases.testing import opened
 from shared.search.search import AnySearch
 from shared.systems.combining import load_combined
 from shared.systems.rows import translate_rows
@@ -126,7 +127,7 @@ class Generate(Phase):
 
         """
         paths = find_manifests(self.manifests)
-        manifests = {f"{path.parent.name}/{path.name}": self._open(path, workspace) for path in paths}
+        manifests = {f"{path.parent.name}/{path.name}": opened(path, workspace) for path in paths}
         if len(manifests) < len(paths):
             raise UsageError(f"generate: two of {', '.join(map(str, paths))} have the same names of folder and file")
         mark = on_main(lambda: fingerprint_of_model(self.model), workspace)
@@ -162,11 +163,6 @@ class Generate(Phase):
         on_main(lambda: self._finish(workspace, mark, manifests, shards), workspace)
 
     # -- shards -----------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def _open(path: Path, workspace: Workspace) -> Manifest:
-        manifest = Manifest.open(path)
-        return manifest.select(range(min(2, len(manifest)))) if workspace.debug else manifest
 
     def _shards(self, manifest: Manifest, folder: Path) -> Iterator[Shard]:
         for number, start in enumerate(range(0, len(manifest), self.shard_rows)):

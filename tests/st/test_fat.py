@@ -1,4 +1,4 @@
-"""One masked model of speech and text: joined encodings, hidden places, and what a missing field leaves alone."""
+"""One masked model of speech and text: joined encodings, masked places, and what a missing field leaves alone."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ from shared.nn.transformer import Encoder
 from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
 from shared.objectives.masked import MaskedTokens
 from shared.padded import Padded
-from st.fat import HIDDEN, Deconvolution, FatModel, FusedMasking, MaskedFilterbank, MaskedFrames, MaskedWaveform
+from st.fat import MASKED, Deconvolution, FatModel, FusedMasking, MaskedFilterbank, MaskedFrames, MaskedWaveform
 
 WIDTH, BINS, VOCABULARY = 16, 8, 12
 
@@ -123,19 +123,19 @@ def test_parts_that_do_not_see_each_other_have_the_states_that_they_have_alone(m
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
-def test_only_hidden_frames_count_and_all_of_them_if_asked():
+def test_only_masked_frames_count_and_all_of_them_if_asked():
     train, rows = objective(), batch(*ALL)
     rows = train.prepare(rows)
-    hidden = rows[HIDDEN]
-    assert (hidden.values & ~hidden.mask).sum() == 0 and 0 < hidden.values.sum() < hidden.mask.sum()
+    masked = rows[MASKED]
+    assert (masked.values & ~masked.mask).sum() == 0 and 0 < masked.values.sum() < masked.mask.sum()
     fat = train.model
     with torch.no_grad():
         encoding = fat.encode(rows)
     target = fat.embeddings["speech"].embedding.features(rows["speech"]).values
-    found = fat.heads["speech"](encoding.memories["speech"], hidden.lengths).values.detach()
+    found = fat.heads["speech"](encoding.memories["speech"], masked.lengths).values.detach()
     for part, counted in (
-        (MaskedFrames(), hidden.values.tolist()),
-        (MaskedFrames(everywhere=True), hidden.mask.tolist()),
+        (MaskedFrames(), masked.values.tolist()),
+        (MaskedFrames(everywhere=True), masked.mask.tolist()),
     ):
         total, frames = 0.0, 0
         for row, marks in enumerate(counted):
@@ -148,16 +148,16 @@ def test_only_hidden_frames_count_and_all_of_them_if_asked():
         assert int(term.count) == int(part.counts(rows)["speech"]) == frames
 
 
-def test_what_is_hidden_is_not_seen():
+def test_what_is_masked_is_not_seen():
     train, rows = objective(), batch("speech")
     bank = train.model.embeddings["speech"]
-    hidden = bank.draw(rows["speech"])
+    masked = bank.draw(rows["speech"])
     features = bank.target(rows["speech"])
     expected = features.values.clone()
-    for row, frame in hidden.values.nonzero().tolist():
+    for row, frame in masked.values.nonzero().tolist():
         expected[row, frame] = bank.masking.vector
     torch.testing.assert_close(
-        bank(rows["speech"], hidden).values, bank.embedding.embed(Padded(expected, features.lengths)).values
+        bank(rows["speech"], masked).values, bank.embedding.embed(Padded(expected, features.lengths)).values
     )
 
 
@@ -214,7 +214,7 @@ def test_a_deconvolution_is_a_sum_over_its_kernel():
     torch.testing.assert_close(layer(x)[0, 0], expected[1:-1, 1:-1])
 
 
-def test_a_convolutional_front_end_hides_two_frames_for_each_of_its_own():
+def test_a_convolutional_front_end_masks_two_frames_for_each_of_its_own():
     torch.manual_seed(1)
     embedding = WaveformEmbedding(
         convolutions=WaveformConvolutions(convolutions=[[4, 400, 320]]),
@@ -223,19 +223,19 @@ def test_a_convolutional_front_end_hides_two_frames_for_each_of_its_own():
     ).eval()
     speech = MaskedWaveform(embedding=embedding, frontend=Fbank(bins=BINS), normalisation=UtteranceNorm())
     rows = batch("speech")
-    hidden = speech.draw(rows["speech"])
-    assert hidden.lengths.tolist() == speech.target(rows["speech"]).lengths.tolist()
-    for marks in hidden.rows():
+    masked = speech.draw(rows["speech"])
+    assert masked.lengths.tolist() == speech.target(rows["speech"]).lengths.tolist()
+    for marks in masked.rows():
         whole = len(marks) // 2 * 2
         assert (marks[0:whole:2] == marks[1:whole:2]).all()
-    places = hidden.values[:, ::2]
+    places = masked.values[:, ::2]
     frames = embedding.frames(rows["speech"])
-    torch.testing.assert_close(speech(rows["speech"], hidden).values, embedding.embed(frames, places).values)
+    torch.testing.assert_close(speech(rows["speech"], masked).values, embedding.embed(frames, places).values)
     embedding.train()
     torch.manual_seed(3)
     first = embedding.embed(frames, torch.zeros_like(places)).values
     torch.manual_seed(3)
-    torch.testing.assert_close(speech(rows["speech"]).values, first)  # hides nothing that nobody asked for
+    torch.testing.assert_close(speech(rows["speech"]).values, first)  # masks nothing that nobody asked for
     train = objective(speech=speech.eval())
     train.model.heads["speech"] = Deconvolution(width=WIDTH, bins=BINS, channels=2, strides=[2, 1])
     rows = train.prepare(rows)
@@ -243,7 +243,7 @@ def test_a_convolutional_front_end_hides_two_frames_for_each_of_its_own():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match="cannot hide features of 8 bins"):
+    with pytest.raises(ValueError, match="do not fit features of 8 bins"):
         MaskedFilterbank(embedding=filterbank().embedding, masking=SpanMasking(width=9))
     augmented = filterbank().embedding
     augmented.augmentation = torch.nn.Identity()
