@@ -18,6 +18,8 @@ Row = dict[str, Any]
 SAME = ("corpus", "averaging", "search")
 #: The metrics that RESULTS.md shows; the others are in results.jsonl. Of a row that has none of them, any is shown.
 HEADLINES = ("bleu", "wer", "perplexity")
+#: Between the name of a test set and that of a part of it, such as the words of some frequency.
+PART = ":"
 #: The most test sets that get a column each; of more, RESULTS.md shows the mean.
 MOST_SPLITS = 4
 #: The metrics of which it then shows tables of sources by targets, if the test sets are directions.
@@ -80,15 +82,23 @@ def _numbered(row: Row, numbers: Mapping[str, str]) -> Row:
 
 
 def _tables(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> list[str]:
-    """Return the table of arms that were tested on the same sets, and the table of what else their models did."""
+    """Return the table of arms that were tested on the same sets, and tables of what else their models did."""
+    of_parts = [arm for arm in arms if all(PART in row["split"] for row in arm)]
+    whole = [arm for arm in arms if arm not in of_parts]
     main: dict[tuple[str, ...], Sequence[Row]] = {}
-    for arm in sorted(arms, key=_rank):
+    for arm in sorted(whole, key=_rank):
         main.setdefault((arm[0]["recipe"], _cell("keys", arm[0].get("keys") or {}), arm[0].get("model") or ""), arm)
     chosen = {id(arm) for arm in main.values()}
-    tables = [_table([arm for arm in arms if id(arm) in chosen], splits)]
-    others = [arm for arm in arms if id(arm) not in chosen]
+    others = [arm for arm in whole if id(arm) not in chosen]
+    columns = {split: split for split in splits}
+    tables = [_table([arm for arm in whole if id(arm) in chosen], columns)] if whole else []
     if others:
-        tables.append(f"Other texts and phases of the same models:\n\n{_table(others, splits)}")
+        tables.append(f"Other texts and phases of the same models:\n\n{_table(others, columns)}")
+    parts: dict[str, dict[str, str]] = defaultdict(dict)
+    for split in dict.fromkeys(row["split"] for arm in of_parts for row in arm):
+        test, _, part = split.partition(PART)
+        parts[test][split] = part
+    tables += [f"By parts of {test}:\n\n{_table(of_parts, headings)}" for test, headings in parts.items()]
     return tables
 
 
@@ -99,12 +109,12 @@ def _rank(arm: Sequence[Row]) -> tuple[bool, int]:
     return (arm[0].get("phase") or "evaluate") != "evaluate", place
 
 
-def _table(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> str:
-    """Return the table of arms that were tested on the same sets."""
+def _table(arms: Sequence[Sequence[Row]], tests: Mapping[str, str]) -> str:
+    """Return the table of arms that were tested on the same sets, whose headings are given."""
     columns = {"recipe": "recipe", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
-    columns |= {split: split for split in splits} if len(splits) <= MOST_SPLITS else {"mean": "mean of tests"}
+    columns |= tests if len(tests) <= MOST_SPLITS else {"mean": "mean of tests"}
     columns |= {"against": "against", "data": "data", "minutes": "minutes"}
-    return markdown([_line_of(arm, splits) for arm in arms], columns)
+    return markdown([_line_of(arm, list(tests)) for arm in arms], columns)
 
 
 def _tables_of_directions(rows: Iterable[Row]) -> Iterator[str]:
@@ -130,7 +140,7 @@ def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...]
     """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others."""
     tests: dict[str, set[str]] = defaultdict(set)
     for (recipe, *_), rows in arms.items():
-        tests[recipe] |= {row["split"] for row in rows}
+        tests[recipe] |= {row["split"] for row in rows if PART not in row["split"]}
     found: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
     for (recipe, *_), rows in sorted(arms.items()):
         found[tuple(sorted(tests[recipe]))].append(rows)

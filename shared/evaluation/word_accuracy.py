@@ -34,8 +34,10 @@ class Bucket:
 
     @property
     def name(self) -> str:
-        """The label in tables: "100-999", "1000+"."""
-        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high - 1}"
+        """The label in tables: "0", "1-99", "100+"."""
+        if self.high is None:
+            return f"{self.low}+"
+        return f"{self.low}" if self.high == self.low + 1 else f"{self.low}-{self.high - 1}"
 
     @property
     def f_measure(self) -> float:

@@ -160,7 +160,7 @@ class PairDistance(MeasureManifests):
 
 
 class WordAccuracy(MainPhase):
-    """The F measure of translated words, in buckets of how often the training text has them.
+    """The F measure of translated words against the first reference, by how often the training text has them.
 
     The scores are called "word_f", of the test sets ``<test>:0-99``, ``<test>:100-999``, ``<test>:1000+``.
 
@@ -202,10 +202,10 @@ class WordAccuracy(MainPhase):
             found = Outputs.read(path)
             references = [line or "" for line in found.references[0]]
             for bucket in by_frequency(found.hypotheses, references, counts, self.language, self.edges):
-                signature = f"words:{bucket.wanted}|written:{bucket.written}|case:mixed"
-                score = Score("word_f", bucket.f_measure, signature, len(references))
+                score = Score("word_f", bucket.f_measure, "reference:first|case:mixed", len(references))
                 split = f"{path.stem}:{bucket.name}"
-                record_scores([score], split, None, self.model, workspace, stopwatch, {})
+                words = {"words": bucket.wanted, "words_written": bucket.written}
+                record_scores([score], split, None, self.model, workspace, stopwatch, words)
 
 
 def _write(path: Path, lines: list[str]) -> None:

@@ -245,6 +245,23 @@ def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
     assert f"almanac/st (zero_shot), bleu on test, sources by targets:\n\n{heading}" in text
 
 
+def test_parts_of_a_test_have_a_table_of_their_own(tmp_path):
+    path = tmp_path / "results.jsonl"
+    record(path, ROW)
+    for number, split in enumerate(("test:0-9", "test:10+", "test-new:0-9", "test-new:10+")):
+        row = ROW | {"phase": "words", "metric": "word_f", "split": split}
+        record(path, row | {"value": 10.0 * number})
+        record(path, row | {"value": 10.0 * number + 4, "seed": 2})
+    header, main, *parts = cells(render(latest(read(path)), path.name))
+    assert header[:4] == ["recipe", "metric", "seeds", "en-de/tst-HE"] and main[0] == "almanac/st"
+    assert [row[:5] for row in parts] == [
+        ["recipe", "metric", "seeds", "0-9", "10+"],
+        ["almanac/st (words)", "word_f", "2", "2.0 ± 2.8", "12.0 ± 2.8"],  # (0 + 4) / 2; sqrt(2^2 + 2^2)
+        ["recipe", "metric", "seeds", "0-9", "10+"],
+        ["almanac/st (words)", "word_f", "2", "22.0 ± 2.8", "32.0 ± 2.8"],
+    ]
+
+
 def test_collecting_twice_changes_nothing(tmp_path):
     for run, change in (("a", {}), ("b", {"seed": 2})):
         record(tmp_path / run / "results.jsonl", ROW | change)
