@@ -209,9 +209,14 @@ def _newest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _values(rows: Sequence[Row]) -> list[float]:
-    """Return the score of each seed."""
-    over_seeds = [row["values"] for row in rows if "values" in row]
-    return over_seeds[-1] if over_seeds else list({row.get("seed"): row["value"] for row in rows}.values())
+    """Return the newest score of each seed."""
+    found: dict[Any, float] = {}
+    for row in rows:
+        if "values" in row:
+            found |= dict(zip(row["seeds"], row["values"], strict=True))
+        else:
+            found[row.get("seed")] = row["value"]
+    return list(found.values())
 
 
 def _shown(values: Sequence[float], comparisons: Mapping[str, Row], controls: Iterable[str]) -> str:

@@ -161,6 +161,14 @@ def test_each_control_has_a_verdict_and_training_its_data_and_minutes(tmp_path):
     assert row[-4:] == shown
 
 
+def test_a_comparison_of_one_seed_does_not_hide_the_others(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for seeds, values in (([1, 2, 3], [70.0, 72.0, 76.0]), ([2], [74.0])):
+        record(path, ROW | {"kind": "seeds", "values": values, "seeds": seeds})
+    _, row = cells(render(latest(read(path)), path.name))
+    assert row[2:4] == ["3", "73.3 ± 3.1"]  # 70, 74, 76; sqrt((3.33^2 + 0.67^2 + 2.67^2) / 2)
+
+
 def test_keys_in_another_order_are_the_same_line_and_read_as_in_a_recipe(tmp_path):
     path = tmp_path / "results.jsonl"
     keys = {"phases.mt": None, "streams": [{"!ref": "<stream>"}], "beam": 4, "rules": {"ratio": 2.0}}
