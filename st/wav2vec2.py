@@ -2,8 +2,7 @@
 
 Baevski et al. 2020, arXiv 2006.11477. Convolutions turn a waveform into frames z. Spans of them are masked, and the
 encoder's state c_t at a masked step t has to tell the quantised frame q_t from K distractors q', which are quantised
-frames of other masked steps of the same utterance (section 3.2, equations 3 and 4; the penalty is in fairseq's
-criterion only)::
+frames of other masked steps of the same utterance (section 3.2, equations 3 and 4; the penalty, section 4.2)::
 
     L_m = -log exp(cos(c_t, q_t) / k) / sum over q' in {q_t, K distractors} of exp(cos(c_t, q') / k)
     L_d = (GE - sum_g exp H(p_g)) / GE

@@ -38,7 +38,8 @@ class Quantised:
 
 def perplexity(shares: Tensor) -> Tensor:
     """Return the sum over groups of exp(entropy) of shares (G, E): G if one entry has all, GE if all have as much."""
-    return torch.special.entr(shares).sum(-1).exp().sum()
+    tiny = torch.finfo(shares.dtype).tiny  # the logarithm of a share of 0 would have no finite gradient
+    return (-(shares * shares.clamp_min(tiny).log()).sum(-1)).exp().sum()
 
 
 class ProductQuantiser(Described, nn.Module):

@@ -114,7 +114,10 @@ def test_masked_frames_are_not_heard_and_others_are():
     masked = prepared[MASKED].values
     frames = loss.embedding.frames(prepared["speech"])
     changed = frames.map(lambda values: torch.where(masked[..., None], values + 3, values))
-    assert torch.equal(loss.embedding.embed(frames, masked).values, loss.embedding.embed(changed, masked).values)
+    embedded = loss.embedding.embed(frames, masked).values
+    assert torch.equal(embedded, loss.embedding.embed(changed, masked).values)
+    heard = frames.map(lambda values: torch.where(masked[..., None], values, values + 3))
+    assert not torch.isclose(embedded, loss.embedding.embed(heard, masked).values)[~masked & frames.mask].all(-1).any()
 
 
 def test_distractors_are_other_masked_frames_of_the_row_all_equally_often():
@@ -166,8 +169,10 @@ def test_a_collapsed_codebook_is_seen():
     loss = objective()
     with torch.no_grad():
         loss.head.quantiser.logits.bias.view(2, 3)[:, 1] = 1000
-        parts = loss(loss.prepare(batch())).parts
-    means = {name: float(term.sum / term.count) for name, term in parts.items()}
+    parts = loss(loss.prepare(batch())).parts
+    parts["diversity"].sum.backward()
+    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in loss.parameters())
+    means = {name: float(term.sum.detach() / term.count) for name, term in parts.items()}
     assert means["contrastive"] == means["accuracy"] == 0
     assert means["diversity"] == pytest.approx(4 / 6)
     [alarm] = loss.alarms(means)
