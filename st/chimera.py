@@ -12,8 +12,10 @@ slots of the same sentence are its negatives, from speech to text only::
     L_ctr = - sum_i log ( exp(cos(m_i^speech, m_i^text) / t) / sum_j exp(cos(m_i^speech, m_j^text) / t) ),  t = 0.1
 
 First the path of text is trained on parallel text, then all on triples. The released code (Glaciohound/Chimera-ST) sums
-L_ctr over slots and sentences and divides it by the number of target tokens, as the other losses; so does this. It also
-lets slots attend to padding, and never trains slot 0; this does neither.
+L_ctr over slots and sentences and divides it by the number of target tokens, as the other losses; so does this. It
+differs from the equation, and from this, in its softmax, which is over the slots of speech for each slot of text. Its
+slots attend to padding, and slot 0 never learns; here neither is so. It has no norm above the memory's layers
+(``norm: False`` of the SlotEncoder).
 
 Legend: B sentences, M slots, D model width.
 """

@@ -31,6 +31,7 @@ class MemoryLayer(Described, nn.Module):
         feedforward: the width inside the feed-forward net.
         dropout: of what each sub-layer adds.
         attention_dropout: of attention weights.
+        activation_dropout: inside the feed-forward net.
         norm_epsilon: added to the variance by which norms divide.
 
     """
@@ -43,15 +44,18 @@ class MemoryLayer(Described, nn.Module):
         feedforward: int,
         dropout: float = 0.1,
         attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
         if feedforward < 1:
             raise ValueError(f"feedforward must be at least 1, not {feedforward}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
+        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         self.width = width
         self.dropout = dropout
+        self.activation_dropout = activation_dropout
         self.attention = MemoryAttention(width=width, heads=heads, memory_width=width, dropout=attention_dropout)
         self.attention_norm = layer_norm(width, norm_epsilon)
         self.inner = Linear(width, feedforward)
@@ -63,6 +67,7 @@ class MemoryLayer(Described, nn.Module):
         read = self.attention.remember(states.map(self.attention_norm))
         slots = slots + dropout(self.attention(self.attention_norm(slots), read), self.dropout, self.training)
         inner = torch.relu(self.inner(self.feedforward_norm(slots)))
+        inner = dropout(inner, self.activation_dropout, self.training)
         return slots + dropout(self.outer(inner), self.dropout, self.training)
 
 
@@ -77,6 +82,7 @@ class SlotEncoder(Encoder):
         memory_layer: the first layer of the slots; the others are built as it was.
         memory_layers: how many.
         slots: M.
+        norm: a norm above the layers of the slots.
         taps: layers of the encoder whose states are given as well, in full length.
         layer_drop: probability with which a layer of the encoder is left out in training.
         recompute: compute the encoder's activations again in the backward pass.
@@ -94,6 +100,7 @@ class SlotEncoder(Encoder):
         memory_layer: MemoryLayer,
         memory_layers: int = 3,
         slots: int = 64,
+        norm: bool = True,
         taps: list[int] | None = None,
         layer_drop: float = 0.0,
         recompute: bool = False,
@@ -106,7 +113,7 @@ class SlotEncoder(Encoder):
         self.slots = nn.Parameter(torch.empty(slots, self.width))
         nn.init.normal_(self.slots, std=self.width**-0.5)
         self.memory_layers = nn.ModuleList([memory_layer, *(fresh(memory_layer) for _ in range(memory_layers - 1))])
-        self.memory_norm = layer_norm(self.width, memory_layer.attention_norm.eps)
+        self.memory_norm = layer_norm(self.width, memory_layer.attention_norm.eps) if norm else nn.Identity()
 
     def forward(
         self,

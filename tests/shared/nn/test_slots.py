@@ -72,6 +72,26 @@ def test_every_slot_learns_and_the_model_comes_back_from_its_description():
     assert one.inner.weight is not other.inner.weight
 
 
+def test_activation_dropout_drops_what_is_inside_the_feedforward_net_and_only_in_training():
+    layer, h, m = memory_layer(activation_dropout=0.999), states(5, 2), torch.randn(2, 3, WIDTH)
+    nn.init.constant_(layer.outer.bias, 0.25)
+    read = layer.attention.remember(h.map(layer.attention_norm))
+    attended = m + layer.attention(layer.attention_norm(m), read)
+    torch.manual_seed(0)
+    torch.testing.assert_close(layer(m, h), attended + 0.25)
+    assert not torch.allclose(layer.eval()(m, h), attended + 0.25)
+
+
+def test_without_a_norm_above_the_slots_they_are_the_sum_of_what_their_layers_add():
+    normed, bare = encoder().eval(), encoder(norm=False).eval()
+    bare.load_state_dict({k: v for k, v in normed.state_dict().items() if not k.startswith("memory_norm")})
+    x = states(6, 3)
+    slots = bare(x)[0].values
+    expected = torch.nn.functional.layer_norm(slots, (WIDTH,))
+    torch.testing.assert_close(normed(x)[0].values, expected)
+    assert not torch.allclose(slots, expected)
+
+
 def test_what_cannot_be_a_memory_is_refused():
     with pytest.raises(ValueError, match="not 0 slots and 2 layers"):
         encoder(slots=0)
@@ -79,6 +99,6 @@ def test_what_cannot_be_a_memory_is_refused():
         SlotEncoder(
             layer=Layer(width=WIDTH, heads=2, feedforward=12), layers=1, memory_layer=memory_layer(width=4), slots=2
         )
-    for wrong in ({"feedforward": 0}, {"dropout": 1.0}, {"norm_epsilon": 0.0}):
+    for wrong in ({"feedforward": 0}, {"dropout": 1.0}, {"activation_dropout": -0.1}, {"norm_epsilon": 0.0}):
         with pytest.raises(ValueError, match="must be"):
             memory_layer(**wrong)
