@@ -36,6 +36,8 @@ from shared.nn.translator import MEMORY, Translator
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
+from shared.search.beam import BeamSearch
+from shared.search.rules import Rules
 from shared.search.search import AnySearch
 from shared.systems.system import System
 
@@ -43,6 +45,8 @@ from shared.systems.system import System
 ACOUSTIC = "acoustic"
 #: Those of them that the semantic encoder reads.
 SHRUNK = "shrunk"
+#: Tokens of both texts together, unless a search says otherwise.
+LONGEST_OUTPUT = 1000
 
 
 class Costt(Translator):
@@ -214,6 +218,24 @@ class CosttSystem(System):
         """Return all text fields, with each of the joined ones."""
         fields = [field for field in super().text_fields() if field is not self.output]
         return [*fields, *self.output.fields.values()]
+
+    def default_search(self) -> AnySearch:
+        """Return the search used when the caller names none: both texts have to fit into an output."""
+        return BeamSearch(rules=Rules(maximum_length_extra=LONGEST_OUTPUT))
+
+    def for_task(self, *, reads: Sequence[str] | None = None, writes: str | None = None) -> System:
+        """Return a system with the same model that reads other inputs.
+
+        Raises:
+            UsageError: if it was not trained to read them, or if only one of the texts is to be written.
+
+        """
+        if writes in self.texts and writes != self.output_name:
+            raise UsageError(
+                f"{' and '.join(self.texts)} are written together, not {writes!r} alone: it is in the texts of every "
+                "hypothesis"
+            )
+        return super().for_task(reads=reads, writes=writes)
 
     def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
         """Return both texts; the translation is empty where the decoder has not come to it."""

@@ -31,7 +31,8 @@ from st.chimera import BimodalContrastive
 from st.costt import Costt, CosttSystem, KeptShare
 from tests.test_nouns import WORDS, embedding, layer
 
-SEARCH = GreedySearch(rules=Rules(maximum_length_extra=8))
+LONGEST = 8
+SEARCH = GreedySearch(rules=Rules(maximum_length_extra=LONGEST))
 
 
 @pytest.fixture(autouse=True)
@@ -180,11 +181,20 @@ def test_a_read_source_is_the_forced_transcript(tokenizer, rows):
                 at = Padded(torch.tensor([tokens]), torch.tensor([len(tokens)]))
                 scores = system.model.log_probabilities(at, encoding)[0, -1]
                 scores[tokenizer.pad] = -torch.inf
-                assert token == int(scores.argmax()) or len(tokens) > 8  # the longest output ends
+                ends = len(tokens) - 1 == LONGEST  # generated so far: all but the start symbol
+                assert token == (tokenizer.eos if ends else int(scores.argmax()))
                 tokens.append(token)
         with pytest.raises(UsageError, match="forced already"):
             task.translate_batch(data, SEARCH, forced=[[]] * len(rows))
     assert system.for_task(reads=["source"]).translate("abc", search=SEARCH) == found_text(system, "abc")
+
+
+def test_transcripts_are_not_written_alone_and_both_texts_have_room(tokenizer):
+    system = system_of(tokenizer)
+    with pytest.raises(UsageError, match="transcript and translation are written together, not 'transcript' alone"):
+        system.for_task(writes="transcript")
+    assert system.for_task(writes="translation") is system
+    assert system.default_search().rules.arguments["maximum_length_extra"] == 1000
 
 
 def test_a_source_is_forced_without_its_symbols_and_a_typed_separator_is_text(tokenizer):
