@@ -16,6 +16,10 @@ Legend: B batch, S states, D model width.
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+from torch import nn
+
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding
@@ -52,6 +56,7 @@ class LnaTuning(Selected):
     """Lets the adaptor learn, and of the speech encoder and the decoder layer norms and attention, or all.
 
     The convolutions over samples, the text encoder and, below a restricted decoder, the vectors of tokens never learn.
+    Below an unrestricted decoder they do, even if the text encoder shares them, as mBART's does.
 
     Args:
         encoder: restrict the speech encoder to layer norms and self-attention (LNA-E); otherwise all of it learns.
@@ -73,6 +78,16 @@ class LnaTuning(Selected):
         else:
             learning.append(r"system\.model\.(decoder|target_embedding|projection)\..*")
         super().__init__(parameters="|".join(learning))
+        self.decoder = decoder
+
+    def apply(self, module: nn.Module) -> None:
+        """Freeze all other parameters of a module."""
+        super().apply(module)
+        if not self.decoder:  # a shared parameter has one name only, and that may be the source's
+            model = cast(Any, module).system.model
+            model.target_embedding.requires_grad_(True)
+            model.target_embedding.weight.requires_grad_(True)
+            model.projection.requires_grad_(True)
 
 
 def beside(
@@ -91,7 +106,8 @@ def beside(
         speech: an encoder of waveforms; its heads are left behind.
         text: a Translator, such as an imported mBART, whose inputs and output are those of the new system.
         kernels: of the adaptor's convolutions, each of which halves the frames; [3, 3, 3] by default.
-        channels: between them, before their gates halve these; by default twice the width, as in fairseq's adaptor.
+        channels: of the inner convolutions before their gates, which halve them; by default twice the width, as in
+            fairseq's adaptor.
         dropout: of what leaves the adaptor.
         source_languages: codes of what will be read; by default those of the text.
         target_languages: codes of what will be written; by default those of the text.
@@ -102,7 +118,7 @@ def beside(
     """
     above = text.model
     if type(above) is not Translator or text.output_name != "translation":
-        raise UsageError(f"text: a {type(above).__name__}, not a text translator")
+        raise UsageError(f"text: {type(above).__name__} is no text translator")
     if len(above.heads):
         raise UsageError(f"text: has the heads {', '.join(above.heads)}, which would have no states of speech to read")
     front_end = speech_front_end(

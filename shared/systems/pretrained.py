@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from shared.corpus.fields import Field, SpeechField
+from shared.corpus.fields import Field, SpeechField, TextField
 from shared.described import build, change, describe
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.state import load_exactly
 from shared.nn.subsampler import Conv1dSubsampler
@@ -96,7 +96,7 @@ def speech_translator(
     """
     above = text.model
     if not isinstance(above, Translator) or text.output_name != "translation":
-        raise UsageError(f"text: a {type(above).__name__}, not a text translator")
+        raise UsageError(f"text: {type(above).__name__} is no text translator")
     new = speech_front_end(
         speech=speech, width=above.encoder.width, kernels=kernels or [3, 3], channels=channels, dropout=dropout
     )
@@ -131,7 +131,7 @@ def speech_front_end(
     below = speech.model
     embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
     if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
-        raise UsageError(f"speech: a {type(below).__name__}, not an encoder of waveforms")
+        raise UsageError(f"speech: {type(below).__name__} is no encoder of waveforms")
     return SpeechEmbedding(
         frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
         subsampler=Conv1dSubsampler(inputs=below.encoder.width, channels=channels, width=width, kernels=kernels),
@@ -157,6 +157,9 @@ def with_speech(
         source_languages: codes of what will be read; by default those of the text.
         target_languages: codes of what will be written; by default those of the text.
 
+    Raises:
+        UsageError: for a language that the text's symbols do not include.
+
     """
     system = System(
         model=model,
@@ -166,5 +169,14 @@ def with_speech(
         source_languages=source_languages or text.source_languages,
         target_languages=target_languages or text.target_languages,
     )
+    read, sides = text.inputs.get("source"), [("target_languages", system.output, system.target_languages)]
+    if isinstance(read, TextField):
+        sides.append(("source_languages", read, system.source_languages))
+    for side, field, codes in sides:
+        for code in codes:
+            try:
+                field.prefix_ids(code)
+            except DataError as error:
+                raise UsageError(f"{side}: {code!r} is no language of the translator of text: {error}") from error
     system.origin = [*speech.origin, *text.origin]
     return system

@@ -11,7 +11,7 @@ from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, Translator
+from shared.nn.translator import EncoderModel
 from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
 from shared.padded import Padded
 from shared.systems.encoder_system import EncoderSystem
@@ -104,10 +104,23 @@ def test_what_learns_is_the_declared_set(encoder, decoder, self_attention):
     assert any(name.endswith("frontend.encoder.layers.1.feedforward_norm.weight") for name in names)
 
 
+@pytest.mark.parametrize("decoder", [True, False])
+def test_vectors_that_the_text_encoder_shares_learn_below_an_unrestricted_decoder(decoder):
+    trained = Trained()
+    joined = trained.system.model
+    vectors = joined.embeddings["source"].tokens
+    joined.target_embedding = TextEmbedding(
+        vocabulary=20, width=8, padding=0, dropout=0.0, shared_with=joined.embeddings["source"]
+    )
+    joined.projection = TiedProjection(embedding=joined.target_embedding)
+    LnaTuning(decoder=decoder).apply(trained)
+    assert vectors.weight.requires_grad is not decoder
+    assert not any(parameter.requires_grad for parameter in joined.encoder.parameters())
+
+
 def test_refuses_what_is_no_translator_and_no_encoder_of_waveforms():
-    with pytest.raises(UsageError, match="text: a EncoderModel, not a text translator"):
+    with pytest.raises(UsageError, match="text: EncoderModel is no text translator"):
         beside(speech=speech_system(), text=speech_system())
     writer = EncoderSystem(model=nn.Linear(1, 1), inputs={"speech": SpeechField()})
-    with pytest.raises(UsageError, match="speech: a Linear, not an encoder of waveforms"):
+    with pytest.raises(UsageError, match="speech: Linear is no encoder of waveforms"):
         speech_front_end(speech=writer, width=8, kernels=[3])
-    assert issubclass(SpeechBesideText, Translator)

@@ -111,9 +111,16 @@ def by_hand(system, speech_folder, text_folder, speech, tokens):
     return rows
 
 
+def test_a_language_without_a_symbol_is_refused(folders):
+    speech, text = load(folder=folders[0]), System.load(GOLDEN)
+    for side, code in (("source_languages", "ca"), ("target_languages", "fr")):
+        with pytest.raises(UsageError, match=f"{side}: '{code}' is no language of the translator of text: .*<{code}>"):
+            speech_translator(speech=speech, text=text, **{side: [code]})
+
+
 def test_what_is_neither_is_refused(folders):
     speech, text = (load(folder=folder) for folder in folders)
-    with pytest.raises(UsageError, match="speech: a Translator, not an encoder of waveforms"):
+    with pytest.raises(UsageError, match="speech: Translator is no encoder of waveforms"):
         speech_translator(speech=text, text=text)
-    with pytest.raises(UsageError, match="text: a EncoderModel, not a text translator"):
+    with pytest.raises(UsageError, match="text: EncoderModel is no text translator"):
         speech_translator(speech=speech, text=speech)
