@@ -273,7 +273,11 @@ class Cascade(System):
             return recogniser
         if writes not in (None, self.output_name):
             raise UsageError(f"the cascade can write {' or '.join(self.texts)}, not {writes!r}")
-        return self if recogniser is self.recogniser else Cascade(**self.arguments | {"recogniser": recogniser})
+        if recogniser is self.recogniser:
+            return self
+        other = Cascade(**self.arguments | {"recogniser": recogniser}).train(self.training)
+        other.autocast_dtype = self.autocast_dtype
+        return other
 
     def translate_batch(
         self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from shared.batch import Batch
+from shared.corpus.fields import TextField
 from shared.errors import DataError
 from shared.padded import Padded
 from shared.systems.system import System
@@ -29,7 +30,7 @@ class Teacher:
 
     Args:
         folder: of the model.
-        tokenizer: of the tokens that it is asked about; it must have been trained with the same.
+        tokenizer: of the tokens that it is asked about, and of text that it reads; it must have been trained with it.
         field: the batch field that it reads.
 
     """
@@ -54,7 +55,7 @@ class Teacher:
             Symbols (N, K) int64 and probabilities (N, K) float32, which add up to 1.
 
         Raises:
-            DataError: if there is no such model, or it was trained with another tokenizer.
+            DataError: if there is no such model, or it was trained with another tokenizer or to read something else.
 
         """
         model = self._loaded(prefix.device).model
@@ -71,12 +72,20 @@ class Teacher:
         if self._system is None:
             with torch.random.fork_rng([]):  # what is drawn to build it must not change what is drawn after it
                 system = System.load(self.folder)
-            if system.output.tokenizer.fingerprint != self.tokenizer.fingerprint:
-                raise DataError(
-                    f"{self.folder}: was trained with another tokenizer ({system.output.tokenizer.fingerprint}, here "
-                    f"{self.tokenizer.fingerprint}): a teacher must write the same symbols"
-                )
+            self._check(system)
             self._system = system
         if self._system.device != device:
             self._system.to(device)
         return self._system
+
+    def _check(self, system: System) -> None:
+        if self.field not in system.inputs:
+            raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}, not {self.field!r}")
+        read = system.inputs[self.field]
+        for does, field in (("writes", system.output), ("reads", read)):
+            own = field.tokenizer.fingerprint if isinstance(field, TextField) else self.tokenizer.fingerprint
+            if own != self.tokenizer.fingerprint:
+                raise DataError(
+                    f"{self.folder}: {does} the symbols of another tokenizer ({own}, here "
+                    f"{self.tokenizer.fingerprint}): a teacher must be trained with the same"
+                )

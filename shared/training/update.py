@@ -1,7 +1,7 @@
 """One update: the batches of all processes, their loss and gradient, the optimiser's step.
 
 Each part of the loss is divided by its own count over the whole global batch (all accumulated batches of all ranks),
-before clipping; the device is never waited for.
+before clipping. The device is not waited for, unless an objective does so (where it draws masks, for instance).
 """
 
 from __future__ import annotations

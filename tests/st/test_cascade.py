@@ -103,6 +103,17 @@ def test_a_cascade_is_its_parts_one_after_the_other(parts, tmp_path):
         cascade.for_task(writes="summary")
 
 
+def test_a_cascade_that_reads_another_input_keeps_its_mode_and_precision(parts):
+    recogniser, translator = parts
+    inputs = recogniser.inputs | {"other": recogniser.inputs["source"]}
+    wider = type(recogniser)(**recogniser.arguments | {"inputs": inputs})
+    cascade = Cascade(recogniser=wider, translator=translator).eval()
+    cascade.autocast_dtype = torch.bfloat16
+    other = cascade.for_task(reads=["other"])
+    assert other is not cascade and other.reads == ["other"]
+    assert not any(module.training for module in other.modules()) and other.autocast_dtype == torch.bfloat16
+
+
 def test_a_run_of_a_cascade_ends_with_a_command_that_translates(parts):
     recogniser, translator = parts
     cascade = Cascade(recogniser=recogniser, translator=translator)
