@@ -1,4 +1,4 @@
-"""The data that a run has learned from and the time that took, with the runs whose models it uses."""
+"""The data that a run has learned from and the time that took, with the runs whose models it uses; how much learned."""
 
 from __future__ import annotations
 
@@ -57,6 +57,18 @@ def data_seen(recipe: Recipe) -> str:
         hours = f" ({seconds[kind] / 3600:.1f} h)" if seconds[kind] else ""
         shown += [f"{rows[kind]:,} {kind}{hours}"] if rows[kind] else []
     return ", ".join(shown)
+
+
+def learning_parameters(recipe: Recipe) -> float | None:
+    """Return how many millions of parameters the last training of a recipe changes; None if it tunes no part of them."""
+    from shared.training.fit import Fit
+
+    own = [phase for phase in recipe.phases if recipe.inner(phase) is None and recipe.phase_type(phase) is Fit]
+    fit = _built(recipe, own[-1]) if own else None
+    if fit is None or fit.optimizer.tuning is None:
+        return None
+    fit.optimizer.tuning.apply(fit.objective)
+    return sum(parameter.numel() for parameter in fit.objective.parameters() if parameter.requires_grad) / 1e6
 
 
 def training_minutes(recipe: Recipe) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from shared.commands.data_seen import data_seen, training_minutes
+from shared.commands.data_seen import data_seen, learning_parameters, training_minutes
 from shared.commands.diff import differing_keys, render_keys
 from shared.errors import DataError, UsageError
 from shared.evaluation import directions
@@ -227,10 +227,11 @@ def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
 
 
 def _trained(arm: Arm, seeds: Sequence[int]) -> dict[str, Any]:
-    """Return what all runs of an arm have learned from, and the mean of the minutes that they took to."""
-    data = data_seen(arm.recipes[seeds[0]])
+    """Return what all runs of an arm have learned from, the mean of the minutes that they took, and how much learned."""
+    data, learning = data_seen(arm.recipes[seeds[0]]), learning_parameters(arm.recipes[seeds[0]])
     minutes = float(np.mean([training_minutes(arm.recipes[seed]) for seed in seeds]))
-    return {"data": data, "minutes": round(minutes, 1)} if data else {}
+    tuned = {} if learning is None else {"learning": round(learning, 2)}
+    return {"data": data, "minutes": round(minutes, 1)} | tuned if data else {}
 
 
 def _seeds(found: Mapping[str, Mapping[int, Tested]]) -> list[int]:

@@ -13,9 +13,9 @@ A row says everything that is needed to trust or repeat its number:
 - on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
 
 Rows of the ``kind`` "seeds" are means over ``seeds``, with their standard ``deviation`` and ``values``, the ``data``
-that the runs have learned from and the ``minutes`` of all their training; those of the kind "comparison" are
-differences of such means ``against`` another recipe, with ``low`` and ``high``, ``p`` and ``verdict`` (see
-significance.py). Nothing is typed by hand.
+that the runs have learned from, the ``minutes`` of all their training and, where a part was tuned, the millions of
+parameters ``learning``; those of the kind "comparison" are differences of such means ``against`` another recipe, with
+``low`` and ``high``, ``p`` and ``verdict`` (see significance.py). Nothing is typed by hand.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ ROW: dict[str, Any] = {
     "language": NotRequired[str | None],
     "minutes": NotRequired[float | None],
     "data": NotRequired[str],
+    "learning": NotRequired[float],
     "hardware": NotRequired[str | None],
     "command": NotRequired[str | None],
     "commit": NotRequired[str | None],

@@ -27,13 +27,13 @@ OF_DIRECTIONS = ("bleu", "off_target")
 #: Keys whose text is longer than this stand below the tables, under a number.
 LONGEST_KEYS = 40
 VERDICTS = {"better": "better", "worse": "worse"}
-FORMATS = {"value": ".2f", "deviation": ".2f", "low": ".2f", "high": ".2f", "p": ".4f", "minutes": ".1f"}
+FORMATS = dict.fromkeys(("value", "deviation", "low", "high", "learning"), ".2f") | {"p": ".4f", "minutes": ".1f"}
 NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
 LEGEND = """\
 Scores are means over seeds ± their standard deviation. After a comma: the difference from each control in the column
 "against" and what a test over seeds and sentences says of it ("n.s.": no significant difference; docs/results.md).
 Where "data" says what was learned from, minutes are those of all training, that of recipes run before included;
-elsewhere those of the run until its evaluation.
+elsewhere those of the run until its evaluation. "learning" is how many parameters were tuned, where only a part was.
 """
 
 
@@ -113,7 +113,7 @@ def _table(arms: Sequence[Sequence[Row]], tests: Mapping[str, str]) -> str:
     """Return the table of arms that were tested on the same sets, whose headings are given."""
     columns = {"recipe": "recipe", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
     columns |= tests if len(tests) <= MOST_SPLITS else {"mean": "mean of tests"}
-    columns |= {"against": "against", "data": "data", "minutes": "minutes"}
+    columns |= {"against": "against", "learning": "learning (M)", "data": "data", "minutes": "minutes"}
     return markdown([_line_of(arm, list(tests)) for arm in arms], columns)
 
 
@@ -197,6 +197,7 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
         **{split: _shown(_values(found), compared[split], controls) for split, found in measured.items()},
         "mean": _shown([mean(means)], {}, []) if means else None,
         "against": "; ".join(controls) or None,
+        "learning": trained[-1].get("learning") if trained else None,
         "data": trained[-1]["data"] if trained else None,
         "minutes": mean(minutes) if minutes else None,
     }

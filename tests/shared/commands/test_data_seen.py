@@ -1,10 +1,11 @@
 """What a run has learned from, counted from its manifests by hand; and only the training that it uses."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from shared.commands.data_seen import data_seen, training_minutes
+from shared.commands.data_seen import data_seen, learning_parameters, training_minutes
 from shared.corpus.manifest import Manifest
 from shared.machine.workspace import PhaseRecord
 from shared.recipe.recipe import Recipe
@@ -13,6 +14,8 @@ from tests.recipes.test_recipes import Vocabulary
 #: Manifests of the recipes on few triples: rows, and seconds of each recording.
 MANIFESTS = {"almanac-few": (3, 1800.0), "almanac": (5, 3600.0), "almanac-text": (7, None)}
 TOKENIZER = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 500, tags: [en, de]}}"
+
+LORA = "{rank: 8, learn: .*subsampler.*, targets: .*(frontend|decoder).*(queries|values)}"
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +62,27 @@ def test_pieces_alone_do_not_make_a_model_learn_from_a_text(given, expected):
     vocabulary = TOKENIZER.replace("[en, de]", "[en, de, fr, ru, tr]")
     keys = {"tokenizer": vocabulary, "phases.mrasp.tokenizer": vocabulary}
     assert data_seen(Recipe.load("almanac/mt_from_mrasp", keys | given)) == expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, r"LNA-ED \(([0-9.]+) M learn"),
+        ({"optimizer.tuning.encoder": False}, r"LNA-D \(([0-9.]+) M"),
+        ({"optimizer.tuning.encoder": False, "optimizer.tuning.decoder": False}, r"text encoder \(([0-9.]+) M"),
+        ({"optimizer.tuning": f"!new:shared.training.tuning.LoRA {LORA}"}, r"LoRA[ #]+\(([0-9.]+) M"),
+        ({"optimizer.tuning": None}, None),
+    ],
+)
+def test_what_learns_is_what_the_header_of_the_recipe_says(keys, said):
+    vocabulary = TOKENIZER.replace("500", "2000").replace("[en, de]", "[en, de, fr, tr]")
+    given = {"tokenizer": vocabulary, "phases.mt.tokenizer": vocabulary, "phases.wav2vec2.tokenizer": vocabulary}
+    recipe = Recipe.load("almanac/lna", given | keys)
+    found = learning_parameters(recipe)
+    if said is None:
+        assert found is None
+    else:
+        assert found == pytest.approx(float(re.search(said, recipe.header.replace("\n", " "))[1]), abs=0.006)
 
 
 def test_minutes_are_those_of_all_training_that_is_used():

@@ -149,16 +149,16 @@ def test_each_control_has_a_verdict_and_training_its_data_and_minutes(tmp_path):
     path = tmp_path / "results.jsonl"
     over_seeds = {"kind": "seeds", "values": [70.0, 74.0], "seeds": [1, 2], "data": "500 triples (0.4 h)"}
     record(path, ROW)  # a single run, whose minutes are those until its evaluation
-    record(path, ROW | over_seeds | {"minutes": 31.0})
+    record(path, ROW | over_seeds | {"minutes": 31.0, "learning": 0.914})
     for control, value, verdict in (
         ("almanac/cascade", 2.0, "no significant difference"),
         ("almanac/mt", -3.0, "worse"),
     ):
         record(path, ROW | {"kind": "comparison", "against": control, "value": value, "verdict": verdict, "p": 0.1})
     header, row = cells(render(latest(read(path)), path.name))
-    assert header[-4:] == ["en-de/tst-HE", "against", "data", "minutes"]
-    shown = ["72.0 ± 2.8, +2.0 n.s.; -3.0 worse", "almanac/cascade; almanac/mt", "500 triples (0.4 h)", "31.0"]
-    assert row[-4:] == shown
+    assert header[-5:] == ["en-de/tst-HE", "against", "learning (M)", "data", "minutes"]
+    shown = ["72.0 ± 2.8, +2.0 n.s.; -3.0 worse", "almanac/cascade; almanac/mt", "0.91", "500 triples (0.4 h)", "31.0"]
+    assert row[-5:] == shown
 
 
 def test_a_comparison_of_one_seed_does_not_hide_the_others(tmp_path):
