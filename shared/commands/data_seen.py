@@ -60,7 +60,7 @@ def data_seen(recipe: Recipe) -> str:
 
 
 def learning_parameters(recipe: Recipe) -> float | None:
-    """Return how many millions of parameters the last training of a recipe changes; None if it tunes no part of them."""
+    """Return how many million parameters the last training of a recipe changes; None if it tunes no part of them."""
     from shared.training.fit import Fit
 
     own = [phase for phase in recipe.phases if recipe.inner(phase) is None and recipe.phase_type(phase) is Fit]

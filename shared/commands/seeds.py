@@ -227,7 +227,7 @@ def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
 
 
 def _trained(arm: Arm, seeds: Sequence[int]) -> dict[str, Any]:
-    """Return what all runs of an arm have learned from, the mean of the minutes that they took, and how much learned."""
+    """Return what all runs of an arm have learned from, the mean of the minutes they took, and how much learned."""
     data, learning = data_seen(arm.recipes[seeds[0]]), learning_parameters(arm.recipes[seeds[0]])
     minutes = float(np.mean([training_minutes(arm.recipes[seed]) for seed in seeds]))
     tuned = {} if learning is None else {"learning": round(learning, 2)}
