@@ -2,9 +2,10 @@
 
     python -m benchmarks.fed text [--device cuda] [--updates 60] [--workers 4] [--toy] [--json FILE]
 
-The corpus is made up: sentences of random words, or noises in sound files. The same updates are timed twice, on batches
-that are in memory and on batches as the loader delivers them; what they take longer by is the waiting for data. The
-utilisation is the share of the speed of one large product that the products of the model reach while it is fed.
+The kind of training is "text", "speech", or "waveform", the pre-training of wav2vec 2.0. The corpus is made up:
+sentences of random words, or noises in sound files. The same updates are timed twice, on batches that are in memory
+and on batches as the loader delivers them; what they take longer by is the waiting for data. The utilisation is the
+share of the speed of one large product that the products of the model reach while it is fed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
@@ -24,11 +25,12 @@ import soundfile
 import torch
 from sentencepiece import sentencepiece_model_pb2
 
-from benchmarks import gpu_training, speech_ours, text_ours
+from benchmarks import gpu_training, speech_ours, text_ours, waveform_ours
 from benchmarks.graphics import Sampler, peak
 from benchmarks.ours import Trainer, counted
 from benchmarks.training import RATE as LEARNING_RATE
 from shared.batch import Batch
+from shared.corpus.crop import Crop
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
@@ -38,7 +40,7 @@ from shared.text.tokenizer import SentencePieceTokenizer
 
 SAMPLE_RATE = 16000
 WARM_UP, COUNTED = 4, 4  # updates that are not timed, and batches whose operations are counted
-SOUNDS, WORDS_A_SECOND = 200, 4
+SOUNDS, WORDS_A_SECOND, WORDS = 200, 4, 100
 
 
 def words(folder: Path, number: int) -> SentencePieceTokenizer:
@@ -86,21 +88,47 @@ def prepared(kind: str, folder: Path, updates: int, toy: bool) -> tuple[Stream, 
     """Make the corpus; return its stream, and sizes and vocabulary of the model."""
     rng = np.random.default_rng(1)
     work = gpu_training.toy(kind) if toy else gpu_training.WORKS[kind]
+    if kind == "waveform":
+        seconds = work.rows * work.seconds
+        rows = speech_rows(rng, 4 + int(updates * seconds / 4), WORDS, folder)
+        fields: dict[str, Any] = {"speech": Crop(field=SpeechField(), seconds=work.seconds)}
+        return stream_of(kind, folder, rows, fields, Budget(seconds=seconds)), work
     tokenizer = words(folder, work.vocabulary)
     target = TextField(column="target_text", tokenizer=tokenizer)
-    rows: Iterable[dict[str, Any]]
     if kind == "text":
         tokens = work.tokens
         rows = text_rows(rng, 4 + updates * tokens // 20, work.vocabulary)
-        fields: dict[str, Any] = {"source": TextField(column="source_text", tokenizer=tokenizer), "target": target}
+        fields = {"source": TextField(column="source_text", tokenizer=tokenizer), "target": target}
         budget = Budget(tokens=tokens)
     else:
         seconds = max(count * length for count, length in work.batches)
         rows = speech_rows(rng, 4 + int(updates * seconds / 4), work.vocabulary, folder)
         fields, budget = {"speech": SpeechField(), "target": target}, Budget(seconds=seconds)
+    return stream_of(kind, folder, rows, fields, budget), replace(work, vocabulary=tokenizer.size)
+
+
+def stream_of(
+    name: str, folder: Path, rows: Iterable[dict[str, Any]], fields: dict[str, Any], budget: Budget
+) -> Stream:
+    """Write a manifest; return a stream of its rows."""
     manifest = Manifest.write(folder / "train.arrow", list(rows))
-    stream = Stream(name=kind, manifests=[str(manifest.path)], fields=fields, budget=budget)
-    return stream, replace(work, vocabulary=tokenizer.size)
+    return Stream(name=name, manifests=[str(manifest.path)], fields=fields, budget=budget)
+
+
+def built(kind: str, work: Any, dropout: float, place: Workspace) -> tuple[Any, Callable[[list[Batch]], int]]:
+    """Return what does the updates, and what counts the operations of batches without dropout."""
+    if kind == "waveform":
+        work = replace(work, precision=place.precision, device=place.device)
+
+        def operations(batches: list[Batch]) -> int:  # which masks decide, so that they have to be done
+            alone = waveform_ours.objective_of(work, 0.0).to(place.device)
+            return sum(waveform_ours.counted(alone, batch.to(place.device)) for batch in batches)
+
+        return waveform_ours.Trainer(work, dropout, LEARNING_RATE, None), operations
+    module = {"text": text_ours, "speech": speech_ours}[kind]
+    model = module.translator(work, 0.0)
+    trainer = Trainer(module.translator(work, dropout), place, LEARNING_RATE, module.names)
+    return trainer, lambda batches: counted(model, batches)
 
 
 def amount(batch: Batch) -> float:
@@ -131,15 +159,16 @@ def measured(kind: str, *, device: str, updates: int, workers: int, toy: bool, f
     stream, work = prepared(kind, folder, updates, toy)
     precision = "fp32" if toy else "bf16"
     place = Workspace(folder, device=device, precision=precision)
-    module = {"text": text_ours, "speech": speech_ours}[kind]
-    trainer = Trainer(module.translator(work, 0.1), place, LEARNING_RATE, module.names)
+    trainer, operations = built(kind, work, 0.1, place)
 
     def loader() -> Iterator[Batch]:
         made = Loader(streams=[stream], seed=1, workers=workers, pin_memory=device != "cpu")
         return chain.from_iterable(map(made.epoch, repeat(0)))
 
     kept = list(islice(loader(), updates))
-    flops = counted(module.translator(work, 0.0), kept[:COUNTED]) / sum(map(amount, kept[:COUNTED]))
+    flops = operations(kept[:COUNTED]) / sum(map(amount, kept[:COUNTED]))
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
     for batch in kept[:WARM_UP]:
         trainer.update(batch)
     in_memory, _ = timed(trainer, iter(kept), updates, device)
@@ -150,7 +179,7 @@ def measured(kind: str, *, device: str, updates: int, workers: int, toy: bool, f
     units = sum(map(amount, kept))
     ceiling = peak(device, precision)
     return {
-        "unit": "seconds of sound" if kind == "speech" else "target tokens",
+        "unit": "target tokens" if kind == "text" else "seconds of sound",
         "updates": updates,
         "workers": workers,
         "units_per_second": round(units / fed, 1),
@@ -168,7 +197,7 @@ def measured(kind: str, *, device: str, updates: int, workers: int, toy: bool, f
 def main() -> None:
     """Measure, print, and write JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("kind", choices=["text", "speech"])
+    parser.add_argument("kind", choices=["text", "speech", "waveform"])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--updates", type=int, default=60)
     parser.add_argument("--workers", type=int, default=4)

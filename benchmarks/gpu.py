@@ -148,6 +148,14 @@ STEPS = [
     fed("text", 100),
     compared("gpu_speech_medium", BOTH, BOTH_ON_CPU, 200),
     fed("speech", 100),
+    compared(
+        "gpu_waveform_base",
+        ["ours bf16", "transformers bf16"],
+        ["ours fp32", "transformers fp32"],
+        150,
+        called="pretraining_beside_transformers",
+    ),
+    fed("waveform", 100),
     compared("translation_fixed", ["ours", "ours bf16"], ["ours"], 150, called="beam_search"),
     compared(
         "gpu_text_big",

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from benchmarks import speech_training, text_training
+from benchmarks import speech_training, text_training, waveform_training
 from benchmarks.side_by_side import Benchmark
 
 BIG = text_training.Work(
@@ -25,12 +25,16 @@ WIDE = replace(BIG, width=512, heads=8, feedforward=2048, vocabulary=250_000, to
 SPEECH = speech_training.Work(
     width=512, heads=8, vocabulary=10000, batches=((133, 3.0), (40, 10.0), (16, 25.0)), device="cuda"
 )
-WORKS: dict[str, Any] = {"text": BIG, "speech": SPEECH}
+WAVEFORM = waveform_training.Work(rows=12, seconds=15.0, device="cuda")
+WORKS: dict[str, Any] = {"text": BIG, "speech": SPEECH, "waveform": WAVEFORM}
 TOY = os.environ.get("DRAGOMAN_BENCHMARK_TOY") == "1"
 
 
 def toy(kind: str) -> Any:
-    """Return tiny sizes for "text" or "speech", on the CPU."""
+    """Return tiny sizes for "text", "speech" or "waveform", on the CPU."""
+    if kind == "waveform":
+        sizes = {"width": 32, "heads": 2, "feedforward": 64, "layers": 1, "channels": 16, "codes_width": 16}
+        return replace(WAVEFORM, **sizes, entries=20, distractors=10, rows=2, seconds=2.0, device="cpu")
     small = {"width": 32, "heads": 2, "feedforward": 64, "vocabulary": 100, "device": "cpu"}
     if kind == "text":
         return replace(BIG, **small, layers=1, tokens=200, lengths=(20,))
@@ -78,4 +82,12 @@ def gpu_speech_medium() -> Benchmark:
     return speech_training.compared("gpu_speech_medium", title, works("speech"))
 
 
-BENCHMARKS = {build.__name__: build for build in (gpu_text_big, gpu_text_250k, gpu_speech_medium)}
+@on_gpu
+def gpu_waveform_base() -> Benchmark:
+    """Pre-train wav2vec 2.0 base on 12 x 15 s in bf16 on a GPU: ours, transformers."""
+    work = replace(toy("waveform"), precision="fp32") if TOY else replace(WAVEFORM, precision="bf16")
+    title = f"Pre-training step, bf16 on a GPU: {waveform_training.described(WAVEFORM)}"
+    return waveform_training.compared("gpu_waveform_base", title, work)
+
+
+BENCHMARKS = {build.__name__: build for build in (gpu_text_big, gpu_text_250k, gpu_speech_medium, gpu_waveform_base)}

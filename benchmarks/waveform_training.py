@@ -106,15 +106,18 @@ def compared(name: str, title: str, work: Work) -> Benchmark:
     return Benchmark(name, title, "seconds of audio", arms, notes=notes, absent=absent)
 
 
+def described(work: Work) -> str:
+    """Return the sizes of the model and its data, in a sentence."""
+    return (
+        f"wav2vec 2.0, {work.layers} layers, {work.width}/{work.feedforward}, {work.channels} channels, {GROUPS} x "
+        f"{work.entries} codes, {work.distractors} distractors; an update on {work.rows} x {work.seconds:g} s."
+    )
+
+
 def wav2vec2_base() -> Benchmark:
     """Pre-train wav2vec 2.0 base (12 layers, 768/3072) on 2 x 8 s, fp32: ours, transformers, fairseq."""
     work = Work()
-    title = (
-        f"Pre-training step, wav2vec 2.0, fp32: {work.layers} layers, {work.width}/{work.feedforward}, {work.channels} "
-        f"channels, {GROUPS} x {work.entries} codes, {work.distractors} distractors; an update on {work.rows} x "
-        f"{work.seconds:g} s."
-    )
-    return compared("wav2vec2_base", title, work)
+    return compared("wav2vec2_base", f"Pre-training step, fp32: {described(work)}", work)
 
 
 BENCHMARKS: dict[str, Callable[[], Benchmark]] = {"wav2vec2_base": wav2vec2_base}
