@@ -5,6 +5,9 @@ A checkpoint is a folder ``checkpoints/00012000/`` with
     objective.safetensors   every tensor of the objective
     training.pt             optimiser, random states, position in the data; read back without running anything
     meta.json               update, epoch, validation scores
+
+One that is written because a run was stopped, between those that are due, is "interim": it serves to go on from, and
+takes no part in averages, so that a run that was stopped ends with the same model as one that was not.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ _META: dict[str, Any] = {
     "score": float | None,
     "epoch": NotRequired[int],
     "adapter_scale": NotRequired[float | None],
+    "interim": NotRequired[bool],
 }
 #: What a training state holds.
 _TRAINING = ("optimizer", "position", "ranks")
@@ -45,6 +49,7 @@ class Checkpoint:
     folder: Path
     update: int
     score: float | None
+    interim: bool = False
 
     def meta(self) -> dict[str, Any]:
         """Return what ``meta.json`` says."""
@@ -105,7 +110,8 @@ class Choice:
         return Choice(match[1], int(match[2]))
 
     def of(self, checkpoints: list[Checkpoint]) -> list[Checkpoint]:
-        """Choose from checkpoints, oldest first; fewer if there are not as many."""
+        """Choose from checkpoints that were due, oldest first; fewer if there are not as many."""
+        checkpoints = [checkpoint for checkpoint in checkpoints if not checkpoint.interim]
         return checkpoints[-self.number :] if self.kind == "last" else best(checkpoints)[: self.number]
 
     def __str__(self) -> str:
@@ -139,7 +145,8 @@ class Checkpoints:
             folder: where the checkpoints of the phase stand.
             objective: whose tensors are kept.
             training: plain data and tensors that ``Checkpoint.training`` gives back.
-            meta: ``update``, ``score`` (higher is better, or None), and anything else that JSON can hold.
+            meta: ``update``, ``score`` (higher is better, or None), whether it is ``interim``, and anything else that
+                JSON can hold.
 
         Raises:
             DataError: if the disk is full or cannot be written; the checkpoints already there stay as they are.
@@ -180,7 +187,7 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
                 f"{place / 'meta.json'}: is that of update {meta['update']}, not of {int(place.name)} as the folder's "
                 "name says: a copy needs a name that is no number"
             )
-        found.append(Checkpoint(place, meta["update"], meta["score"]))
+        found.append(Checkpoint(place, meta["update"], meta["score"], meta.get("interim", False)))
     return sorted(found, key=lambda checkpoint: checkpoint.update)
 
 

@@ -210,8 +210,9 @@ class Fit(Phase):
                 self._advance(running, source, bar, task)
             due, score = position.due, self._validate(running) if position.due else None
             asked = any(gather(stop.asked, workspace))
-            if due or asked or running.last or position.update % self.checkpoints.every == 0:
-                self._save(running, score)
+            scheduled = due or running.last or position.update % self.checkpoints.every == 0
+            if scheduled or asked:
+                self._save(running, score, interim=not scheduled)
             if asked:
                 raise Interrupted(
                     f"{workspace.output}: stopped at update {position.update} of {running.updates}; "
@@ -275,7 +276,7 @@ class Fit(Phase):
         workspace.log.info("%s: going on after update %d", workspace.phase, position.update)
         return position
 
-    def _save(self, running: Running, score: float | None) -> None:
+    def _save(self, running: Running, score: float | None, *, interim: bool) -> None:
         workspace, position = running.workspace, running.position
         _check_finite(running)
         on_gpu = workspace.device.startswith("cuda")
@@ -287,7 +288,7 @@ class Fit(Phase):
         ranks = gather(own, workspace)
         if workspace.main:
             training = {"optimizer": running.learner.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
-            meta = {"update": position.update, "epoch": position.epoch, "score": score}
+            meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
             meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
             self.checkpoints.save(workspace.folder / "checkpoints", running.learner.objective, training, meta)

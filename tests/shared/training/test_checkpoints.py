@@ -12,10 +12,11 @@ from shared.errors import DataError, UsageError
 from shared.training.checkpoints import Checkpoints, Choice, best, list_checkpoints, load_objective
 
 
-def save(checkpoints, folder, update, score=None, value=0.0):
+def save(checkpoints, folder, update, score=None, value=0.0, interim=False):
     model = nn.ModuleDict({"system": nn.Linear(2, 1)})
     nn.init.constant_(model["system"].weight, value)
-    checkpoints.save(folder, model, {"progress": {"update": update}}, {"update": update, "epoch": 0, "score": score})
+    meta = {"update": update, "epoch": 0, "score": score, "interim": interim}
+    checkpoints.save(folder, model, {"progress": {"update": update}}, meta)
     return model
 
 
@@ -29,6 +30,18 @@ def test_the_newest_and_the_best_are_kept(keep, kept, tmp_path):
     assert [c.update for c in list_checkpoints(tmp_path)] == kept
     scored = {4: 0.9, 2: 0.9, 1: 0.5, 6: 0.2, 3: 0.1}  # the newer of two equal ones comes first
     assert [c.update for c in best(list_checkpoints(tmp_path))] == [update for update in scored if update in kept]
+
+
+def test_what_a_stopped_run_has_saved_between_is_no_choice_and_goes_when_the_next_comes(tmp_path):
+    checkpoints = Checkpoints(keep="last 2", every=2)
+    for update in (2, 4):
+        save(checkpoints, tmp_path, update)
+    save(checkpoints, tmp_path, 5, interim=True)
+    found = list_checkpoints(tmp_path)
+    assert [c.update for c in found] == [2, 4, 5] and [c.interim for c in found] == [False, False, True]
+    assert [c.update for c in Choice.read("last 2").of(found)] == [2, 4]
+    save(checkpoints, tmp_path, 6)
+    assert [c.update for c in list_checkpoints(tmp_path)] == [4, 6]
 
 
 @pytest.mark.parametrize("text", ["last 0", "best", "10", "best -1", "first 3", "last 1.5", "best 1 2", ""])
