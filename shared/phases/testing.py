@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,8 @@ class Evaluate(Phase):
     def run(self, workspace: Workspace) -> None:
         """Evaluate on every manifest."""
         on_main(lambda: forget_earlier(workspace), workspace)
+        if none_given(self.manifests, workspace):
+            return
         beside = self.beside
         system = load_combined(
             self.model,
@@ -167,6 +170,8 @@ class MeasureManifests(MainPhase):
     def work(self, workspace: Workspace) -> None:
         """Measure every manifest."""
         forget_earlier(workspace)
+        if none_given(self.manifests, workspace):
+            return
         system = System.load(self.model, workspace.device)
         for path in find_manifests(self.manifests):
             stopwatch = Stopwatch()
@@ -208,6 +213,13 @@ def forget_earlier(workspace: Workspace) -> None:
     """Remove the scores of an earlier start of this phase, which was interrupted or is done again."""
     if workspace.recipe:
         forget(workspace.output / "results.jsonl", workspace.recipe, workspace.phase)
+
+
+def none_given(manifests: Sequence[str], workspace: Workspace) -> bool:
+    """Tell whether a phase has no tests, and say so: those of some directions are up to the user."""
+    if not manifests:
+        workspace.log.info("%s: no tests are given", workspace.phase)
+    return not manifests
 
 
 def opened(path: Path, workspace: Workspace) -> Manifest:

@@ -161,9 +161,10 @@ def test_two_updates(name, miniature):
     assert getattr(system, "output_name", "") == recipe.value("output_name")  # an encoder writes nothing
     if "evaluate" not in recipe.phases:
         return
-    rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
     wanted = set()
     for tag, arguments in (item for phase in recipe.phases for item in recipe.plain(phase).items()):
+        if arguments.get("manifests") == []:
+            continue  # tests that a user may give
         if "Rescore" in tag:
             wanted.add((None, "perplexity"))
         elif "CompareInputs" in tag or "Retrieve" in tag:
@@ -172,6 +173,9 @@ def test_two_updates(name, miniature):
             name = recipe.value("output_name") if "text_metrics" in recipe.keys else None
             texts = {name: arguments["metrics"]} | (arguments.get("texts") or {})
             wanted |= {(text, metric) for text, metrics in texts.items() for metric in metrics}
+    if not wanted:
+        return
+    rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
     # Of systems of several languages, and of phases that look at words and sentences.
     also = {"off_target", "cosine", "cosine_of_others", "word_f", "distance"}
     assert {(row.get("text"), row["metric"]) for row in rows if row["metric"] not in also} == wanted

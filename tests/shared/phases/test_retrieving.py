@@ -47,3 +47,10 @@ def test_what_cannot_be_compared_is_refused(world, tmp_path):
         phase(tmp_path, uneven, one="speech").run(workspace(tmp_path))
     with pytest.raises(UsageError, match="pairs must be at least 2, not 1"):
         phase(tmp_path, uneven, pairs=1)
+
+
+def test_without_tests_nothing_is_measured_and_that_is_said(world, tmp_path, caplog):
+    place = Workspace(tmp_path, phase="compare")
+    with caplog.at_level("INFO", logger="dragoman"):
+        CompareInputs(model=str(tmp_path / "none"), manifests=[], budget=Budget(rows=2)).run(place)
+    assert "compare: no tests are given" in caplog.text and not (tmp_path / "results.jsonl").exists()
