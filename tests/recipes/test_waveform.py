@@ -18,7 +18,19 @@ NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} - {*
 ]
 #: The one that pre-trains on, from a checkpoint that is given.
 [CONTINUING] = [name for name, recipe in RECIPES.items() if "waveform_checkpoint" in recipe.placeholders]
+#: Masked models of speech and text whose encoder is the pre-trained one, and the translators that begin with these.
+MASKED = [name for name in NAMES if "masked_source" in RECIPES[name].keys]
+TRANSLATORS = [name for name in NAMES if "fat_folder" in RECIPES[name].keys]
+#: All others have it below an encoder of their own.
+BELOW = [name for name in NAMES if name not in (*MASKED, *TRANSLATORS)]
+#: Where the tensors of the pre-trained model are in these.
 FRONTEND = "model.embeddings.speech.frontend."
+PLACES = {name: {"embedding.": "model.embeddings.speech.", "encoder.": "model.encoder."} for name in BELOW}
+PLACES = {name: {FRONTEND + here: there for here, there in places.items()} for name, places in PLACES.items()}
+PLACES |= {
+    name: {"model.embeddings.speech.embedding.": "model.embeddings.speech.", "model.encoder.": "model.encoder."}
+    for name in MASKED
+}
 
 
 def load(name, **overrides):
@@ -36,8 +48,14 @@ def test_full_size(name, tmp_path):
     count = sum(parameter.numel() for parameter in objective.parameters()) / 1e6
     said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
     assert said and count == pytest.approx(float(said[1]), abs=0.06)
-    speech = objective.system.model.embeddings["speech"]
-    assert speech.normalisation is None and speech.augmentation is None  # those of filterbanks let no gradient through
+    model = objective.system.model
+    speech = model.embeddings["speech"]
+    if name in BELOW:
+        assert speech.normalisation is None and speech.augmentation is None  # a filterbank's let no gradient through
+    elif name in MASKED:  # each state stands for so many frames of the filterbank, but for what is cut off at the end
+        samples, [one, other] = torch.arange(400, 16000, 7, device="cpu"), model.heads["speech"].strides
+        cut = one * other * speech.embedding.lengths(samples) - speech.frontend.lengths(samples)
+        assert {*cut.tolist()} == {0, 1}
 
 
 @pytest.fixture(scope="module")
@@ -53,26 +71,46 @@ def states(folder):
     return SavedModel.load(folder).state_dict()
 
 
-@pytest.mark.recipes
-@pytest.mark.parametrize("name", NAMES)
-def test_an_encoder_that_was_pretrained_here_is_frozen_bit_for_bit(name, pretrained, miniature, tmp_path):
-    recipe = load(name, data_folder=str(miniature[name.split("/")[0]]))
-    sizes = small(recipe) | QUICK | {"waveform_positions": 32, "waveform_folder": str(pretrained)}
-    sizes |= {"manifest_folder": str(tmp_path / "manifests"), "results_folder": str(tmp_path / "results")}
-    sizes |= {"data_folder": str(miniature[name.split("/")[0]]), "optimizer.multipliers": FROZEN}
+def run(name, folder, data, home, **changes):
+    """Run a recipe, made small, above the pre-trained encoder of a folder; return its workspace."""
+    keys = QUICK | {"waveform_positions": 32, "waveform_folder": str(folder), "data_folder": str(data)} | changes
+    keys |= {"manifest_folder": str(home / "manifests"), "results_folder": str(home / "results")}
     norms = ("waveform_norm_each", "waveform_norm_sum")  # the pre-trained encoder is not built as the recipe's own is
-    sizes |= {key: RECIPES[PRETRAINING].value(key) for key in norms}
+    keys |= {key: RECIPES[PRETRAINING].value(key) for key in norms}
     given = {key: value for key, value in FILLED_IN.items() if key in RECIPES[name].placeholders}
-    workspace = run_recipe(Recipe.load(name, given | sizes), command="a test")
-    below, above = states(pretrained), states(workspace.output / "average" / "model")
-    places = {"embedding.": "model.embeddings.speech.", "encoder.": "model.encoder."}
-    compared = [
-        (above[FRONTEND + here + name[len(there) :]], tensor)
-        for here, there in places.items()
-        for name, tensor in below.items()
-        if name.startswith(there)
-    ]
-    assert len(compared) > 25 and all(torch.equal(one, other) for one, other in compared)
+    return run_recipe(Recipe.load(name, given | small(load(name, data_folder=str(data))) | keys), command="a test")
+
+
+def compared(above, below, places):
+    """Yield the tensors that have the same place in two models, by the beginnings of their names."""
+    for here, there in places.items():
+        yield from ((above[here + name[len(there) :]], below[name]) for name in below if name.startswith(there))
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", PLACES)
+def test_an_encoder_that_was_pretrained_here_is_frozen_bit_for_bit(name, pretrained, miniature, tmp_path):
+    data = miniature[name.split("/")[0]]
+    frozen = "|".join(f".*{here}.*" for here in PLACES[name])
+    workspace = run(name, pretrained, data, tmp_path, **{"optimizer.multipliers": FROZEN.replace("PLACES", frozen)})
+    pairs = [*compared(states(workspace.output / "average" / "model"), states(pretrained), PLACES[name])]
+    assert len(pairs) > 25 and all(torch.equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_a_translator_begins_with_the_masked_model_and_its_front_end(name, pretrained, miniature, tmp_path):
+    data = miniature[name.split("/")[0]]
+    workspace = run(name, pretrained, data, tmp_path, **{"optimizer.multipliers": FROZEN.replace("PLACES", ".*")})
+    [inner] = [recipe for phase in RECIPES[name].phases if (recipe := load(name).inner(phase))]
+    masked = tmp_path / "results" / inner.value("output_folder").split("/")[-2] / "1-debug" / "average" / "model"
+    above, below = states(workspace.output / "average" / "model"), states(masked)
+    taken = {"model.embeddings.speech.": "model.embeddings.speech.embedding.", "model.encoder.": "model.encoder."}
+    taken |= {"model.embeddings.source.": "model.embeddings.source."}
+    pairs = [*compared(above, below, taken), *compared(above, below, {"model.decoder.": "model.encoder."})]
+    assert len(pairs) > 35 and all(torch.equal(one, other) for one, other in pairs)
+    learned = compared(below, states(pretrained), PLACES[MASKED[0]])
+    assert not all(torch.equal(one, other) for one, other in learned)
 
 
 @pytest.mark.recipes
@@ -94,5 +132,5 @@ def test_pretraining_goes_on_with_the_quantiser_of_the_checkpoint(pretrained, mi
 
 
 QUICK = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-#: For the first ten updates, the lower encoder does not learn.
-FROZEN = r'{".*\\.frontend\\..*": !new:shared.training.schedules.Steps {values: [0, 1], after: [10]}}'
+#: For the first ten updates, the parameters of PLACES do not learn.
+FROZEN = '{"PLACES": !new:shared.training.schedules.Steps {values: [0, 1], after: [10]}}'
