@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from shared.almanac.frames import randomness
-from shared.errors import DataError, UsageError
+from shared.errors import DataError
 
 
 def perfect_scores(file: Path) -> tuple[float, float]:
@@ -42,5 +42,8 @@ def main(folder: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        raise UsageError("usage: python -m shared.almanac.perfect FOLDER")
-    main(sys.argv[1])
+        sys.exit("usage: python -m shared.almanac.perfect FOLDER")
+    try:
+        main(sys.argv[1])
+    except DataError as error:
+        sys.exit(f"error: {error}")

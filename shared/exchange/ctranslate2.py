@@ -273,6 +273,24 @@ class CTranslate2System(System):
         """The device of batches: CTranslate2 takes them from the CPU, wherever it computes."""
         return torch.device("cpu")
 
+    def save_description(self, folder: Path) -> None:
+        """Refuse: the model is CTranslate2's, in the folder that it was opened from.
+
+        Raises:
+            UsageError: always.
+
+        """
+        raise UsageError("a system that CTranslate2 runs cannot be saved: copy the folder that it was opened from")
+
+    def files(self) -> dict[str, str]:
+        """Refuse likewise: nothing is compared with them.
+
+        Raises:
+            UsageError: always.
+
+        """
+        raise UsageError("a system that CTranslate2 runs has no files of its own: ask the model folder it was made of")
+
     def translate_batch(
         self, batch: Batch, search: AnySearch, *, forced: Sequence[Sequence[int]] | None = None
     ) -> list[list[Hypothesis]]:

@@ -1,8 +1,13 @@
+import os
+import subprocess
+import sys
+
 import pytest
 import sacrebleu
 
 from shared.almanac.perfect import main, perfect_scores
 from shared.errors import DataError
+from tests.conftest import IMPORT_PATH
 
 SAID = {
     "": ["the cat is on the mat now", "we saw two dogs in the park"],
@@ -56,3 +61,10 @@ def test_a_test_with_one_reference_is_refused(tmp_path):
         perfect_scores(tmp_path / "test.en")
     with pytest.raises(DataError, match="no tests"):
         main(str(tmp_path))
+
+
+def test_the_command_names_a_folder_without_tests(tmp_path):
+    command = [sys.executable, "-m", "shared.almanac.perfect", str(tmp_path)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": IMPORT_PATH}, capture_output=True, text=True)
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"error: {tmp_path}: no tests with further references (test.de.1)\n"

@@ -193,6 +193,15 @@ def test_searches_without_an_equal_are_refused():
             opened.hypotheses(["one two"], search=search)
 
 
+def test_what_runs_elsewhere_cannot_be_saved(tmp_path):
+    opened = CTranslate2System.open(GOLDEN)
+    with pytest.raises(UsageError, match="cannot be saved: copy the folder that it was opened from"):
+        opened.save(tmp_path / "model")
+    with pytest.raises(UsageError, match="has no files of its own"):
+        opened.check_files(GOLDEN)
+    assert not (tmp_path / "model").exists()
+
+
 def test_bad_places_and_numbers(tmp_path):
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "dear.txt").write_text("mum")
