@@ -12,15 +12,20 @@ from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: 
 
 
 @pytest.mark.recipes
-def test_norms_attention_and_the_adaptor_learn(translator, miniature, tmp_path):  # noqa: F811 - a fixture
+@pytest.mark.parametrize("name", ["own/lna", "covost2/lna"])
+def test_norms_attention_and_the_adaptor_learn(name, translator, miniature, tmp_path):  # noqa: F811 - a fixture
     encoder = tmp_path / "encoder"
     import_model(FIXTURES / "fairseq_speech" / "waveform_large", encoder)
-    given = {"speech_folder": str(encoder), "text_folder": str(translator), "data_folder": str(miniature["own"])}
+    given = {
+        "speech_folder": str(encoder),
+        "text_folder": str(translator),
+        "data_folder": str(miniature[name.partition("/")[0]]),
+    }
     given |= {"manifest_folder": str(tmp_path / "m"), "results_folder": str(tmp_path / "results"), "beam": 2}
     given |= {"source_language": "en", "target_language": "de", "rules.maximum_length_extra": 10, "device": "cpu"}
     given |= {"debug": True, "noprogressbar": True, "workers": 0, "validation.limit": 2, "learning_rate": 0.001}
     given |= {"batch_seconds": 8.0, "grad_accumulation_factor": 1, "updates": 100}
-    model = run_recipe(Recipe.load("own/lna", given), command="a test").output / "average" / "model"
+    model = run_recipe(Recipe.load(name, given), command="a test").output / "average" / "model"
     system, below, above = System.load(model), SavedModel.load(encoder), System.load(translator)
     states, moved = system.state_dict(), set()
     for name, tensor in states.items():
