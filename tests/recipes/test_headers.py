@@ -1,9 +1,11 @@
 """The commands and overrides that headers of recipes name can be pasted: each is checked as a run checks it."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from shared.recipe.locations import is_base
 from shared.recipe.recipe import Recipe
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN
@@ -27,6 +29,9 @@ def overrides(header):
             )
 
 
+ROOT = Path(__file__).parents[2]
+#: Recipes over real data, which are not installed.
+REAL_INPUT = [path for path in sorted((ROOT / "docs/real_input").glob("*.yaml")) if not is_base(path)]
 HEADERS = {name: [*overrides(recipe.header)] for name, recipe in RECIPES.items()}
 
 
@@ -44,3 +49,21 @@ def test_what_a_header_names_can_be_given(name, tmp_path, monkeypatch):
         one = other or name
         missing = {key: FILLED_IN.get(key, key) for key in Recipe.load(one, changes).placeholders}
         Recipe.load(one, missing | changes).check()
+
+
+def test_recipes_over_real_input_are_found():
+    assert {"cascade.yaml", "multilingual.yaml", "xstnet.yaml"} <= {path.name for path in REAL_INPUT}
+
+
+@pytest.mark.parametrize("path", REAL_INPUT, ids=lambda path: path.name)
+def test_the_commands_of_recipes_over_real_input_are_complete(path, monkeypatch):
+    """Nothing is filled in here: the command names all folders that such a recipe needs."""
+    monkeypatch.chdir(ROOT)  # from which its path is written
+    shown, commands = path.relative_to(ROOT).as_posix(), {}
+    for name, changes in overrides(Recipe.load(path).header):
+        if name is None:  # a variant of the recipe, told in the text after its command
+            changes = commands.get(shown, {}) | changes
+        else:
+            commands[name] = changes
+        Recipe.load(name or shown, changes).check()
+    assert shown in commands, f"the header of {shown} has no command 'dragoman run {shown} --...'"
