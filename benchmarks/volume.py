@@ -1,6 +1,6 @@
-"""Trains a recipe with several values of a key, such as the number of sentence pairs, and tabulates its scores.
+"""Trains a recipe with several values of a key, such as the number of sentence pairs; tabulates and plots its scores.
 
-    python -m benchmarks.volume low_pairs 100 300 1000 3000 almanac/mt_from_mrasp
+    python -m benchmarks.volume low_pairs 100 300 1000 3000 almanac/mt_from_mrasp --out volume.png
     python -m benchmarks.volume low_pairs 100 300 1000 3000 almanac/mt_from_mrasp --phases.fit.initialise "[]"
         --output_folder "!ref <results_folder>/mt_low/<seed>"
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from shared.errors import DataError, UsageError
 from shared.evaluation.runs import Tested, tests_of
 from shared.evaluation.tables import aligned
+from shared.machine.files import replaced_file
 from shared.recipe.recipe import Recipe
 from shared.run.running import is_finished
 
@@ -70,22 +71,74 @@ def table(key: str, tests: Mapping[str, Mapping[str, Tested]], metric: str) -> s
         DataError: naming a test set without this score.
 
     """
+    found = scores(key, tests, metric)
+    lines = [[value, *(f"{by_value[value]:.2f}" for by_value in found.values())] for value in tests]
+    return aligned([[key, *found], *lines])
+
+
+def scores(key: str, tests: Mapping[str, Mapping[str, Tested]], metric: str) -> dict[str, dict[str, float]]:
+    """Return the scores by test set and value of the key; raise a DataError that names a test set without them."""
     splits = list(dict.fromkeys(split for tested in tests.values() for split in tested))
-    lines = [[key, *splits]]
     for value, tested in tests.items():
         lacking = [split for split in splits if split not in tested or metric not in tested[split].rows]
         if lacking:
             raise DataError(f"{key} {value}: no {metric} on {', '.join(lacking)}")
-        lines.append([value, *(f"{tested[split].rows[metric]['value']:.2f}" for split in splits)])
-    return aligned(lines)
+    return {
+        split: {value: float(tested[split].rows[metric]["value"]) for value, tested in tests.items()}
+        for split in splits
+    }
+
+
+def plot(key: str, found: Mapping[str, Mapping[str, float]], metric: str, path: Path) -> None:
+    """Draw a curve for each test set as PNG: the score over the values of the key, on a logarithmic scale.
+
+    Args:
+        key: what the horizontal axis says.
+        found: scores by test set and value; the values are positive numbers.
+        metric: what the vertical axis says.
+        path: of the picture; replaced when the new one is complete.
+
+    Raises:
+        UsageError: for a value that is no positive number.
+
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.5), dpi=130, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    for split, by_value in found.items():
+        axes.plot([_number(key, value) for value in by_value], [*by_value.values()], marker="o", label=split)
+    values = [_number(key, value) for by_value in found.values() for value in by_value]
+    axes.set_xscale("log")
+    axes.set_xticks(sorted({*values}), labels=[f"{value:g}" for value in sorted({*values})])
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel(key)
+    axes.set_ylabel(metric)
+    axes.legend()
+    axes.grid(alpha=0.3)
+    with replaced_file(path) as temporary:
+        figure.savefig(temporary, format="png")
+
+
+def _number(key: str, value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if number <= 0:
+        raise UsageError(f"{key} {value}: only positive numbers can be drawn on an axis")
+    return number
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Train, and print the table."""
+    """Train, print the table and draw the picture."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("key")
     parser.add_argument("values", nargs="+")
     parser.add_argument("--metric", default="bleu")
+    parser.add_argument("--out", type=Path, default=None, help="a PNG of the scores over the values")
     parser.add_argument("--phase", default=None, help="the evaluation to read, if the recipe has several")
     known, overrides = parser.parse_known_args(arguments)
     *values, recipe = known.values
@@ -94,6 +147,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     train(known.key, recipes, words)
     tests = {value: tests_of(Path(one.value("output_folder")), known.phase) for value, one in recipes.items()}
     print(table(known.key, tests, known.metric))
+    if known.out is not None:
+        plot(known.key, scores(known.key, tests, known.metric), known.metric, known.out)
 
 
 if __name__ == "__main__":

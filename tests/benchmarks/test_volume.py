@@ -16,7 +16,9 @@ def test_each_volume_is_trained_once_and_has_a_line(tmp_path, monkeypatch, capfd
     sizes |= {"results_folder": "!ref results/<utterances>", "data_folder": "!ref data/<utterances>", "device": "cpu"}
     del sizes["utterances"]
     overrides = [word for key, value in sizes.items() for word in (f"--{key}", str(value))]
-    volume.main(["utterances", "24", "40", "almanac/mt", *overrides])
+    picture = tmp_path / "volume.png"
+    volume.main(["utterances", "24", "40", "almanac/mt", "--out", str(picture), *overrides])
+    assert picture.read_bytes().startswith(b"\x89PNG")
     first = capfd.readouterr().out.splitlines()[-3:]
     assert first[0].split() == ["utterances", "en-de/tst-COMMON", "en-de/tst-HE"]
     for line, number in zip(first[1:], ("24", "40"), strict=True):
@@ -26,6 +28,12 @@ def test_each_volume_is_trained_once_and_has_a_line(tmp_path, monkeypatch, capfd
     monkeypatch.setattr(volume.subprocess, "run", lambda *_, **__: pytest.fail("a finished run was run again"))
     volume.main(["utterances", "24", "40", "almanac/mt", *overrides])
     assert capfd.readouterr().out.splitlines()[-3:] == first
+
+
+def test_only_numbers_are_drawn(tmp_path):
+    with pytest.raises(UsageError, match="pieces char: only positive numbers can be drawn"):
+        volume.plot("pieces", {"test": {"100": 1.0, "char": 2.0}}, "bleu", tmp_path / "none.png")
+    assert not any(tmp_path.iterdir())
 
 
 def test_two_volumes_need_two_folders(tmp_path):
