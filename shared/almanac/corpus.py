@@ -19,6 +19,7 @@ from shared.almanac.text_writers import DocumentsWriter, LexiconWriter, PairsWri
 from shared.almanac.worlds import WORLDS
 from shared.almanac.writers import CovostWriter, MonolingualWriter, MosesWriter, MustCWriter, Settings, Writer
 from shared.errors import DataError, UsageError
+from shared.machine.files import locked
 
 VERSION = 1  # raise it when the same settings give other bytes
 SIZES = {"train": 2000, "dev": 200, "tst-COMMON": 300, "tst-HE": 300, "text": 10_000}
@@ -127,13 +128,18 @@ class Almanac:
     def write(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Write the corpus; what an interrupted call has left is completed, a finished one is not touched.
 
+        Of several processes that are asked for the same folder at once, one writes it and the others wait.
+
         `progress(done, total)` hears of utterances spoken.
 
         Raises DataError when `root` holds something else, a package of the extra `demo` is missing, a split is asked
         to be larger than its frames allow, or eSpeak NG refuses something.
         """
-        if self._finished():
-            return
+        with locked(self.root.parent / f".{self.root.name}.lock"):
+            if not self._finished():
+                self._write(progress)
+
+    def _write(self, progress: Callable[[int, int], None] | None) -> None:
         parts = self.root / ".almanac"
         writers = [
             LAYOUTS[self.world][layout](

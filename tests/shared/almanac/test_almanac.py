@@ -3,7 +3,9 @@
 import csv
 import hashlib
 import json
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +165,27 @@ def test_monolingual_layout(tmp_path):
     assert texts["train", "en"] == [sentence(saying, "en") for saying in sayings]
     assert len({sentence(saying, "de") for saying in sayings} & {*texts["train", "de"]}) < 6
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["almanac.json", "monolingual"]
+
+
+def test_two_at_once_write_it_once(tmp_path, monkeypatch):
+    """Two recipes that share a corpus and are started together, of which one would read what the other replaces."""
+    write, written = Almanac._write, []
+
+    def slow(self, progress):
+        written.append(self.root)
+        time.sleep(0.5)
+        write(self, progress)
+
+    monkeypatch.setattr(Almanac, "_write", slow)
+    sizes = {"text": 6, "dev": 2, "tst-COMMON": 2, "tst-HE": 2}
+    one, other = (
+        Almanac(root=tmp_path / "corpus", languages=["en", "de"], pairs=[], layouts=["moses"], sizes=sizes)
+        for _ in range(2)
+    )
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda corpus: corpus.write(), (one, other)))
+    assert len(written) == 1 and other._finished()
+    assert [path.name for path in tmp_path.iterdir()] == ["corpus"]
 
 
 def test_an_interrupted_corpus_is_completed_to_the_same_bytes(corpus, tmp_path):
