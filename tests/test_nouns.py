@@ -1,8 +1,9 @@
 """The nouns hold what they were made for: made-up systems that stress them.
 
-One has two memories (and its own way to add them up), one has no Generator at all, one shrinks between head and memory
-and has a part that reads two encodings, one has a loss of several parts and its own ``prepare``
-(tests/shared/training/test_fit.py trains that one).
+One has two memories (and its own way to add them up), one has no Generator at all, one writes two texts in one pass,
+one shrinks between head and memory and has a part that reads two encodings, one has a loss of several parts and its own
+``prepare`` (tests/shared/training/test_fit.py trains that one). Others stand with what they stress: streams that lack
+each other's fields in tests/shared/training/two_processes.py, a teacher in tests/shared/objectives/test_teacher.py.
 """
 
 import numpy as np
@@ -14,8 +15,12 @@ from shared import described
 from shared.batch import Batch
 from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
 from shared.described import Described
+from shared.evaluation.scoring import evaluate_system
 from shared.generator import Encoding, Generator, Hypothesis
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, TiedProjection, head_log_probabilities, head_logits
 from shared.nn.layer import Layer
@@ -210,6 +215,83 @@ def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path)
     again = System.load(tmp_path / "model")
     assert type(again) is AllAtOnceSystem
     assert again.translate("abcabc", search=GreedySearch()) == "cbacba"
+
+
+# -- two texts of one pass ---------------------------------------------------------------------------------------------
+
+
+class WithTranscript(System):
+    """Writes a translation with its decoder, and a transcript with the CTC head of its encoder."""
+
+    @property
+    def texts(self):
+        return {**super().texts, "transcript": self.ctc_output}
+
+    def translate_batch(self, batch: Batch, search: object, **options: object) -> list[list[Hypothesis]]:
+        heard = CtcGreedySearch().decode(
+            head_log_probabilities(self.model, self.model.encode(batch), "ctc"), blank=self.model.heads["ctc"].blank
+        )
+        transcripts = [{"transcript": self.ctc_output.tokenizer.decode(one[0].tokens)} for one in heard]
+        return [
+            [Hypothesis(h.tokens, h.score, h.texts | transcript) for h in found]
+            for found, transcript in zip(super().translate_batch(batch, search, **options), transcripts, strict=True)
+        ]
+
+
+def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path):
+    torch.manual_seed(0)
+    target = embedding(tokenizer)
+    model = Translator(
+        embeddings={"source": embedding(tokenizer)},
+        encoder=Encoder(layer=layer(), layers=2, taps=[1]),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
+        projection=TiedProjection(embedding=target),
+        heads={"ctc": CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)},
+    )
+    source, output = (TextField(column=f"{side}_text", tokenizer=tokenizer) for side in ("source", "target"))
+    system = WithTranscript(
+        model=model,
+        inputs={"source": source},
+        output=output,
+        ctc_output=source,
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.0), Ctc(field="source")])
+    # A head finds one symbol for a letter here, so that none of the words has a letter twice in a row.
+    words = ["abc", "bca", "cab", "acab", "cabc", "bcab"]
+    rows = [
+        {"id": w, "source_text": w, "source_language": "en", "target_text": w[::-1], "target_language": "de"}
+        for w in words
+    ]
+    data = collate(rows, {"source": source, "target": output}, np.random.default_rng(0))
+    optimizer = torch.optim.Adam(objective.parameters(), lr=0.01)
+    for _ in range(250):
+        optimizer.zero_grad()
+        objective(data).total().backward()
+        optimizer.step()
+    system.save(tmp_path / "model")
+    again = System.load(tmp_path / "model")
+    assert [h[0].texts for h in again.hypotheses(["cab", ""])] == [
+        {"translation": "bac", "transcript": "cab"},
+        {"translation": "", "transcript": ""},
+    ]
+    found = evaluate_system(
+        again,
+        Manifest.write(tmp_path / "test.arrow", rows),
+        search=GreedySearch(rules=Rules(maximum_length_extra=6)),
+        budget=Budget(rows=4),
+        metrics=["cer"],
+        workspace=Workspace(output=tmp_path, device="cpu", noprogressbar=True, workers=0),
+        texts={"transcript": ["cer"]},
+    )
+    assert {one.text: one.outputs.hypotheses for one in found.by_text} == {
+        "translation": [word[::-1] for word in words],
+        "transcript": words,
+    }
+    assert [one.language for one in found.by_text] == ["de", "en"]
+    assert [score.value for one in found.by_text for score in one.scores] == [0.0, 0.0]
 
 
 # -- states of two lengths, read by parts of two encodings -------------------------------------------------------------
