@@ -1,0 +1,74 @@
+"""docs/real_input/verses.py divides aligned text, and finds a lexicon in it."""
+
+import importlib.util
+import random
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).parent.parent / "docs" / "real_input" / "verses.py"
+
+
+@pytest.fixture(scope="module")
+def verses():
+    spec = importlib.util.spec_from_file_location("verses", PATH)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_fourth_block_of_forty_lines_is_the_small_pairs(verses):
+    lines = [str(number) for number in range(330)]
+    small, large = (verses.blocks(lines, small=small) for small in (True, False))
+    assert small == lines[120:160] + lines[280:320]
+    assert large == lines[:120] + lines[160:280] + lines[320:]
+
+
+def test_a_lexicon_has_the_words_that_are_each_others_best_by_dices_coefficient(verses):
+    """Compared with a loop over sets of lines; a word of fewer than five lines is left out."""
+    chance = random.Random(1)
+    words = {"Dog": "Hund", "cat": "Katze", "bird": "Vogel", "fish": "Fisch", "tree": "Baum", "rare": "selten"}
+    sources, targets = [], []
+    for _ in range(60):
+        said = chance.sample([*words][:5], 2) + (["rare"] if len(sources) < 4 else [])
+        sources.append(" ".join(said) + ".")
+        # "Welpe" is never without "Dog", and yet "Hund" is nearer to it, which now and then is.
+        further = ("Hund", "Baum")[chance.random() < 0.9], "Welpe" if "Dog" in said and chance.random() < 0.5 else ""
+        targets.append(" ".join((*(words[word] for word in said if chance.random() < 0.8), *further)))
+    found = verses.lexicon(sources, targets, ("en", "de"))
+
+    def lines_of(texts):
+        spoken = {
+            number: {*text.lower().replace(".", " ").replace(",", " ").split()} for number, text in enumerate(texts)
+        }
+        everything = {word for one in spoken.values() for word in one}
+        places = {word: {number for number, one in spoken.items() if word in one} for word in everything}
+        return {word: numbers for word, numbers in places.items() if len(numbers) >= 5}
+
+    def best(place, others):
+        return max(others, key=lambda word: 2 * len(place & others[word]) / (len(place) + len(others[word])))
+
+    here, there = lines_of(sources), lines_of(targets)
+    expected = {(word, best(here[word], there)) for word in here}
+    expected = {(one, other) for one, other in expected if best(there[other], here) == one}
+    assert {*found} == expected and len(found) == len(expected)
+    assert ("dog", "hund") in expected and "rare" not in dict(found)
+    counts = [len(here[word]) for word, _ in found]
+    assert counts == sorted(counts, reverse=True)
+
+
+def test_pairs_share_no_line_and_have_the_layout_that_recipes_read(verses, tmp_path):
+    root, out = tmp_path / "text", tmp_path / "pairs"
+    root.mkdir()
+    for code in ("en", "de", "es", "fr", "it", "ru"):
+        for split, size in (("train", 200), ("dev", 3), ("test", 4)):
+            (root / f"{split}.{code}").write_text("".join(f"{code} line {n} {split}\n" for n in range(size)))
+    verses.write(root, out)
+    lines = {path.parent.name: path.read_text().splitlines() for path in out.glob("*/train.en")}
+    assert lines.keys() == {"en-de", "en-es", "en-fr", "en-it", "en-ru"} and len(lines["en-de"]) == 40
+    assert all(len(rows) == 160 and not {*rows} & {*lines["en-de"]} for pair, rows in lines.items() if pair != "en-de")
+    assert (out / "en-ru/test.ru").read_text() == (root / "test.ru").read_text()
+    assert sorted(path.name for path in (out / "dictionaries").iterdir()) == [
+        "en-es.txt", "en-fr.txt", "en-it.txt", "en-ru.txt"
+    ]  # fmt: skip
+    assert "en\tfr\n" in (out / "dictionaries/en-fr.txt").read_text()
