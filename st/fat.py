@@ -163,12 +163,12 @@ class Deconvolution(Described, nn.Module):
         """Return features (B, T, F) of states (B, S, D) for rows of `lengths` frames, (B,) int64.
 
         Raises:
-            ValueError: if a row has more frames than its states stand for.
+            ValueError: if the longest row has more frames than its states stand for, or as many fewer as a state.
 
         """
         frames = int(lengths.max())
         rate = self.strides[0] * self.strides[1]
-        if frames > rate * states.values.shape[1]:
+        if not 0 <= rate * states.values.shape[1] - frames < rate:
             raise ValueError(f"{states.values.shape[1]} states cannot stand for {frames} frames, {rate} each")
         values = self.projection(states.values) * states.mask[..., None]
         x = values.unflatten(-1, (self.channels, self.bins // 4)).transpose(1, 2)  # (B, C, S, F / 4)
