@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
+import os
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shared.corpus.manifest import Manifest
-from shared.machine.workspace import PhaseRecord
+from shared.errors import DataError
+from shared.machine.workspace import PhaseRecord, strings
 from shared.recipe.recipe import Recipe
+from shared.recipe.resolve import within
 
 if TYPE_CHECKING:
     from shared.training.fit import Fit
@@ -35,7 +37,8 @@ def data_seen(recipe: Recipe) -> str:
     A manifest that several phases read counts once, with all that any of them reads.
 
     Raises:
-        DataError: if a manifest is not there.
+        DataError: if a manifest is not there, and as :func:`trainings`.
+        UsageError: as :func:`trainings`.
 
     """
     read: dict[Path, set[str]] = defaultdict(set)
@@ -77,29 +80,91 @@ def training_minutes(recipe: Recipe) -> float:
     return sum(float(record.get("seconds", 0.0)) for record in records) / 60
 
 
-def trainings(recipe: Recipe, seen: set[str] | None = None) -> Iterator[tuple[Recipe, str]]:
-    """Yield the phases that train, each with its recipe: its own, and those of the recipes whose results it uses."""
+def trainings(
+    recipe: Recipe, *, last: str | None = None, seen: set[tuple[str, str]] | None = None
+) -> Iterator[tuple[Recipe, str]]:
+    """Yield the phases that train, each once, with its recipe.
+
+    They are those of the recipe, of the recipes that it runs and whose results it uses, and of other runs from whose
+    folders it reads: what has led to that folder.
+
+    Args:
+        recipe: the recipe.
+        last: yield only phases that lead to this one.
+        seen: folder and name of phases to leave out; those that are yielded are added.
+
+    Raises:
+        DataError: if a folder that is read is of a run that is not where its recipe says, or has lost the phase.
+        UsageError: if the recipe of such a run cannot be read.
+
+    """
     from shared.training.fit import Fit
 
     seen = set() if seen is None else seen
-    for phase in recipe.phases:
+    output = _output(recipe)
+    phases = recipe.phases if last is None else _leading_to(recipe, last)
+    new = [phase for phase in phases if (output, phase) not in seen]
+    seen |= {(output, phase) for phase in new}
+    for phase in new:
         inner = recipe.inner(phase)
-        if inner is None:
+        if inner is not None:
+            if any(_reads(recipe, other, phase) for other in phases if other != phase):
+                yield from trainings(inner, seen=seen)
+        else:
             if recipe.phase_type(phase) is Fit:
                 yield recipe, phase
-        elif _is_used(recipe, phase, inner) and (folder := str(inner.value("output_folder"))) not in seen:
-            seen.add(folder)
-            yield from trainings(inner, seen)
+            for other, name in _other_runs(recipe, phase):
+                yield from trainings(other, last=name, seen=seen)
 
 
-def _is_used(recipe: Recipe, phase: str, inner: Recipe) -> bool:
-    """Tell whether another phase reads what the recipe of a phase has written, its tokenizer apart."""
+def _leading_to(recipe: Recipe, last: str) -> list[str]:
+    """Return a phase and the earlier ones that it needs, in order, but for tokenizers."""
+    wanted: list[str] = []
+    for phase in reversed(recipe.phases):
+        if phase == last or any(_reads(recipe, later, phase) for later in wanted):
+            wanted.insert(0, phase)
+    return wanted
+
+
+def _reads(recipe: Recipe, reader: str, phase: str) -> bool:
+    """Tell whether a phase reads what another has written, or the recipe that the other runs; but for tokenizers."""
     from shared.phases.pieces import TrainTokenizer
 
-    pieces = "|".join(re.escape(name) for name in inner.phases if inner.phase_type(name) is TrainTokenizer)
-    written = re.compile(re.escape(f"{inner.value('output_folder')}/") + (f"(?!({pieces})/)" if pieces else ""))
-    others = [json.dumps(recipe.plain(other), default=str) for other in recipe.phases if other != phase]
-    return any(written.search(other) for other in others)
+    inner, texts = recipe.inner(phase), {*strings(recipe.plain(reader))}
+    if inner is None:
+        own = f"{_output(recipe)}/{phase}"
+        return recipe.phase_type(phase) is not TrainTokenizer and any(within(text, own) for text in texts)
+    written = [name for name in inner.phases if inner.phase_type(name) is not TrainTokenizer]
+    return any(within(text, f"{_output(inner)}/{name}") for text in texts for name in written)
+
+
+def _other_runs(recipe: Recipe, phase: str) -> Iterator[tuple[Recipe, str]]:
+    """Yield the recipes of other runs that a phase reads from, with the phase there; not those that the recipe runs."""
+    own = [_output(recipe), *(_output(inner) for name in recipe.phases if (inner := recipe.inner(name)))]
+    for text in sorted({*strings(recipe.plain(phase))}):
+        written = None if any(within(text, place) for place in own) else _written_by(Path(text))
+        if written is None:
+            continue
+        folder, name = written
+        other = Recipe.load(folder / "recipe.yaml")
+        if Path(_output(other)).resolve() != folder.resolve():
+            raise DataError(f"{text}: is read, but the run in {folder} says that its folder is {_output(other)}")
+        if name not in other.phases:
+            raise DataError(f"{text}: is read, but {folder / 'recipe.yaml'} has no phase {name!r} any more")
+        yield other, name
+
+
+def _written_by(path: Path) -> tuple[Path, str] | None:
+    """Return the folder of the run and the name of the phase that have written a path; None if there is no record."""
+    for inside, folder in pairwise((path, *path.parents)):
+        # Path.is_file raises an error for texts too long to be a path, which a regular expression may be.
+        if os.path.isfile(PhaseRecord(folder, inside.name).path) and os.path.isfile(folder / "recipe.yaml"):
+            return folder, inside.name
+    return None
+
+
+def _output(recipe: Recipe) -> str:
+    return os.path.normpath(recipe.value("output_folder"))
 
 
 def _built(recipe: Recipe, phase: str) -> Fit:

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.commands.data_seen import data_seen, learning_parameters, training_minutes
+from shared.commands.data_seen import data_seen, learning_parameters, training_minutes, trainings
 from shared.corpus.manifest import Manifest
+from shared.errors import DataError
 from shared.machine.workspace import PhaseRecord
 from shared.recipe.recipe import Recipe
 from tests.recipes.test_recipes import Vocabulary
@@ -30,9 +31,9 @@ def manifests(tmp_path, monkeypatch):
         Manifest.write(folder / "train.arrow", [row | {"id": str(number)} for number in range(count)])
 
 
-def load(name, *inner):
+def load(name, *inner, **keys):
     given = {f"{prefix}tokenizer": TOKENIZER for prefix in ("", *(f"phases.{phase}." for phase in inner))}
-    return Recipe.load(name, given)
+    return Recipe.load(name, given | keys)
 
 
 @pytest.mark.parametrize(
@@ -99,3 +100,82 @@ def test_minutes_are_those_of_all_training_that_is_used():
         PhaseRecord(results / run, phase).write(status="finished", fingerprint="", outputs=[], seconds=seconds)
     assert training_minutes(load("almanac/st_low", "asr")) == pytest.approx(12.0)
     assert training_minutes(load("almanac/costt")) == pytest.approx(1.5)  # the recogniser only writes its recordings
+
+
+#: XSTNet's second stage alone, from the first one of another run, which is what recipes/almanac/RESULTS.md compares.
+DROPPED = {
+    "phases.mt_fit": None,
+    "phases.mt_average": None,
+    "from_text.folder": "!ref <results_folder>/xstnet/<seed>/mt_average/model",
+    "streams": "[!ref <stream>]",
+    "grad_accumulation_factor": 1,
+    "output_folder": "!ref <results_folder>/xstnet_dropped/<seed>",
+}
+
+
+def write_recipe(run, **keys):
+    run.mkdir(parents=True, exist_ok=True)
+    (run / "recipe.yaml").write_text(load("almanac/xstnet", "asr", **keys).text(), encoding="utf-8")
+
+
+def another_run():
+    """Write the recipe of a finished run down, and how long its training and that of its recogniser took."""
+    folder = Path("results/almanac-low/en-de")
+    write_recipe(folder / "xstnet/1")
+    for run, phase, seconds in (
+        ("asr/1", "fit", 600.0),
+        ("xstnet/1", "tokenizer", 1.0),
+        ("xstnet/1", "mt_fit", 60.0),
+        ("xstnet/1", "mt_average", 1.0),
+        ("xstnet/1", "fit", 300.0),
+        ("xstnet/1", "average", 1.0),
+        ("xstnet_dropped/1", "fit", 30.0),
+    ):
+        PhaseRecord(folder / run, phase).write(status="finished", fingerprint="", outputs=[], seconds=seconds)
+    return folder
+
+
+def test_what_another_run_has_learned_from_counts_as_far_as_it_is_used():
+    another_run()
+    recipe = load("almanac/xstnet", "asr", **DROPPED)
+    assert data_seen(recipe) == "3 triples (1.5 h), 5 recordings with transcripts (5.0 h), 7 text pairs"
+    # The recogniser's once, and of the other run its first stage.
+    assert training_minutes(recipe) == pytest.approx(11.5)
+    without = load("almanac/xstnet", "asr", **DROPPED | {"phases.fit.initialise": "[!ref <from_recogniser>]"})
+    assert data_seen(without) == "3 triples (1.5 h), 5 recordings with transcripts (5.0 h)"
+    assert training_minutes(without) == pytest.approx(10.5)
+
+
+@pytest.mark.parametrize("own", [{}, {"phases.asr": None, "phases.fit.initialise": "[!ref <from_text>]"}])
+def test_all_that_led_to_a_model_of_another_run_counts_once(own):
+    another_run()
+    keys = DROPPED | {"from_text.folder": "!ref <results_folder>/xstnet/<seed>/average/model"}
+    recipe = load("almanac/xstnet", *([] if own else ["asr"]), **keys | own)
+    assert data_seen(recipe) == "3 triples (1.5 h), 5 recordings with transcripts (5.0 h), 7 text pairs"
+    assert training_minutes(recipe) == pytest.approx(16.5)
+
+
+def test_the_pieces_of_another_run_are_no_training():
+    folder = another_run()
+    pieces = f"!new:shared.text.tokenizer.SentencePieceTokenizer {{model: {folder}/xstnet/1/tokenizer/tokenizer.model}}"
+    keys = {"tokenizer": pieces, "phases.fit.initialise": "[!ref <from_recogniser>]"}
+    assert [phase for _, phase in trainings(load("almanac/xstnet", "asr", **DROPPED | keys))] == ["fit", "fit"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run: run.rename(run.parent / "2"), "2/mt_average/model: is read, but the run in .* is .*/xstnet/1"),
+        (
+            lambda run: write_recipe(run, **{"phases.mt_average": None}),
+            "/recipe.yaml has no phase 'mt_average' any more",
+        ),
+    ],
+)
+def test_another_run_that_is_no_more_what_it_was_is_refused(change, message):
+    folder = another_run()
+    change(folder / "xstnet/1")
+    [run] = (folder / "xstnet").iterdir()
+    recipe = load("almanac/xstnet", "asr", **DROPPED | {"from_text.folder": f"{run}/mt_average/model"})
+    with pytest.raises(DataError, match=message):
+        data_seen(recipe)
