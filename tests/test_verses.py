@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from shared.almanac.frames import randomness
+from shared.almanac.lexicons import lexicon as true_lexicon
+from shared.almanac.worlds import KINDS, draw
+
 PATH = Path(__file__).parent.parent / "docs" / "real_input" / "verses.py"
 
 
@@ -25,7 +29,7 @@ def test_every_fourth_block_of_forty_lines_is_the_small_pairs(verses):
 
 
 def test_a_lexicon_has_the_words_that_are_each_others_best_by_dices_coefficient(verses):
-    """Compared with a loop over sets of lines; a word of fewer than five lines is left out."""
+    """Compared with a loop over sets of lines; what is not in five lines, or not in five together, is left out."""
     chance = random.Random(1)
     words = {"Dog": "Hund", "cat": "Katze", "bird": "Vogel", "fish": "Fisch", "tree": "Baum", "rare": "selten"}
     sources, targets = [], []
@@ -51,10 +55,55 @@ def test_a_lexicon_has_the_words_that_are_each_others_best_by_dices_coefficient(
     here, there = lines_of(sources), lines_of(targets)
     expected = {(word, best(here[word], there)) for word in here}
     expected = {(one, other) for one, other in expected if best(there[other], here) == one}
+    expected = {(one, other) for one, other in expected if len(here[one] & there[other]) >= 5}
     assert {*found} == expected and len(found) == len(expected)
     assert ("dog", "hund") in expected and "rare" not in dict(found)
     counts = [len(here[word]) for word, _ in found]
     assert counts == sorted(counts, reverse=True)
+
+
+def test_words_that_meet_in_fewer_than_five_lines_are_not_paired(verses):
+    for together, found in ((4, []), (5, [("dog", "hund")])):
+        sources = ["dog"] * together + ["dog"] * 3 + [""] * 3
+        targets = ["Hund"] * together + [""] * 3 + ["Hund"] * 3
+        assert verses.lexicon(sources, targets, ("en", "de")) == found
+
+
+def test_words_are_divided_where_a_part_stands_alone(verses):
+    lines = ["L'hôtel est grand, part-il ?", "Il a un hôtel aujourd'hui.", "L’hôtel"]
+    assert verses.words_of(lines, "fr") == [
+        {"hôtel", "est", "grand", "il"},
+        {"il", "a", "un", "hôtel", "aujourd'hui"},
+        {"hôtel"},
+    ]
+    assert verses.words_of(["Israel's king", "Israel"], "en") == [{"israel", "king"}, {"israel"}]
+
+
+@pytest.mark.parametrize(
+    ("code", "precision", "coverage"), [("de", 0.97, 0.94), ("fr", 0.91, 0.90), ("ru", 0.94, 0.81)]
+)
+def test_the_lexicon_agrees_with_almanacs_true_one(verses, code, precision, coverage):
+    """3,000 pairs of the second world, whose true lexicon comes from its grammars and not from counts.
+
+    An entry is judged if the true lexicon has its English word. Coverage is of the true lexicon's English words that
+    are in five lines.
+    """
+    pair = min("en", code), max("en", code)
+    sayings = draw(
+        KINDS["train"],
+        3000,
+        randomness(1, "pairs", "-".join(pair), "train"),
+        lambda meaning: not meaning.withheld(pair),
+    )
+    texts = [[saying.sentence(side) for saying in sayings] for side in ("en", code)]
+    true: dict[str, set[str]] = {}
+    for one, other in true_lexicon("en", code):
+        true.setdefault(one, set()).add(other)
+    judged = [other in true[one] for one, other in verses.lexicon(*texts, ("en", code)) if one in true]
+    present = sum(word in true for word in verses.incidence(texts[0], "en")[0])
+    print(f"{code}: {sum(judged)} of {len(judged)} entries are right; {present} words could be found")
+    assert sum(judged) / len(judged) >= precision
+    assert sum(judged) / present >= coverage
 
 
 def test_pairs_share_no_line_and_have_the_layout_that_recipes_read(verses, tmp_path):

@@ -4,8 +4,8 @@
 
 Blocks of lines go by turns to a large corpus of each pair with English and to a small one of English and German: both
 have all of the book, and no line in common. Each pair of the large corpus gets a lexicon of the words that are each
-other's best translation by Dice's coefficient of the lines that they are in. The result has the layout that
-``mrasp.yaml`` reads.
+other's best translation by Dice's coefficient of the lines that they are in, and have at least five lines in common.
+The result has the layout that ``mrasp.yaml`` reads.
 
 Legend: N lines, V words.
 """
@@ -28,7 +28,7 @@ BLOCK = 40  # lines
 TURN = 4  # blocks, of which the last is that of the small pair
 SMALL_LINES = 1000
 KNOWN = 2000  # words of each language
-LEAST = 5  # lines that a word is in
+LEAST = 5  # lines that a word is in, and that it shares with its translation
 
 
 def blocks(lines: Sequence[str], *, small: bool) -> list[str]:
@@ -36,9 +36,22 @@ def blocks(lines: Sequence[str], *, small: bool) -> list[str]:
     return [line for number, line in enumerate(lines) if (number // BLOCK % TURN == TURN - 1) == small]
 
 
+def words_of(lines: Sequence[str], language: str) -> list[set[str]]:
+    """Return the words of each line in lower case, those with an apostrophe or hyphen in parts.
+
+    Of "l'hôtel" the lexicon needs "hôtel", and of "Israel's" "israel": the parts that also stand alone somewhere. A
+    word of which no part does, such as "aujourd'hui", stays whole.
+    """
+    runs = [{lower(line[start:end], language) for start, end in words(line, language)} for line in lines]
+    parts = {run: [run[start:end] for start, end in words(run, language, ())] for run in set().union(*runs)}
+    alone = {run for run, inside in parts.items() if len(inside) == 1}
+    kept = {run: alone.intersection(inside) or {run} for run, inside in parts.items()}
+    return [set().union(*(kept[run] for run in line)) for line in runs]
+
+
 def incidence(lines: Sequence[str], language: str) -> tuple[list[str], np.ndarray]:
     """Return the most frequent words, the first most so, and which lines they are in: (N, V) float32."""
-    found = [{lower(line[start:end], language) for start, end in words(line, language)} for line in lines]
+    found = words_of(lines, language)
     counts = Counter(word for line in found for word in line)
     known = sorted((word for word in counts if counts[word] >= LEAST), key=lambda word: (-counts[word], word))[:KNOWN]
     places = {word: place for place, word in enumerate(known)}
@@ -53,9 +66,15 @@ def lexicon(sources: Sequence[str], targets: Sequence[str], languages: tuple[str
     (one, here), (other, there) = (
         incidence(lines, code) for lines, code in zip((sources, targets), languages, strict=True)
     )
-    dice = 2 * (here.T @ there) / (here.sum(0)[:, None] + there.sum(0))
+    shared = here.T @ there
+    dice = 2 * shared / (here.sum(0)[:, None] + there.sum(0))
     forth, back = dice.argmax(1), dice.argmax(0)
-    return [(word, other[forth[place]]) for place, word in enumerate(one) if back[forth[place]] == place]
+    return [
+        (word, other[forth[place]])
+        for place, word in enumerate(one)
+        # Two rare words that meet in a line or two are each other's best by chance.
+        if back[forth[place]] == place and shared[place, forth[place]] >= LEAST
+    ]
 
 
 def write(root: Path, out: Path) -> None:
