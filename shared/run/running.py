@@ -19,8 +19,8 @@ from shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, manif
 from shared.run.restarting import check_phase, discard, places, reads
 from shared.run.restarting import restart as restart_phases
 
-#: Keys that say where and how something is run, not what; so do those that end in _folder.
-NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers")
+#: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders.
+NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder")
 
 #: By phase: what its readers depend on, and the places that it wrote to.
 Done = dict[str, tuple[str, list[str]]]
@@ -103,8 +103,14 @@ def run_recipe(
 
 def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
     """Return the keys whose values were given, and that say what is run."""
-    given = recipe.changed.items()
-    return {key: value for key, value in given if key not in NOT_OF_A_RESULT and not key.endswith("_folder")}
+    return {
+        key: value for key, value in recipe.changed.items() if key not in NOT_OF_A_RESULT and not _place(key, value)
+    }
+
+
+def _place(key: str, value: Any) -> bool:
+    """Tell whether a key is a place alone; the folder of another run says which model is read."""
+    return key.endswith("_folder") and "<results_folder>" not in str(value)
 
 
 def unfinished(recipe: Recipe) -> list[str]:

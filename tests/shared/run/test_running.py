@@ -17,7 +17,7 @@ from shared.machine.stopping import Interrupted
 from shared.machine.workspace import Phase, PhaseRecord, Workspace
 from shared.phases.nested import RunRecipe
 from shared.recipe.recipe import Recipe
-from shared.run.running import is_finished, run_recipe
+from shared.run.running import is_finished, keys_of_a_result, run_recipe
 
 
 class Append(Phase):
@@ -67,6 +67,18 @@ def recipe(tmp_path):
 
 def done(tmp_path, folder="out"):
     return (tmp_path / folder / "log_of_phases.txt").read_text().split()
+
+
+def test_results_name_the_run_whose_model_is_read_but_no_places_of_a_machine(tmp_path):
+    file = tmp_path / "places.yaml"
+    file.write_text("# Places\nresults_folder: results\ndata_folder: data\nmodel_folder: !ref <results_folder>/a\n"
+                    "output_folder: !ref <results_folder>/b\nwidth: 8\n"
+                    f"phases:\n    first: !new:{__name__}.Append\n        number: !ref <width>\n"
+                    "        reads: [!ref <model_folder>, !ref <data_folder>]\n")  # fmt: skip
+    here = {"results_folder": "/disk/results", "data_folder": "/disk/data", "output_folder": "!ref <results_folder>/c"}
+    assert keys_of_a_result(Recipe.load(file, here | {"model_folder": "/disk/model"})) == {}
+    keys = keys_of_a_result(Recipe.load(file, here | {"model_folder": "!ref <results_folder>/d", "width": 9}))
+    assert keys == {"model_folder": {"!ref": "<results_folder>/d"}, "width": 9}
 
 
 def test_phases_run_in_order_and_only_once(recipe, tmp_path):
