@@ -15,7 +15,7 @@ from pathlib import Path
 from shared.described import PACKAGES
 from shared.errors import UsageError
 from shared.recipe.resolve import merge
-from shared.recipe.tree import Node, nearest, read
+from shared.recipe.tree import INNER, Node, nearest, read
 
 #: The key that names folders of modules.
 MODULES = "modules"
@@ -111,7 +111,16 @@ def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, 
     named = root.value.pop(BASE, None)
     for base in [] if named is None else named.value if isinstance(named.value, list) else [named]:
         _read_layers(*_find_base(base, path, shown), folders, layers, [*above, file])
+    _find_inner(root, path, shown)
     layers[file] = root
+
+
+def _find_inner(root: Node, path: Path, shown: str) -> None:
+    """Let the phases that run a recipe beside this one name it as it is seen from the working directory."""
+    for node in root.walk():
+        inner = node.value.get("recipe") if node.tag == INNER and isinstance(node.value, dict) else None
+        if inner and isinstance(inner.value, str) and (path.parent / inner.value).is_file():
+            inner.value = os.path.normpath(Path(shown).parent / inner.value)
 
 
 def _find_base(base: Node, path: Path, shown: str) -> tuple[Path, str]:

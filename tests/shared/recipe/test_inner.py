@@ -94,6 +94,22 @@ def test_a_folder_that_is_handed_on_is_a_debug_folder_once(outer, tmp_path):
     recipe.check()
 
 
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_inner_recipe_may_be_named_as_it_is_seen_from_the_recipe(outer, tmp_path, monkeypatch):
+    for name, inner in {"st": "asr", "asr": "deep"}.items():
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(file.read_text().replace(f"recipe: {tmp_path}/{inner}.yaml", f"recipe: {inner}.yaml"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run_recipe(Recipe.load("../st.yaml"))
+    assert worked(tmp_path / "deep" / "1") == ["fit1"]
+    assert is_finished(Recipe.load(tmp_path / "st" / "1" / "recipe.yaml"))
+    (tmp_path / "elsewhere" / "asr.yaml").write_text("# not the one beside the recipe\n")
+    assert is_finished(Recipe.load("../st.yaml"))
+
+
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
