@@ -21,7 +21,7 @@ from shared.evaluation import directions
 from shared.evaluation.results import collect, commit
 from shared.evaluation.runs import Tested, check_same_test, common_metrics, tests_of
 from shared.evaluation.significance import SAMPLES, SEED, SeedComparison, compare_means, compare_seeds, paired_bootstrap
-from shared.evaluation.tables import aligned
+from shared.evaluation.tables import MEANS, aligned
 from shared.machine.stopping import Interrupted
 from shared.recipe.recipe import Recipe
 from shared.run.running import is_finished, keys_of_a_result
@@ -308,7 +308,7 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
                 "against_seeds": list(theirs),
             }
         print(f"\nA against B on {split}, {len(first.outputs.ids)} lines\n{aligned(table)}")
-    _print_means(tests, shared)
+    yield from _compare_means(arms, tests, shared)
     print(
         f"\ndifference of means; interval and p of the hierarchical bootstrap over sentences and seeds, {SAMPLES} "
         f"resamples; p of a seed: paired bootstrap as in sacreBLEU; random seed {SEED}"
@@ -317,16 +317,34 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
         print("WARNING: one seed does not show the variation between seeds: run at least three")
 
 
-def _print_means(tests: Sequence[Mapping[str, Mapping[int, Tested]]], splits: Sequence[str]) -> None:
-    """Print, for test sets of one name in several directions, the comparison of means over directions."""
+def _compare_means(
+    arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Tested]]], splits: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Print, for test sets of one name in several directions, the comparison of means over directions; yield rows."""
     for name, group in directions.by_name(splits).items():
         sets = [[found[split] for split in group] for found in tests]
         metrics = common_metrics([test for arm in sets for by_seed in arm for test in by_seed.values()])
         counted = [[[test.count(test.scorer(metrics)) for test in by_seed.values()] for by_seed in arm] for arm in sets]
+        first = [next(iter(by_seed.values())) for by_seed in sets[0]]
+        common = _common(arms[0], first[0])
+        common["split"] = ", ".join(sorted(test.any_row["split"] for test in first))
+        common["lines"] = sum(len(test.outputs.ids) for test in first)
+        del common["language"], common["corpus"]  # those of the first direction
         lines = [["metric", "difference", "95 % from", "to", "p", "A is"]]
-        for i in range(len(metrics)):
+        for i, metric in enumerate(metrics):
             mine, theirs = ([[seed[i] for seed in seeds] for seeds in arm] for arm in counted)
-            lines.append(_line(compare_means(mine, theirs), []))
+            result = compare_means(mine, theirs)
+            lines.append(_line(result, []))
+            yield {
+                **common,
+                **_row(result, {}),
+                "kind": MEANS,
+                "against": arms[1].name,
+                "against_keys": arms[1].keys,
+                "metric": metric,
+                "seeds": list(sets[0][0]),
+                "against_seeds": list(sets[1][0]),
+            }
         print(f"\nA against B on {name}, mean of {len(group)} directions\n{aligned(lines)}")
 
 

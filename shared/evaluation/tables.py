@@ -26,6 +26,8 @@ MOST_SPLITS = 4
 OF_DIRECTIONS = ("bleu", "off_target")
 #: Keys whose text is longer than this stand below the tables, under a number.
 LONGEST_KEYS = 40
+#: The kind of rows that compare means over directions; their "split" names all of these, sorted.
+MEANS = "comparison of means"
 VERDICTS = {"better": "better", "worse": "worse"}
 FORMATS = dict.fromkeys(("value", "deviation", "low", "high", "learning"), ".2f") | {"p": ".4f", "minutes": ".1f"}
 NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
@@ -119,7 +121,8 @@ def _table(arms: Sequence[Sequence[Row]], tests: Mapping[str, str]) -> str:
 
 def _tables_of_directions(rows: Iterable[Row]) -> Iterator[str]:
     """Yield a table of sources by targets for each arm, its means over seeds, with a line that says of what."""
-    for arm in _arms([row for row in rows if row["metric"] in OF_DIRECTIONS]).values():
+    of_tests = [row for row in rows if row["metric"] in OF_DIRECTIONS and row.get("kind") != MEANS]
+    for arm in _arms(of_tests).values():
         for test, splits in directions.by_name(dict.fromkeys(row["split"] for row in arm)).items():
             measured = {split: _newest([row for row in arm if row["split"] == split]) for split in splits}
             scores = {split: mean(_values(found)) for split, found in measured.items() if found}
@@ -140,7 +143,7 @@ def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...]
     """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others."""
     tests: dict[str, set[str]] = defaultdict(set)
     for (recipe, *_), rows in arms.items():
-        tests[recipe] |= {row["split"] for row in rows if PART not in row["split"]}
+        tests[recipe] |= {row["split"] for row in rows if PART not in row["split"] and row.get("kind") != MEANS}
     found: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
     for (recipe, *_), rows in sorted(arms.items()):
         found[tuple(sorted(tests[recipe]))].append(rows)
@@ -179,9 +182,10 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
     """Return a line of the table: from the rows of one recipe, keys, phase and metric, oldest first."""
     measured = {split: _newest([row for row in rows if row["split"] == split]) for split in splits}
     measured = {split: found for split, found in measured.items() if found}
-    compared: dict[str, dict[str, Row]] = {split: {} for split in splits}
+    all_tests = ", ".join(sorted(measured))
+    compared: dict[str, dict[str, Row]] = {split: {} for split in (*splits, all_tests)}
     for row in rows:
-        if row.get("kind") == "comparison":
+        if row.get("kind") == "comparison" or (row.get("kind") == MEANS and row["split"] == all_tests):
             compared[row["split"]][_control(row)] = row
     controls = dict.fromkeys(control for by_control in compared.values() for control in by_control)
     trained = [row for found in measured.values() for row in found if "data" in row]
@@ -195,7 +199,7 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
         "metric": rows[0]["metric"],
         "seeds": max((len(_values(found)) for found in measured.values()), default=None),
         **{split: _shown(_values(found), compared[split], controls) for split, found in measured.items()},
-        "mean": _shown([mean(means)], {}, []) if means else None,
+        "mean": _shown([mean(means)], compared[all_tests], controls) if means else None,
         "against": "; ".join(controls) or None,
         "learning": trained[-1].get("learning") if trained else None,
         "data": trained[-1]["data"] if trained else None,
@@ -205,7 +209,7 @@ def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
 
 def _newest(rows: Sequence[Row]) -> list[Row]:
     """Return the rows of one test set that measured the same as the newest one, with any seed."""
-    measured = [row for row in rows if row.get("kind") != "comparison"]
+    measured = [row for row in rows if row.get("kind") not in ("comparison", MEANS)]
     return [row for row in measured if all(row.get(key) == measured[-1].get(key) for key in SAME)]
 
 
@@ -318,7 +322,8 @@ def _written(value: Any) -> str:
 
 def _notes(rows: Sequence[Row], common: Mapping[str, Row], numbers: Mapping[str, str]) -> str:
     signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
-    newest = [_newest([row for row in arm if row["split"] == arm[-1]["split"]]) for arm in _arms(rows).values()]
+    arms = _arms([row for row in rows if row.get("kind") != MEANS]).values()
+    newest = [_newest([row for row in arm if row["split"] == arm[-1]["split"]]) for arm in arms]
     found = [next((row for row in arm if "values" in row), arm[-1]) for arm in newest if arm]
     commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in found if row.get("command"))
     keys = [f"- {recipe}: `{_cell('keys', given)}`\n" for recipe, given in common.items() if given]

@@ -138,6 +138,25 @@ def test_tests_in_several_directions_are_a_table_of_sources_by_targets(recipes, 
     ]
 
 
+def test_means_over_directions_are_compared_and_kept(recipes, tmp_path, capsys):
+    good, poor, _ = recipes
+    splits = ["--splits", "[de-en/test, en-de/test, de-fr/test, fr-de/test, en-fr/test]"]
+    against = f"{poor} --splits '{splits[1]}'"
+    assert run_seeds(str(good), splits, seeds=[1, 2, 3], against=against, into=tmp_path / "table")
+    out = capsys.readouterr().out
+    place = out.splitlines().index("A against B on test, mean of 5 directions")
+    shown = {line.split()[0]: line.split() for line in out.splitlines()[place + 2 : place + 4]}
+    found = rows(tmp_path / "table" / "results.jsonl")
+    [of_one] = [r for r in found if (r.get("kind"), r["metric"], r["split"]) == ("comparison", "wer", "de-en/test")]
+    [row] = [r for r in found if r.get("kind") == "comparison of means" and r["metric"] == "wer"]
+    assert row["split"] == "de-en/test, de-fr/test, en-de/test, en-fr/test, fr-de/test" and row["lines"] == 5 * LINES
+    assert row["value"] == of_one["value"] == pytest.approx(float(shown["wer"][1]))  # the outputs are the same in all
+    assert row["low"] > of_one["low"] and row["high"] < of_one["high"]  # sentences are drawn in each by themselves
+    assert (row["verdict"], row["against"], row["seeds"]) == ("better", "poor", [1, 2, 3])
+    [line] = [line for line in (tmp_path / "table" / "RESULTS.md").read_text().splitlines() if "| good | wer |" in line]
+    assert f", {row['value']:+.1f} better | poor |" in line
+
+
 def test_against_another_recipe(recipes, tmp_path, capsys):
     good, poor, started = recipes
     assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")

@@ -253,6 +253,27 @@ def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
     assert f"almanac/st (zero_shot), bleu on test, sources by targets:\n\n{heading}" in text
 
 
+def test_the_mean_of_many_directions_has_its_own_verdict(tmp_path):
+    """Of the tests of its phase: those of another phase are no part of it."""
+    path = tmp_path / "results.jsonl"
+    tests = [f"{one}-{other}/test" for one, other in permutations(("de", "en", "fr"), 2)]
+    for keys, value in (({}, 12.0), ({"heads": 1}, 10.0)):
+        for split in tests:
+            record(path, ROW | {"split": split, "keys": keys, "value": value})
+    record(path, ROW | {"phase": "zero_shot", "split": "tr-fr/test", "value": 3.0})
+    compared = {"kind": "comparison of means", "split": ", ".join(sorted(tests)), "value": 2.0, "lines": 1800}
+    against = {"against": "almanac/st", "against_keys": {"heads": 1}, "verdict": "better", "p": 0.01}
+    record(path, ROW | compared | against)
+    text = render(latest(read(path)), path.name)
+    header, *rows = cells(text)
+    lines = {tuple(row[:2]): row for row in rows}
+    place = header.index("mean of tests")
+    assert lines["almanac/st", ""][place : place + 2] == ["12.0, +2.0 better", "heads=1"]
+    assert lines["almanac/st", "heads=1"][place] == "10.0"
+    assert text.count("bleu on test, sources by targets:") == 2
+    assert "- almanac/st: `dragoman run almanac/st`" in text
+
+
 def test_parts_of_a_test_have_a_table_of_their_own(tmp_path):
     path = tmp_path / "results.jsonl"
     record(path, ROW)
