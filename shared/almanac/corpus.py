@@ -22,6 +22,7 @@ from shared.errors import DataError, UsageError
 from shared.machine.files import locked
 
 VERSION = 1  # raise it when the same settings give other bytes
+DOCUMENTS_VERSION = 2  # likewise, of a corpus with documents
 SIZES = {"train": 2000, "dev": 200, "tst-COMMON": 300, "tst-HE": 300, "text": 10_000}
 SECOND_SIZES = {
     "train": 2000, "dev": 200, "tst-COMMON": 1000, "tst-HE": 1000,
@@ -111,7 +112,7 @@ class Almanac:
         """Everything that the bytes on disk depend on, as plain data."""
         second = {"world": 2, "pair_sizes": dict(sorted(self.pair_sizes.items())), "wide": sorted(self.wide)}
         return {
-            "version": VERSION,
+            "version": DOCUMENTS_VERSION if "documents" in self.layouts else VERSION,
             "languages": list(self.languages),
             "pairs": [list(pair) for pair in self.pairs],
             "sizes": dict(sorted(self.sizes.items())),

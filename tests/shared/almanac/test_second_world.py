@@ -9,9 +9,10 @@ import pytest
 
 from mt.corpora.moses import Moses
 from shared.almanac import Almanac
+from shared.almanac.documents import FOLLOW_UPS, split_of
 from shared.almanac.frames import randomness
 from shared.almanac.lexicons import forms, lexicon, split_words
-from shared.almanac.meanings import WORDS, class_of, draw_meaning, is_withheld
+from shared.almanac.meanings import CLASSES, WORDS, class_of, draw_meaning, is_withheld
 from shared.almanac.phrases import LANGUAGES, grammar
 from shared.almanac.worlds import KINDS, WORLDS, draw
 from shared.errors import UsageError
@@ -105,12 +106,23 @@ def test_no_test_sentence_is_in_any_training_text(corpus, spoken, language):
     assert {path.parent.name for path in files} >= {"monolingual", "documents"} and len(files) >= 3
     trained = {line for path in files for line in lines(path)} | {saying.sentence(language) for saying in spoken[0]}
     paths = [*corpus.glob(f"text/*/test*.{language}*"), *corpus.glob(f"*/**/dev.{language}*")]
-    tests = {line for path in paths if path.parent.name != "documents" for line in lines(path)}
+    paths += corpus.glob(f"documents/test.{language}")
+    tests = {line for path in paths for line in lines(path) if line}
     tests |= {text for saying in spoken[1] for text in (saying.sentence(language), *saying.references(language))}
     assert len(tests) > 1000 < len(trained)
     assert not tests & trained, sorted(tests & trained)[:3]
-    openings = {next(group) for _, group in _documents(corpus / f"documents/test.{language}")}
-    assert openings and not openings & trained
+
+
+def test_each_sentence_that_refers_back_has_something_to_say_in_every_split():
+    for key, (_, slot) in FOLLOW_UPS.items():
+        splits = Counter(split_of(key, filler) for filler in CLASSES[class_of(slot)])
+        assert splits.keys() == {"train", "dev", "test"} and min(splits.values()) > 3, (key, splits)
+
+
+def test_documents_of_before_are_not_taken_for_those_of_now(tmp_path):
+    """Their tests had sentences of the training text."""
+    plain, documents = (Almanac(root=tmp_path, world=2, layouts=[name]) for name in ("moses", "documents"))
+    assert (plain.settings["version"], documents.settings["version"]) == (1, 2)
 
 
 @pytest.mark.slow
