@@ -3,6 +3,9 @@
 The vectors are a stand-in for word2vec (Levy and Goldberg 2014: positive pointwise mutual information, factorised), the
 map is orthogonal (Xing et al. 2015), retrieval is CSLS (Conneau et al. 2018, section 2.3). All of it is here, in numpy
 and scipy, so that the world is judged by no code of its own.
+
+One draw of text and one half of the lexicon say little: of 240 words, a figure scatters by three points. So each half
+is the seed for the other by turns, and text is drawn four times. ``pytest -rP`` on this file prints the figures.
 """
 
 import numpy as np
@@ -19,10 +22,11 @@ SENTENCES = 30_000
 DIMENSIONS = 150
 WINDOW = 5
 LEAST = 5  # occurrences
+DRAWS = 4
 
 
-def texts(language):
-    generator = randomness("text", language)
+def texts(language, draw):
+    generator = randomness("text", language, draw)
     for _ in range(SENTENCES):
         yield split_words(grammar(language).sentence(draw_meaning(generator), generator.randrange(PHRASINGS)))
 
@@ -71,27 +75,32 @@ def nearest(mapped, others):
     return (2 * similar - of_queries[:, None] - of_others).argmax(1)
 
 
-@pytest.fixture(scope="module")
-def precision():
-    (english, ours), (german, theirs) = vectors(texts("en")), vectors(texts("de"))
-    seed, test = (
-        [(english[one], german[other]) for one, other in half if one in english and other in german]
-        for half in halves(lexicon("en", "de"))
-    )
-    one, other = np.array(seed).T
-    left, _, right = np.linalg.svd(ours[one].T @ theirs[other])
+def precision(source, target, seed, test):
+    """Share of the test's words whose nearest neighbour is a translation, but for those spelled alike; their number."""
+    (known, ours), (others, theirs) = source, target
+    pairs = np.array([(known[one], others[other]) for one, other in seed if one in known and other in others])
+    left, _, right = np.linalg.svd(ours[pairs[:, 0]].T @ theirs[pairs[:, 1]])
     answers = nearest(ours @ left @ right, theirs)
-    words = {number: word for word, number in english.items()}
-    german_words = {number: word for word, number in german.items()}
     true = {}
-    for source, target in test:
-        if words[source] != german_words[target]:
-            true.setdefault(source, set()).add(target)
-    return len(true), sum(answers[source] in targets for source, targets in true.items()) / len(true)
+    for one, other in test:
+        if one in known and other in others and one != other:
+            true.setdefault(known[one], set()).add(others[other])
+    return sum(answers[word] in found for word, found in true.items()) / len(true), len(true)
 
 
 @pytest.mark.slow
-def test_words_that_the_seed_lexicon_lacks_are_found(precision):
-    words, found = precision
-    assert words > 200
-    assert found >= 0.45
+def test_words_that_the_seed_lexicon_lacks_are_found():
+    figures = {"en-de": [], "de-en": []}
+    for draw in range(DRAWS):
+        english, german = (vectors(texts(language, draw)) for language in ("en", "de"))
+        for pair, found in figures.items():
+            sides = (english, german) if pair == "en-de" else (german, english)
+            halved = halves(lexicon(*pair.split("-")))
+            found += [precision(*sides, *order) for order in (halved, halved[::-1])]
+    for pair, found in figures.items():
+        shares, numbers = np.array(found).T
+        print(
+            f"{pair}: mean {shares.mean():.1%}, from {shares.min():.1%} to {shares.max():.1%}, of {numbers.mean():.0f}"
+        )
+        assert numbers.min() > 200
+    assert np.mean([share for share, _ in figures["en-de"]]) >= 0.45
