@@ -7,6 +7,7 @@ dictionary 417150 (ru). Chinese does not inflect: its nouns have the measure wor
 import datetime
 import re
 from itertools import product
+from pathlib import Path
 
 import babel.dates
 import num2words
@@ -387,6 +388,33 @@ def test_days_months_dates_and_counts_are_those_of_cldr_and_num2words(language):
     for value in CLASSES["count"]:
         expected = chinese[value] if language == "zh" else num2words.num2words(value, lang=language)
         assert str(made("count", value)).replace(" ", "") == expected
+
+
+#: The meanings of docs/almanac.md, and the phrasing that it shows of each.
+SHOWN = [
+    ("buy.tell", 0, ("anna", "umbrella", "yellow", 30)),
+    ("lose.ask", 0, ("key", "library", "black")),
+    ("cost.tell", 1, ("book", "expensive", "red", 9)),
+    ("travel.ask", 0, ("igor", "venice", 5)),
+    ("want.tell", 0, ("doctor", "swim", 1)),
+    ("see.tell", 0, ("cat", "forest", 2)),
+    ("compare.tell", 0, ("eagle", "lion", "small")),
+    ("like.tell", 0, ("maria", "apples")),
+    ("open.ask", 0, ("museum", 4, 940)),
+    ("born.tell", 0, ("clara", "rome", 1970)),
+]
+
+
+def test_a_speaker_checks_what_the_grammars_say():
+    """The page shows ten meanings in all languages, as they are said now."""
+    page = (Path(__file__).parents[3] / "docs" / "almanac.md").read_text(encoding="utf-8")
+    _, *sections = re.split(r"^\d+\. ", page.partition("## Ten meanings")[2], flags=re.MULTILINE)
+    shown = [re.findall(r"`([\w.]+)`|^    - (\w+): (.*)$", section, re.MULTILINE) for section in sections]
+    said = []
+    for name, phrasing, fillers in SHOWN:
+        meaning = Meaning(*name.split("."), fillers)
+        said.append([(name, "", ""), *(("", code, grammar(code).sentence(meaning, phrasing)) for code in LANGUAGES)])
+    assert shown == said
 
 
 def test_unknown_language_is_named():
