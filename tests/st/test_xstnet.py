@@ -1,11 +1,16 @@
 """One model for three tasks: its losses are those of each task alone, and symbols decide what is read and written."""
 
 import math
+from pathlib import Path
 
 import pytest
+import soundfile
 import torch
+from typer.testing import CliRunner
 
+from dragoman import load
 from shared.batch import Batch
+from shared.cli import app
 from shared.corpus.fields import SpeechField, TextField
 from shared.described import build, describe
 from shared.nn.embeddings import TextEmbedding
@@ -19,7 +24,7 @@ from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
 from shared.padded import Padded
-from shared.search import GreedySearch, Rules
+from shared.search import BeamSearch, GreedySearch, Rules
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -150,3 +155,28 @@ def test_one_folder_translates_speech_recognises_and_translates_text(tokenizer, 
         assert found[field, name] == [(best[0].tokens, best[0].score) for best in wanted]
         assert task.output_name == name
     assert len({str(outputs) for outputs in found.values()}) == 3
+
+
+def test_the_command_and_python_do_all_three_with_one_folder(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make_system(tokenizer).save(tmp_path / "model")
+    soundfile.write("talk.wav", torch.randn(16_000, generator=torch.Generator().manual_seed(3)).mul(0.1), 16_000)
+    Path("lines.txt").write_text("abc\ncab\n", encoding="utf-8")
+    found = {}
+    for task, file, inputs in (
+        ({}, "talk.wav", ["talk.wav"]),
+        ({"writes": "transcript"}, "talk.wav", ["talk.wav"]),
+        ({"reads": ["source"]}, "lines.txt", ["abc", "cab"]),
+    ):
+        options = [word for name, value in task.items() for word in (f"--{name}", "".join(value))]
+        sound = ["--keep-silence"] if file == "talk.wav" else []
+        command = ["translate", "model", file, "--device", "cpu", "--maximum-length-extra", "6", *options, *sound]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        system = load("model", device="cpu", **task)
+        silence = {"keep_silence": True} if sound else {}
+        texts = system.translate(inputs, search=BeamSearch(rules=Rules(maximum_length_extra=6)), **silence)
+        lines = [line.translate({9: " ", 10: " ", 13: " "}) for line in texts]
+        assert result.stdout == "".join(f"{file}\t{line}\n" if sound else f"{line}\n" for line in lines)
+        found[str(task)] = texts
+    assert len({str(texts) for texts in found.values()}) == 3
