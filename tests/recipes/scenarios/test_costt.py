@@ -1,11 +1,11 @@
-"""COSTT's stages: the second one teaches the acoustic encoder, and leaves the decoder what the first one taught it."""
+"""COSTT's stages: what the second one teaches, and the rate of the last one in the recipes of the published size."""
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from shared.run.running import run_recipe
-from tests.recipes.test_recipes import load, small
+from tests.recipes.test_recipes import Vocabulary, load, small
 
 
 @pytest.mark.recipes
@@ -19,3 +19,14 @@ def test_recordings_without_translations_change_the_acoustic_encoder_alone(tmp_p
     )
     changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
     assert {name.split(".")[1] for name in changed} == {"acoustic", "embeddings", "heads"}
+
+
+@pytest.mark.parametrize("name", ["mustc/costt", "covost2/costt"])
+def test_the_last_stage_has_the_rate_of_the_release(name):
+    """As st/models/model_tools.py of dqqcasia/st calculates it, with the numbers of configs_template/costt.yaml."""
+    recipe = load(name, tokenizer=f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 100, tags: [en, de, fr]}}")
+    with torch.device("meta"):
+        fit = recipe.build("fit")
+    for update in (1, 500, 1000, 1001, 26000, 51000, fit.updates):
+        expected = 5e-5 * update / 1000 if update <= 1000 else 5e-5 * 0.5 ** ((update - 1000) / 50000)
+        assert fit.schedule(update) == pytest.approx(expected, rel=1e-6), update
