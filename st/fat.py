@@ -66,6 +66,7 @@ class MaskedFilterbank(Described, nn.Module):
             raise UsageError("frames are masked by the objective: set spec_augment and waveform_augmentation to null")
         self.embedding = embedding
         self.masking = masking
+        self.bins = masking.width
 
     def draw(self, speech: Padded) -> Padded:
         """Draw which frames of waveforms (B, N) to mask: (B, T) bool."""
@@ -105,6 +106,7 @@ class MaskedWaveform(Described, nn.Module):
         self.embedding = embedding
         self.frontend = frontend
         self.normalisation = normalisation
+        self.bins = int(cast(Any, frontend).bins)
 
     def draw(self, speech: Padded) -> Padded:
         """Draw which frames of waveforms (B, N) to mask: (B, T) bool, alike for the two that share a vector."""
@@ -242,8 +244,11 @@ class MaskedFrames(Part):
         self.everywhere = everywhere
 
     def check(self, model: Any) -> None:
-        """Raise UsageError if the model lacks the head."""
+        """Raise UsageError if the model lacks the head, or that makes other features than are asked for."""
         check_head(model, self.head)
+        made, asked = model.heads[self.head].bins, model.embeddings[SPEECH].bins
+        if made != asked:
+            raise UsageError(f"head {self.head!r} makes features of {made} bins, but those of the speech have {asked}")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of frames that count."""

@@ -116,7 +116,8 @@ class EncoderDecoderObjective(Objective):
             when it translates.
 
     Raises:
-        UsageError: without parts, or if one does not fit the model, or reads what the model has no embedding for.
+        UsageError: without parts, or if one does not fit the model, has a negative weight, or reads what the model has
+            no embedding for.
 
     """
 
@@ -127,6 +128,9 @@ class EncoderDecoderObjective(Objective):
         for part in parts:
             check_embedded(system.model, part, part.source)
             part.check_system(system)
+            weight = getattr(part, "weight", 0.0)
+            if not weight >= 0:  # its loss would be made larger; ctc_weight: 2 leaves 1 - 2 for cross entropy
+                raise UsageError(f"{type(part).__name__}: weight must not be negative, not {weight:g}")
         self.system = system
         self.parts = nn.ModuleList(parts)
         self.source_field = source_field

@@ -103,13 +103,13 @@ def test_each_row_is_encoded_as_its_own_parts_joined_without_padding():
 
 def test_parts_that_do_not_see_each_other_have_the_states_that_they_have_alone(monkeypatch):
     """Joined under a block mask, each part is encoded as if it were alone."""
-    fat, rows = model(), batch("source", "target")
-    alone = {name: fat.encode(rows, name).memories[name] for name in ("source", "target")}
+    fat, rows = model(), batch(*ALL)
+    alone = {name: fat.encode(rows, name).memories[name] for name in ALL}
     joined = fat.encode(rows).memories
     assert not torch.allclose(joined["source"].rows()[0], alone["source"].rows()[0], atol=1e-3)
-    lengths = [rows[name].lengths for name in ("source", "target")]
-    places = torch.arange(sum(rows[name].values.shape[1] for name in ("source", "target")))
-    part = (places >= lengths[0][:, None]).int() + (places >= sum(lengths)[:, None]).int()
+    ends = torch.stack([alone[name].lengths for name in ALL]).cumsum(0)  # (fields, B)
+    places = torch.arange(sum(alone[name].values.shape[1] for name in ALL))
+    part = (places >= ends[..., None]).sum(0)  # (B, L)
     block = (part[:, :, None] == part[:, None, :])[:, None]  # (B, 1, L, L)
     plain = F.scaled_dot_product_attention
 
@@ -118,7 +118,7 @@ def test_parts_that_do_not_see_each_other_have_the_states_that_they_have_alone(m
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", blocked)
     apart = fat.encode(rows).memories
-    for name in ("source", "target"):
+    for name in ALL:
         for one, other in zip(apart[name].rows(), alone[name].rows(), strict=True):
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
@@ -185,8 +185,10 @@ def test_a_deconvolution_gives_as_many_frames_as_there_were(strides):
     torch.manual_seed(1)
     deconvolution = Deconvolution(width=4, bins=8, channels=3, strides=strides)
     rate = strides[0] * strides[1]
+    subsampler = Conv1dSubsampler(inputs=8, channels=4, width=4, kernels=[5] * (strides.count(2)))
     for frames in range(1, 51):
-        states = Padded(torch.randn(1, -(-frames // rate), 4), torch.tensor([-(-frames // rate)]))
+        features = Padded(torch.randn(1, frames, 8), torch.tensor([frames]))
+        states = subsampler(features)
         found = deconvolution(states, torch.tensor([frames]))
         assert found.values.shape == (1, frames, 8)
     for states in (51 // rate, 51 // rate + 2):  # one too few, one too many
@@ -256,6 +258,10 @@ def test_what_does_not_fit_is_refused():
         Deconvolution(width=4, bins=9)
     with pytest.raises(UsageError, match="has no head 'other', only speech"):
         MaskedFrames(head="other").check(model())
+    other = model()
+    other.heads["speech"] = Deconvolution(width=WIDTH, bins=2 * BINS)
+    with pytest.raises(UsageError, match="makes features of 16 bins, but those of the speech have 8"):
+        MaskedFrames().check(other)
     with pytest.raises(UsageError, match="stream 'more' has no field"):
         objective().counts(Batch({"other": batch("speech")["speech"]}, {}, [], "more"))
     with pytest.raises(UsageError, match="none of the fields"):

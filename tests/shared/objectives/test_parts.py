@@ -112,6 +112,8 @@ def test_refuses_what_does_not_go_together():
     system.model = Model()
     with pytest.raises(UsageError, match="'other'"):
         EncoderDecoderObjective(system=system, parts=[Ctc(head="other")])
+    with pytest.raises(UsageError, match="CrossEntropy: weight must not be negative, not -1"):
+        EncoderDecoderObjective(system=system, parts=[CrossEntropy(weight=1 - 2)])
     twice = EncoderDecoderObjective(system=system, parts=[CrossEntropy(), CrossEntropy()])
     with pytest.raises(UsageError, match="accuracy, cross_entropy, nll"):
         twice.counts(make(2, seed=0))
