@@ -8,9 +8,10 @@ semantic encoder reads those; the decoder writes both texts as one sequence::
 Before that, the decoder is trained on text alone: without sound, its memory is a constant. So the trained folder
 translates text as well: the text is forced as the transcript. ``recipes/base/costt.yaml`` composes the stages.
 
-The paper's coefficients are not established; the released template has a = 0.5, of a CTC loss that is summed over a
-sentence where ours is a mean over labels. The template's confidence penalty is read by no line of the release, and is
-not here.
+The paper's coefficients are not established; the released template (dqqcasia/st) has a = 0.5, of a CTC loss that is
+summed over a sentence where ours is a mean over labels. The template's confidence penalty is read by no line of the
+release, and is not here. The release drops out what its semantic encoder reads, and has nothing to attend to where all
+labels are blank; here the first is not so, and of the second one state is kept.
 
 Legend: B batch, S states, S' shrunk states, D width.
 """
