@@ -12,6 +12,8 @@ from shared.run.running import run_recipe
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from tests.recipes.installed import RECIPES
+from tests.recipes.test_resumed import TRIED, check_resumed
+from tests.recipes.test_waveform import QUICK
 
 FIXTURES = Path(__file__).parents[2] / "parity"
 LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"
@@ -113,9 +115,8 @@ def test_an_imported_encoder_learns_below_an_imported_translator(translator, min
                 assert torch.equal(states[name], origin.state_dict()[there + name[len(here) :]]) == same, name
 
 
-@pytest.mark.recipes
-@pytest.mark.parametrize("name", RESTORING)
-def test_an_imported_translator_restores_switched_words_before_it_is_tuned(name, miniature, tmp_path):
+def denoiser(name, text, folder):
+    """Pre-train a small denoiser that knows the languages of a recipe; return its folder and these."""
     sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
     recipe, codes = RECIPES[name], {"source_language": "en", "target_language": "de"}
     codes |= {key: recipe.value(key) for key in codes if key not in recipe.placeholders}
@@ -125,11 +126,26 @@ def test_an_imported_translator_restores_switched_words_before_it_is_tuned(name,
         "source_language": None,
         "target_language": None,
     }
-    denoiser = run("text/mbart", tmp_path / "one", miniature["text"], translates=False, **sizes, **tags)
-    data = miniature[name.split("/")[0]]
-    model = run(name, tmp_path / "two", data, model_folder=str(denoiser), **codes)
-    before, after = System.load(denoiser), System.load(model)
+    return run("text/mbart", folder, text, translates=False, **sizes, **tags), codes
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", RESTORING)
+def test_an_imported_translator_restores_switched_words_before_it_is_tuned(name, miniature, tmp_path):
+    folder, codes = denoiser(name, miniature["text"], tmp_path / "one")
+    model = run(name, tmp_path / "two", miniature[name.split("/")[0]], model_folder=str(folder), **codes)
+    before, after = System.load(folder), System.load(model)
     restored = System.load(model.parents[1] / "restored" / "model")
     names = {name for name, _ in before.named_parameters()}
     assert changed(before, restored) == changed(restored, after) == names
     assert any("restored" in line for line in after.origin)
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", [name for name in RESTORING if name.split("/")[0] not in TRIED])
+def test_restoring_and_tuning_end_with_the_same_bits_after_an_interruption(name, miniature, tmp_path, monkeypatch):
+    folder, codes = denoiser(name, miniature["text"], tmp_path / "one")
+    monkeypatch.chdir(tmp_path)
+    keys = {"data_folder": str(miniature[name.split("/")[0]]), "manifest_folder": "manifests"}
+    keys |= {"model_folder": str(folder), "beam": 2, "rules.maximum_length_extra": 10, "validation.limit": 2}
+    check_resumed(name, QUICK | codes | keys, tmp_path, monkeypatch)

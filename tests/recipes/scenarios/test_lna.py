@@ -9,22 +9,30 @@ from shared.run.running import run_recipe
 from shared.systems.saved_model import SavedModel
 from shared.systems.system import System
 from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
+from tests.recipes.test_resumed import check_resumed
 
 
-@pytest.mark.recipes
-@pytest.mark.parametrize("name", ["own/lna", "covost2/lna"])
-def test_norms_attention_and_the_adaptor_learn(name, translator, miniature, tmp_path):  # noqa: F811 - a fixture
-    encoder = tmp_path / "encoder"
+def folders(name, translator, miniature, folder):  # noqa: F811 - folders
+    """Import an encoder; return its folder, and the keys of a recipe above it and the translator, made small."""
+    encoder = folder / "encoder"
     import_model(FIXTURES / "fairseq_speech" / "waveform_large", encoder)
     given = {
         "speech_folder": str(encoder),
         "text_folder": str(translator),
         "data_folder": str(miniature[name.partition("/")[0]]),
     }
-    given |= {"manifest_folder": str(tmp_path / "m"), "results_folder": str(tmp_path / "results"), "beam": 2}
-    given |= {"source_language": "en", "target_language": "de", "rules.maximum_length_extra": 10, "device": "cpu"}
-    given |= {"debug": True, "noprogressbar": True, "workers": 0, "validation.limit": 2, "learning_rate": 0.001}
-    given |= {"batch_seconds": 8.0, "grad_accumulation_factor": 1, "updates": 100}
+    given |= {"manifest_folder": str(folder / "m"), "beam": 2, "rules.maximum_length_extra": 10, "device": "cpu"}
+    given |= {"source_language": "en", "target_language": "de", "validation.limit": 2}
+    given |= {"debug": True, "noprogressbar": True, "workers": 0}
+    given |= {"batch_seconds": 8.0, "grad_accumulation_factor": 1}
+    return encoder, given
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", ["own/lna", "covost2/lna"])
+def test_norms_attention_and_the_adaptor_learn(name, translator, miniature, tmp_path):  # noqa: F811 - a fixture
+    encoder, given = folders(name, translator, miniature, tmp_path)
+    given |= {"results_folder": str(tmp_path / "results"), "learning_rate": 0.001, "updates": 100}
     model = run_recipe(Recipe.load(name, given), command="a test").output / "average" / "model"
     system, below, above = System.load(model), SavedModel.load(encoder), System.load(translator)
     states, moved = system.state_dict(), set()
@@ -45,3 +53,15 @@ def test_norms_attention_and_the_adaptor_learn(name, translator, miniature, tmp_
     assert any("memory_attention.source" in name for name in moved)
     assert any(".frontend.encoder.layers.0.self_attention." in name for name in moved)
     assert system.for_task(reads=["source"]).translate("one two") is not None
+
+
+@pytest.mark.recipes
+def test_tuning_ends_with_the_same_bits_after_an_interruption(
+    translator,  # noqa: F811 - a fixture
+    miniature,
+    tmp_path,
+    monkeypatch,
+):
+    monkeypatch.chdir(tmp_path)
+    _, given = folders("covost2/lna", translator, miniature, tmp_path)
+    check_resumed("covost2/lna", given, tmp_path, monkeypatch)
