@@ -116,3 +116,23 @@ def test_a_language_without_a_tag_is_named(lexicon, tokenizer, tmp_path):
     stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
     with pytest.raises(DataError, match=r"train\.arrow: row '7': field 'source': the tokenizer has no symbol '<fr>'"):
         list(Loader(streams=[stream], seed=1).epoch(0))
+
+
+def test_a_share_of_nothing_is_the_control_that_reads_the_same_batches(lexicon, tokenizer, tmp_path):
+    """Without any rewriting, no room is left for longer sources, and an update reads more sentences."""
+    rows = [{"id": str(n), "source_text": TEXT[: 12 + n], "source_language": "en"} for n in range(20)]
+    path = Manifest.write(tmp_path / "train.arrow", rows).path
+    field = TextField(column="source_text", tokenizer=tokenizer)
+
+    def batches(rewriting):
+        noisy = NoisyText(field=field, rewriting=rewriting)
+        stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(tokens=180))
+        found = [*Loader(streams=[stream], seed=1).epoch(0)]
+        texts = {id: ids.tolist() for batch in found for id, ids in zip(batch.ids, batch["source"].rows(), strict=True)}
+        return [batch.ids for batch in found], texts
+
+    plain = {row["id"]: field(row, None).tolist() for row in rows}
+    changed, texts = batches(AlignedSubstitution(lexicon=lexicon, share=1.0))
+    assert texts != plain
+    assert batches(AlignedSubstitution(lexicon=lexicon, share=0.0)) == (changed, plain)
+    assert len(batches(None)[0]) < len(changed)
