@@ -23,13 +23,14 @@ from shared.text.word_spans import words
 class CodeSwitchedSpans:
     """Spans of words are replaced, word by word, by their translations into the language of the row's other side.
 
-    Spans are drawn as in mBART's infilling (``SpanDraw``). A word that the lexicon does not have stays as it is. (The
-    authors' script switches pieces, and takes the least similar words of its lexicon; that is not repeated here.)
+    Spans are drawn as in mBART's infilling (``SpanDraw``), until the share of the text's words is replaced. Words that
+    the lexicon does not have stay as they are, and are not counted in spans, but as words of the text. (The authors'
+    script switches pieces, and takes the least similar words of its lexicon; that is not repeated here.)
 
     Args:
         lexicon: with both directions of the pair.
-        share: of the words in spans, rounded up: 0.35.
-        mean_length: of spans, in words: 3.5.
+        share: of a text's words that are replaced, rounded up: 0.35. If the lexicon has fewer of them, all are.
+        mean_length: of spans, in words that the lexicon has: 3.5.
         top: how many of a word's translations, from the first, are drawn from: 3.
         growth: at most how many times as many pieces the text may have afterwards; some words stay where it has more.
 
@@ -71,10 +72,10 @@ class CodeSwitchedSpans:
                 f"{', '.join('-'.join(pair) for pair in sorted(self.lexicon.pairs))}"
             )
         places = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        looked_up = ((*place, self.lexicon.candidates(text[slice(*place)], language, (other,))) for place in places)
+        known = [(start, end, found[: self.top]) for start, end, found in looked_up if found]
         edits = []
-        for number in (n for span in self._spans(len(places), rng) for n in range(*span)):
-            start, end = places[number]
-            found = self.lexicon.candidates(text[start:end], language, (other,))[: self.top]
-            if found:
-                edits.append((start, end, like(text[start:end], found[int(rng.integers(len(found)))])))
+        for number in (n for span in self._spans(len(known), rng, of=len(places)) for n in range(*span)):
+            start, end, found = known[number]
+            edits.append((start, end, like(text[start:end], found[int(rng.integers(len(found)))])))
         return [edits[number] for number in rng.permutation(len(edits)).tolist()]

@@ -190,9 +190,18 @@ class SpanDraw:
         self.share = share
         self.mean_length = mean_length
 
-    def __call__(self, count: int, rng: np.random.Generator) -> list[tuple[int, int]]:
-        """Return where spans begin and end among ``count`` words, in order."""
-        wanted = math.ceil(self.share * count - 1e-9)  # 0.07 * 100 is a little more than 7
+    def __call__(self, count: int, rng: np.random.Generator, *, of: int | None = None) -> list[tuple[int, int]]:
+        """Return where spans begin and end among ``count`` words, in order.
+
+        Args:
+            count: of the words that spans may cover.
+            rng: all randomness comes from it.
+            of: the number of words that the share is of; by default those that spans may cover, which are all covered
+                if they are fewer than that share.
+
+        """
+        total = count if of is None else of
+        wanted = min(count, math.ceil(self.share * total - 1e-9))  # 0.07 * 100 is a little more than 7
         if not wanted:
             return []
         lengths = _span_lengths(wanted, mean=self.mean_length, rng=rng)
