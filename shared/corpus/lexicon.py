@@ -48,7 +48,7 @@ class Lexicon:
             raise UsageError(f"top must be at least 1, not {top}")
         if depth < 1:
             raise UsageError(f"depth must be at least 1, not {depth}")
-        self._files = [(*_languages(direction), Path(path)) for direction, path in files.items()]
+        self._files = [(*directed(direction), Path(path)) for direction, path in files.items()]
         self._top = top
         self._both_ways = both_ways
         self._depth = depth
@@ -180,8 +180,13 @@ def like(word: str, translation: Word) -> str:
     return capitalised(other, language) if word[:1].isupper() else other
 
 
-def _languages(direction: str) -> tuple[str, str]:
-    """Return the two codes of "en-de"; a code may hold a hyphen itself ("en-zh-CN")."""
+def directed(direction: str) -> tuple[str, str]:
+    """Return the two codes of "en-de"; a code may hold a hyphen itself ("en-zh-CN").
+
+    Raises:
+        UsageError: unless it is of two different languages.
+
+    """
     parts = direction.split("-")
     splits = [("-".join(parts[:n]), "-".join(parts[n:])) for n in range(1, len(parts))]
     for source, target in splits:

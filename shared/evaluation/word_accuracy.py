@@ -6,7 +6,7 @@ Neubig et al. 2019, "compare-mt", section 3.2: the F measure of words in buckets
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from shared.errors import DataError, UsageError
@@ -46,9 +46,17 @@ class Bucket:
         return 200 * self.matches / total if total else 0.0
 
 
-def frequencies(texts: Iterable[str], language: str) -> Counter[str]:
-    """Count the words of texts, in their case."""
-    return Counter(word for text in texts for word in _words(text, language))
+def frequencies(texts: Iterable[str], language: str, known: Collection[str] | None = None) -> Counter[str]:
+    """Count the words of texts, in their case.
+
+    Args:
+        texts: in one language.
+        language: its code.
+        known: words of a lexicon, by which texts are divided (see :func:`shared.text.word_spans.words`).
+
+    """
+    longest = max(map(len, known or ()), default=1)
+    return Counter(text[slice(*span)] for text in texts for span in words(text, language, known, longest))
 
 
 def by_frequency(

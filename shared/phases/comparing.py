@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 from shared.corpus.find import find_manifests
-from shared.corpus.lexicon import read_pairs
+from shared.corpus.lexicon import directed, read_pairs
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
@@ -28,12 +29,17 @@ from shared.machine.processes import MainPhase
 from shared.machine.workspace import Stopwatch, Workspace
 from shared.phases.testing import MeasureManifests, forget_earlier, record_scores
 from shared.systems.system import System
+from shared.text.case import capitalised
+
+#: A word and its translation.
+Pair = tuple[str, str]
 
 
 class WordSimilarity(MainPhase):
     """The similarity of words to their translations: mean cosines of the token vectors, for each lexicon.
 
     Words that are spelled as their translations, such as names, are left out: their cosine is 1 whatever was learned.
+    So are words that no training text has, whose pieces are known from other words, and are alike where spelling is.
 
     Writes ``similarity.tsv`` and, for each lexicon, the scores "cosine" (of translations) and "cosine_of_others" (of
     words that do not belong together) in hundredths to ``results.jsonl``.
@@ -41,32 +47,42 @@ class WordSimilarity(MainPhase):
     Args:
         model: a model folder.
         lexicons: files in MUSE's layout by direction: ``{"en-de": path}``.
+        train: manifests of the training text, as paths or patterns: words are looked up as it has them most often, with
+            a capital or without, since those of lexicons are in lower case.
         top: how many words of each.
 
     """
 
-    def __init__(self, *, model: str, lexicons: Mapping[str, str], top: int = 1000) -> None:
+    def __init__(self, *, model: str, lexicons: Mapping[str, str], train: list[str], top: int = 1000) -> None:
         if top < 2:
             raise UsageError(f"top must be at least 2, not {top}")
         self.model = Path(model)
         self.lexicons = {name: Path(path) for name, path in lexicons.items()}
+        self.manifests = list(train)
         self.top = top
 
     def work(self, workspace: Workspace) -> None:
         """Compare the words of every lexicon."""
         forget_earlier(workspace)
         system = System.load(self.model, workspace.device)
+        lexicons = {
+            name: [(word, other) for word, other in read_pairs(path, self.top) if word != other]
+            for name, path in self.lexicons.items()
+        }
         lines = ["lexicon\tpairs\tcosine\tcosine_of_others"]
-        for name, path in self.lexicons.items():
+        for name, seen in _as_in_texts(lexicons, self.manifests).items():
             stopwatch = Stopwatch()
-            pairs = [(word, other) for word, other in read_pairs(path, self.top) if word != other]
-            pairs = pairs[: 2 if workspace.debug else None]
+            pairs = seen[: 2 if workspace.debug else None]
+            if len(pairs) < 2:
+                workspace.log.warning("%s: the training text has fewer than two words with translations", name)
+                continue
             found = similarity(*(word_vectors(system, [pair[side] for pair in pairs]) for side in (0, 1)))
             lines.append(f"{name}\t{found.pairs}\t{found.translations:.4f}\t{found.others:.4f}")
-            signature = f"vectors:mean of pieces|top:{self.top}"
+            signature = f"vectors:mean of pieces|top:{self.top}|words:of the training text"
             values = {"cosine": found.translations, "cosine_of_others": found.others}
             scores = [Score(key, 100 * value, signature, found.pairs) for key, value in values.items()]
-            record_scores(scores, name, None, self.model, workspace, stopwatch, {})
+            left_out = {"left_out": len(lexicons[name]) - len(seen)}
+            record_scores(scores, name, None, self.model, workspace, stopwatch, left_out)
         _write(workspace.folder / "similarity.tsv", lines)
 
 
@@ -76,27 +92,32 @@ class Pictures(MainPhase):
     Args:
         model: a model folder.
         lexicons: files in MUSE's layout by direction, of the same source language: ``{"en-de": path, "en-fr": path}``.
+        train: manifests of the training text, which has to have the words; see :class:`WordSimilarity`.
         words: number of words to draw: the most frequent words of the source language that are in all lexicons.
 
     """
 
-    def __init__(self, *, model: str, lexicons: Mapping[str, str], words: int = 20) -> None:
+    def __init__(self, *, model: str, lexicons: Mapping[str, str], train: list[str], words: int = 20) -> None:
         if words < 2:
             raise UsageError(f"words must be at least 2, not {words}")
         self.model = Path(model)
         self.lexicons = {name: Path(path) for name, path in lexicons.items()}
+        self.manifests = list(train)
         self.words = words
 
     def work(self, workspace: Workspace) -> None:
         """Draw ``words.png`` and write ``words.tsv``."""
         system = System.load(self.model, workspace.device)
-        tables = {name: dict(reversed([*read_pairs(path)])) for name, path in self.lexicons.items()}
-        first = next(iter(self.lexicons.values()))
-        frequent = dict.fromkeys(word for word, _ in read_pairs(first))
+        lexicons = _as_in_texts({name: [*read_pairs(path)] for name, path in self.lexicons.items()}, self.manifests)
+        tables = {name: dict(reversed(pairs)) for name, pairs in lexicons.items()}
+        frequent = dict.fromkeys(word for word, _ in next(iter(lexicons.values())))
         chosen = [word for word in frequent if all(word in table for table in tables.values())][: self.words]
-        source = next(iter(self.lexicons)).partition("-")[0]
+        if len(chosen) < 2:
+            workspace.log.warning("no picture: the training text has fewer than two words that are in all lexicons")
+            return
+        source = directed(next(iter(self.lexicons)))[0]
         shown = [(source, word) for word in chosen]
-        shown += [(name.partition("-")[2], table[word]) for name, table in tables.items() for word in chosen]
+        shown += [(directed(name)[1], table[word]) for name, table in tables.items() for word in chosen]
         places = principal_axes(word_vectors(system, [word for _, word in shown])).tolist()
         lines = [f"{code}\t{word}\t{x:.4f}\t{y:.4f}" for (code, word), (x, y) in zip(shown, places, strict=True)]
         _write(workspace.folder / "words.tsv", ["language\tword\tx\ty", *lines])
@@ -206,6 +227,40 @@ class WordAccuracy(MainPhase):
                 split = f"{path.stem}:{bucket.name}"
                 words = {"words": bucket.wanted, "words_written": bucket.written}
                 record_scores([score], split, None, self.model, workspace, stopwatch, words)
+
+
+def _as_in_texts(lexicons: Mapping[str, list[Pair]], manifests: list[str]) -> dict[str, list[Pair]]:
+    """Return the pairs of words of which the texts have both, spelled as these have them most often.
+
+    Args:
+        lexicons: pairs by direction.
+        manifests: of the texts, as paths or patterns.
+
+    """
+    known: dict[str, set[str]] = {}
+    for name, pairs in lexicons.items():
+        for side, code in enumerate(directed(name)):
+            known.setdefault(code, set()).update(pair[side] for pair in pairs)
+    counts: dict[str, Counter[str]] = {code: Counter() for code in known}
+    for manifest in map(Manifest.open, find_manifests(manifests)):
+        for side in ("source", "target"):
+            columns = (manifest.column(f"{side}_{kind}").to_pylist() for kind in ("language", "text"))
+            rows = [*zip(*columns, strict=True)]
+            for code in {code for code, _ in rows} & {*known}:
+                texts = (text for language, text in rows if language == code and text)
+                counts[code].update(frequencies(texts, code, known[code]))
+    spelled = {code: _spellings(words, counts[code], code) for code, words in known.items()}
+    found: dict[str, list[Pair]] = {}
+    for name, pairs in lexicons.items():
+        one, other = (spelled[code] for code in directed(name))
+        found[name] = [(one[a], other[b]) for a, b in pairs if a in one and b in other]
+    return found
+
+
+def _spellings(words: Collection[str], counts: Counter[str], language: str) -> dict[str, str]:
+    """Return the words that were counted, with or without a capital, each as it was counted most often."""
+    often = {word: max(word, capitalised(word, language), key=lambda form: counts[form]) for word in words}
+    return {word: form for word, form in often.items() if counts[form]}
 
 
 def _write(path: Path, lines: list[str]) -> None:

@@ -145,23 +145,38 @@ def test_a_sentence_is_found_if_no_other_is_nearer():
 def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
     system.save(tmp_path / "model")
     (tmp_path / "en-de.txt").write_text(
-        "the der\ndog hund\nred rot\nhouse haus\ndog hündin\nberlin berlin\n", encoding="utf-8"
+        "the der\ndog hund\ncat katze\nred rot\nred rote\nhouse haus\ndog hündin\nberlin berlin\ngo gehen\n",
+        encoding="utf-8",
     )
+    texts = [
+        ("A dog in Berlin", "Der Hund in Berlin"),
+        ("the red red", "Der Hund rote"),
+        ("dog", "hund"),
+        ("go", None),
+    ]
+    train = [
+        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
+        for n, (one, other) in enumerate(texts)
+    ]
+    seen = {"train": [str(Manifest.write(tmp_path / "train.arrow", train).path)]}
     lexicons = {"en-de": str(tmp_path / "en-de.txt")}
     model = str(tmp_path / "model")
-    WordSimilarity(model=model, lexicons=lexicons).run(workspace(tmp_path))
-    Pictures(model=model, lexicons=lexicons, words=3).run(workspace(tmp_path))
+    WordSimilarity(model=model, lexicons=lexicons, **seen).run(workspace(tmp_path))
+    Pictures(model=model, lexicons=lexicons, words=3, **seen).run(workspace(tmp_path))
     drawn = (tmp_path / "look" / "words.tsv").read_text(encoding="utf-8").splitlines()
     assert [line.split("\t")[:2] for line in drawn[1:]] == [
         *(["en", word] for word in ("the", "dog", "red")),
-        *(["de", word] for word in ("der", "hund", "rot")),
+        *(["de", word] for word in ("Der", "Hund", "rote")),  # as the training text has them most often
     ]
     assert (tmp_path / "look" / "words.png").stat().st_size > 1000
     rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
-    assert [(row["split"], row["metric"], row["lines"]) for row in rows] == [
-        ("en-de", "cosine", 5),
-        ("en-de", "cosine_of_others", 5),
+    assert [(row["split"], row["metric"], row["lines"], row["left_out"]) for row in rows] == [
+        ("en-de", "cosine", 3, 5),
+        ("en-de", "cosine_of_others", 3, 5),
     ]
+    by_hand = word_vectors(system, ["the", "dog", "red"]), word_vectors(system, ["Der", "Hund", "rote"])
+    cosines = torch.nn.functional.cosine_similarity(*by_hand)
+    assert rows[0]["value"] == pytest.approx(100 * float(cosines.mean()), abs=0.01)
     Retrieve(model=model, manifests=[str(manifest.path)], budget=Budget(rows=2)).run(workspace(tmp_path))
     [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert row["metric"] == "retrieval" and row["value"] == (row["forward"] + row["backward"]) / 2
