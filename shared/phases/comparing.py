@@ -70,7 +70,7 @@ class WordSimilarity(MainPhase):
             for name, path in self.lexicons.items()
         }
         lines = ["lexicon\tpairs\tcosine\tcosine_of_others"]
-        for name, seen in _as_in_texts(lexicons, self.manifests).items():
+        for name, seen in _as_in_texts(lexicons, list(self.manifests)).items():
             stopwatch = Stopwatch()
             pairs = seen[: 2 if workspace.debug else None]
             if len(pairs) < 2:
@@ -108,7 +108,9 @@ class Pictures(MainPhase):
     def work(self, workspace: Workspace) -> None:
         """Draw ``words.png`` and write ``words.tsv``."""
         system = System.load(self.model, workspace.device)
-        lexicons = _as_in_texts({name: [*read_pairs(path)] for name, path in self.lexicons.items()}, self.manifests)
+        lexicons = _as_in_texts(
+            {name: [*read_pairs(path)] for name, path in self.lexicons.items()}, list(self.manifests)
+        )
         tables = {name: dict(reversed(pairs)) for name, pairs in lexicons.items()}
         frequent = dict.fromkeys(word for word, _ in next(iter(lexicons.values())))
         chosen = [word for word in frequent if all(word in table for table in tables.values())][: self.words]
@@ -243,8 +245,8 @@ def _as_in_texts(lexicons: Mapping[str, list[Pair]], manifests: list[str]) -> di
             known.setdefault(code, set()).update(pair[side] for pair in pairs)
     counts: dict[str, Counter[str]] = {code: Counter() for code in known}
     for manifest in map(Manifest.open, find_manifests(manifests)):
-        for side in ("source", "target"):
-            columns = (manifest.column(f"{side}_{kind}").to_pylist() for kind in ("language", "text"))
+        for column in ("source", "target"):
+            columns = (manifest.column(f"{column}_{kind}").to_pylist() for kind in ("language", "text"))
             rows = [*zip(*columns, strict=True)]
             for code in {code for code, _ in rows} & {*known}:
                 texts = (text for language, text in rows if language == code and text)
