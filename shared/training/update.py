@@ -119,5 +119,11 @@ def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace
 def same_randomness_after(workspace: Workspace) -> Iterator[None]:
     """Draw random numbers without any effect on those drawn later."""
     on_gpu = workspace.device.startswith("cuda")
+    # torch.manual_seed reaches the generator of mps as well, which fork_rng does not keep.
+    before = torch.mps.get_rng_state() if workspace.device == "mps" else None
     with torch.random.fork_rng([torch.device(workspace.device)] if on_gpu else []):
-        yield
+        try:
+            yield
+        finally:
+            if before is not None:
+                torch.mps.set_rng_state(before)

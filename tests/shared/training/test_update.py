@@ -2,6 +2,7 @@
 
 import copy
 import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjecti
 from shared.training.history import History
 from shared.training.optimizer import Adam
 from shared.training.schedules import Steps
+from shared.training.update import same_randomness_after
 from shared.training.validation import Validation
 from tests.shared.training.test_fit import same, weights
 
@@ -130,3 +132,12 @@ def test_alarms_of_a_validation_are_logged(world, workspace, monkeypatch):
     validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16))
     validation.judge([validation.share(objective, world.stream(), place)], objective, place)
     assert len(said) == 1 and re.fullmatch(r"fit: the mean is \d", said[0])
+
+
+def test_the_generator_of_mps_is_kept_too(monkeypatch):
+    state = [5]  # stands in for that of the device, which torch.manual_seed changes as well
+    monkeypatch.setattr(torch.mps, "get_rng_state", lambda: state[0])
+    monkeypatch.setattr(torch.mps, "set_rng_state", lambda kept: state.__setitem__(0, kept))
+    with same_randomness_after(SimpleNamespace(device="mps")):
+        state[0] = 1
+    assert state == [5]
