@@ -1,4 +1,4 @@
-"""Recipes interrupted after the first update of each training: they end with the same bits."""
+"""Recipes of papers' corpora: interrupted after the first update of each training, they end with the same bits."""
 
 import os
 import signal
@@ -15,14 +15,12 @@ from tests.recipes.test_recipes import FILLED_IN, small
 from tests.recipes.test_waveform import PRETRAINING, QUICK, pretrained  # noqa: F401 - a fixture
 from tests.resume.conftest import differences
 
-#: Recipes of these folders are tried by their users every day,
+#: Recipes of these folders are tried by their users every day; some are in scenarios/test_interrupted.py.
 TRIED = {"almanac", "own", "text"}
-#: but for these, which draw masks in training, or label recordings between two trainings.
-ALSO = {"almanac/fat_st", "own/fat_st", "almanac/self_training"}
 NAMES = [
     name
     for name, recipe in RECIPES.items()
-    if (name.partition("/")[0] not in TRIED or name in ALSO)
+    if name.partition("/")[0] not in TRIED
     and {*recipe.placeholders} <= {*FILLED_IN, "waveform_folder"}
     and "fit" in recipe.phases
 ]

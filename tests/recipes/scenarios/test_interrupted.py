@@ -1,0 +1,19 @@
+"""Almanac's and a user's recipes, interrupted after the first update of each training: they end with the same bits.
+
+Methods combined by a recipe; masks that are drawn in training; labels that are written between two trainings.
+"""
+
+import pytest
+
+from tests.recipes.test_resumed import check_resumed, given
+
+COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
+MASKED = ["almanac/fat_st", "own/fat_st"]
+LABELLED = ["almanac/self_training"]
+
+
+@pytest.mark.recipes
+@pytest.mark.parametrize("name", COMBINED + MASKED + LABELLED)
+def test_an_interrupted_run_ends_with_the_same_bits(name, miniature, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    check_resumed(name, given(name, miniature, None), tmp_path, monkeypatch)
