@@ -37,9 +37,9 @@ class Meter:
 
     def reset(self) -> None:
         """Start anew."""
-        self.sums: dict[str, Tensor | float] = {}
+        # By name and weight: streams may weigh terms of one name differently, and a weight may grow with the update.
+        self.sums: dict[str, dict[float, Tensor | float]] = {}
         self.counts: dict[str, Tensor | float] = {}
-        self.weights: dict[str, float] = {}
         self.norm: Tensor | float = 0.0
         self.updates = 0
         self.tokens = 0
@@ -60,9 +60,9 @@ class Meter:
     def add(self, loss: Loss) -> None:
         """Add a loss to the running sums."""
         for name, term in loss.parts.items():
-            self.sums[name] = self.sums.get(name, 0.0) + term.sum.detach()
+            sums = self.sums.setdefault(name, {})
+            sums[term.weight] = sums.get(term.weight, 0.0) + term.sum.detach()
             self.counts[name] = self.counts.get(name, 0.0) + term.count
-            self.weights[name] = term.weight
 
     def add_update(self, norm: Tensor, skipped: Tensor) -> None:
         """Add an update's gradient norm, and the flag (1.0) of one that changed nothing because it is not finite."""
@@ -78,9 +78,8 @@ class Meter:
     def state(self) -> dict[str, Any]:
         """Return the sums since the last report, as plain data."""
         return {
-            "sums": {name: float(value) for name, value in self.sums.items()},
+            "sums": {name: {w: float(value) for w, value in sums.items()} for name, sums in self.sums.items()},
             "counts": {name: float(value) for name, value in self.counts.items()},
-            "weights": dict(self.weights),
             "norm": float(self.norm),
             "updates": self.updates,
             "tokens": self.tokens,
@@ -90,9 +89,9 @@ class Meter:
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Go on from what ``state`` has returned."""
-        self.sums = dict(state["sums"])
+        weights = state.get("weights", {})  # older checkpoints have one weight of each name, and one sum
+        self.sums = {n: {weights[n]: sums} if n in weights else dict(sums) for n, sums in state["sums"].items()}
         self.counts = dict(state["counts"])
-        self.weights = dict(state["weights"])
         self.norm = state["norm"]
         self.updates = state["updates"]
         self.tokens = state["tokens"]
@@ -105,15 +104,20 @@ def report(states: list[dict[str, Any]]) -> dict[str, Any]:
 
     "tokens_per_second" is of target tokens, "sound_per_second" of seconds of sound in batches without them, if any.
     """
-    weights = {name: weight for state in states for name, weight in state["weights"].items()}
-    parts = {}
-    for name in weights:
-        total = sum(state["sums"].get(name, 0.0) for state in states)
-        parts[name] = total / max(1.0, sum(state["counts"].get(name, 0.0) for state in states))
+    parts: dict[str, float] = {}
+    loss = 0.0
+    for name in {name: None for state in states for name in state["sums"]}:
+        count = max(1.0, sum(state["counts"].get(name, 0.0) for state in states))
+        sums: dict[float, float] = {}
+        for state in states:
+            for weight, value in state["sums"].get(name, {}).items():
+                sums[weight] = sums.get(weight, 0.0) + value
+        parts[name] = sum(sums.values()) / count
+        loss += sum(weight * (value / count) for weight, value in sums.items())
     seconds = max(1e-9, states[0]["seconds"])
     sound = sum(state["sound"] for state in states)
     row = {
-        "loss": sum(weights[name] * value for name, value in parts.items()),
+        "loss": loss,
         "parts": parts,
         "grad_norm": states[0]["norm"] / max(1, states[0]["updates"]),  # of the whole gradient, so the same on all
         "tokens_per_second": sum(state["tokens"] for state in states) / seconds,

@@ -7,6 +7,7 @@ import torch
 
 from shared.batch import Batch
 from shared.errors import DataError
+from shared.objectives.objective import Loss, Term
 from shared.padded import Padded
 from shared.training.history import History, Meter, report, status
 
@@ -63,3 +64,28 @@ def test_a_meter_counts_sound_where_there_are_no_target_tokens():
     other = Meter()
     other.load_state({key: value for key, value in state.items() if key != "sound"})
     assert other.sound == 0.0 and "sound_per_second" not in report([other.state()])
+
+
+def test_terms_of_one_name_count_with_the_weight_of_each_stream_whatever_their_order():
+    """By hand: 4 tokens that lose 8 nats at weight 1, and 4 that lose 2 at weight 1/4, are 8.5 / 8 a token."""
+    one, other = (
+        Loss({"mt": Term(torch.tensor(lost), torch.tensor(4), weight)}) for lost, weight in ((8.0, 1.0), (2.0, 0.25))
+    )
+    for losses in ((one, other), (other, one)):
+        meter, *resumed = meters = [Meter() for _ in range(2)]
+        for loss in losses:
+            meter.add(loss)
+        resumed[0].load_state(meter.state())
+        for found in meters:
+            row = report([found.state(), found.state()])
+            assert (row["loss"], row["parts"]) == (8.5 / 8, {"mt": 10 / 8})
+
+
+def test_a_meter_goes_on_from_an_older_checkpoint():
+    """It had one sum and one weight of each name."""
+    meter = Meter()
+    older = meter.state() | {"sums": {"mt": 8.0, "nll": 6.0}, "counts": {"mt": 4.0, "nll": 4.0}}
+    meter.load_state(older | {"weights": {"mt": 0.5, "nll": 0.0}})
+    meter.add(Loss({"mt": Term(torch.tensor(4.0), torch.tensor(4), 0.5)}))
+    row = report([meter.state()])
+    assert (row["loss"], row["parts"]) == (0.75, {"mt": 1.5, "nll": 1.5})
