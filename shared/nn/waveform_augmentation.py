@@ -5,6 +5,7 @@ Legend: B batch, N samples, K samples of a sound file.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,10 @@ from shared.errors import DataError
 from shared.padded import Padded
 
 RATE = 16000
+#: Samples of sound files that are kept, 1 GiB: noise may be recordings of hours, of which a count would bound nothing.
+KEPT = 2**28
+#: The files that were drawn last, the latest at the end.
+_SOUNDS: OrderedDict[Path, Tensor] = OrderedDict()
 
 
 class WaveformAugmentation(Described, nn.Module):
@@ -151,8 +156,17 @@ def _files(folder: str) -> list[Path]:
     return found
 
 
-@lru_cache(maxsize=1024)
 def _sound(path: Path) -> Tensor:
+    if path not in _SOUNDS:
+        _SOUNDS[path] = _read(path)
+    _SOUNDS.move_to_end(path)
+    found = _SOUNDS[path]
+    while sum(map(len, _SOUNDS.values())) > KEPT:
+        _SOUNDS.popitem(last=False)
+    return found
+
+
+def _read(path: Path) -> Tensor:
     import soundfile
 
     try:

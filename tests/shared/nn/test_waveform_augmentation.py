@@ -1,5 +1,6 @@
 """Augmented waveforms have the noise, the echoes and the gaps that were asked for, and nothing else changes."""
 
+import gc
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ import soundfile
 import torch
 
 from shared.errors import DataError
+from shared.nn import waveform_augmentation
 from shared.nn.waveform_augmentation import WaveformAugmentation
 from shared.padded import Padded
 
@@ -87,3 +89,17 @@ def test_wrong_arguments_and_folders_are_refused(tmp_path):
 def test_speechbrain_is_imported_when_it_is_used_only():
     code = "import sys, shared.nn.waveform_augmentation; print('speechbrain' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_what_is_kept_of_noise_does_not_grow_with_the_corpus(tmp_path, monkeypatch):
+    for number in range(12):
+        noise = np.random.default_rng(number).normal(size=10_000) * 0.01
+        soundfile.write(tmp_path / f"{number}.wav", noise, 16000, subtype="FLOAT")
+    augment = WaveformAugmentation(noise_share=1.0, noise_folder=str(tmp_path))
+    for seed in range(8):  # 24 draws
+        unbounded = seeded(augment, seed)
+        monkeypatch.setattr(waveform_augmentation, "KEPT", 25_000)
+        assert torch.equal(seeded(augment, seed), unbounded)
+        held = [found for found in gc.get_objects() if isinstance(found, torch.Tensor) and found.shape == (10_000,)]
+        assert len(held) <= 2
+        monkeypatch.undo()
