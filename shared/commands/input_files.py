@@ -14,7 +14,10 @@ from shared.text.surrogates import printable
 
 
 def lines(inputs: list[Path]) -> Iterator[str]:
-    """Yield the lines of text files, or of standard input if there are none; only a newline ends a line."""
+    """Yield the lines of text files, or of standard input if there are none; only a newline ends a line.
+
+    A byte-order mark at the beginning of a file is no part of its first line.
+    """
     if not inputs:
         yield from _decoded(sys.stdin.buffer, "standard input")
     for path in inputs:
@@ -35,7 +38,7 @@ def _decoded(file: BinaryIO, name: str) -> Iterator[str]:
             raise DataError(f"{name}: line {number} is not UTF-8 (byte {error.object[error.start]:#04x})") from error
         if len(text) > LONGEST_TEXT:
             raise DataError(f"{name}: line {number} has more than {LONGEST_TEXT:,} characters: {shortened(text)!r}")
-        yield text
+        yield text.removeprefix("\ufeff") if number == 1 else text
 
 
 def sound_files(inputs: list[Path]) -> list[Path]:

@@ -87,7 +87,7 @@ def score_files(
         learned: a metric beside those named.
 
     Raises:
-        DataError: if the numbers of lines do not agree.
+        DataError: if the numbers of lines do not agree, or there are none.
         UsageError: for an unknown metric, or none at all.
 
     """
@@ -95,6 +95,8 @@ def score_files(
     if not metrics and learned is None:
         raise UsageError("there is no metric to score with")
     sets = [list(lines([path])) for path in references]
+    if not sets[0]:
+        raise DataError(f"{references[0]}: is empty, so there is nothing to score against")
     outputs = {path: list(lines([path])) for path in [hypotheses, *([baseline] if baseline else [])]}
     if talks is not None:
         cut = cutter(sets[0], None if talks[0] is None else list(lines([talks[0]])), language)
