@@ -43,6 +43,7 @@ ERRORS = (
     "invalid UTF-8",
     "text too long",
     "unknown language",
+    "missing id",
     "duplicate id",
 )
 WARNINGS = (
@@ -83,6 +84,8 @@ _SHOWN = 60
 
 def row_errors(row: Row) -> Iterator[Problem]:
     """Yield the errors of a row that can be seen without its audio."""
+    if not row.get("id"):
+        yield Problem("missing id", f"id is {shown(row.get('id'))}")
     if row.get("audio") is None and all(row.get(column) is None for column in TEXTS):
         yield Problem("neither audio nor text", "neither audio nor text")
     for column, text in row.items():

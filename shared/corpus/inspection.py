@@ -138,8 +138,8 @@ class _Split:
             for kind, detail, column in (*row_errors(item), *problems, *row_warnings(item, duration)):
                 findings.add(kind, place(item, column), f"row {item['id']}: {detail}")
         lines = [row.line if isinstance(row, SourceRow) else 0 for row in rows]
-        for row, before in zip(rows, self.ids.add([row["id"] for row in rows], lines), strict=True):
-            if before is not None:
+        for row, before in zip(rows, self.ids.add([row["id"] or "" for row in rows], lines), strict=True):
+            if before is not None and row["id"]:
                 findings.add("duplicate id", place(row), f"id {row['id']!r} is already used in line {before}")
         self.rows += len(rows)
         if self.training:

@@ -31,8 +31,7 @@ class JsonLines(Recorded, ABC):
     ) -> None:
         """Look for the files; ``prefix`` at the beginning of a name is not part of the split's."""
         self.published: dict[str, dict[str, float]] = {}
-        files = split_files(Path(root).absolute(), endings)
-        self._files = {name.removeprefix(prefix): path for name, path in files.items()}
+        self._files = split_files(Path(root).absolute(), endings, prefix)
         self._splits = chosen_splits(root, self._files, splits)
 
     def splits(self) -> list[str]:
@@ -108,16 +107,21 @@ def text_in(record: Record, key: str) -> str | None:
     raise DataError(f"{key} is {shown(value)}, not a text")
 
 
-def seconds_in(record: Record, key: str) -> float | None:
+def seconds_in(record: Record, key: str, least: float = 0.0) -> float | None:
     """Return a number of seconds of an object, None if it has none.
 
+    Args:
+        record: the object.
+        key: of the number.
+        least: what it may be.
+
     Raises:
-        DataError: if the value is no number, or a negative one.
+        DataError: if the value is no number, or less.
 
     """
     value = record.get(key)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < least:
         raise DataError(f"{key} is {shown(value)}, not a number of seconds")
     return float(value)

@@ -235,7 +235,7 @@ class Split:
         """Tell whether a row can be used; if not, count and list it. ``before``: the place of another with its id."""
         if isinstance(item, Unusable):
             problem: Problem | None = Problem("broken lines", item.reason)
-        elif before is not None:
+        elif before is not None and _id(item):
             problem = Problem("duplicate id", f"id {shown(item['id'])} is already used in line {before}")
         else:
             problem = next(row_errors(item), None)

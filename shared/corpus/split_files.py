@@ -9,15 +9,28 @@ from shared.errors import DataError
 _RANKS = ("train", "dev", "valid", "test")
 
 
-def split_files(root: Path, endings: tuple[str, ...]) -> dict[str, Path]:
+def split_files(root: Path, endings: tuple[str, ...], prefix: str = "") -> dict[str, Path]:
     """Return the files with one of these endings by the name before it: of a folder, or the one that ``root`` is.
 
+    Args:
+        root: the folder or file.
+        endings: with their dots.
+        prefix: at the beginning of a name, is not part of the split's.
+
     Raises:
-        DataError: if there is none.
+        DataError: if there is none, or two are of one split.
 
     """
     files = [root] if root.is_file() else sorted(path for path in root.glob("*") if path.is_file())
-    found = {path.name.removesuffix(ending): path for path in files for ending in endings if path.name.endswith(ending)}
+    found: dict[str, Path] = {}
+    for path in files:
+        ending = next((ending for ending in endings if path.name.endswith(ending)), None)
+        if ending is None:
+            continue
+        name = path.name.removesuffix(ending).removeprefix(prefix)
+        if name in found:
+            raise DataError(f"{path}: both this and {found[name].name} would be split {name!r}")
+        found[name] = path
     if not found:
         raise DataError(f"{root}: neither a file that ends in {' or '.join(endings)} nor a folder with one")
     return found

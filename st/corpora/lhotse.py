@@ -15,6 +15,7 @@ mixed, padded or changed in speed or volume are refused: what they sound like is
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
@@ -81,12 +82,14 @@ class Lhotse(JsonLines):
         rows = []
         for supervision in supervisions:
             inside = cut if whole else supervision
+            # A supervision may begin before its cut does.
+            offset = 0.0 if whole else seconds_in(supervision, "start", least=-math.inf) or 0.0
             translation = self._translated(supervision)
             rows.append(
                 {
                     "id": text_in(cut if whole else supervision, "id"),
                     "audio": audio,
-                    "start": start if whole else start + float(supervision.get("start") or 0.0),
+                    "start": start + offset,
                     "duration": seconds_in(inside, "duration"),
                     "source_text": text_in(supervision, "text"),
                     "source_language": self._language(supervision),

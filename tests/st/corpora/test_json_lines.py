@@ -8,6 +8,7 @@ import pytest
 import soundfile
 
 from shared.corpus.cuts import write_cuts
+from shared.corpus.inspection import check_corpus
 from shared.corpus.manifest import COLUMNS, Manifest
 from shared.corpus.preparation import prepare
 from shared.corpus.reader import Unusable
@@ -149,3 +150,36 @@ def test_cuts_that_were_written_are_read_as_the_manifest_they_came_from(tmp_path
 
 def read_text(path):
     return gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
+
+
+@pytest.mark.parametrize("start", ["soon", [1], {}, float("nan"), True])
+def test_a_supervision_that_starts_at_no_number_is_refused(tmp_path, start):
+    [one] = cut()["supervisions"]
+    write(tmp_path / "train.jsonl", cut(supervisions=[one, one | {"id": "a2", "start": start}]))
+    [row] = Lhotse(root=tmp_path, source_language="en").rows("train")
+    assert isinstance(row, Unusable) and f"start is {start!r}, not a number of seconds" in row.reason
+
+
+def test_a_supervision_may_begin_before_its_cut(tmp_path):
+    [one] = cut()["supervisions"]
+    write(tmp_path / "train.jsonl", cut(supervisions=[one | {"start": -0.25}, one | {"id": "a2", "start": None}]))
+    assert [row["start"] for row in Lhotse(root=tmp_path, source_language="en").rows("train")] == [0.25, 0.5]
+
+
+@pytest.mark.parametrize("other", ["train.jsonl.gz", "cuts_train.jsonl"])
+def test_two_files_of_one_split_are_refused(tmp_path, other):
+    write(tmp_path / "train.jsonl", cut())
+    write(tmp_path / other, cut())
+    with pytest.raises(DataError, match=r"both this and .*train.jsonl.* would be split 'train'"):
+        Lhotse(root=tmp_path)
+
+
+def test_rows_without_an_id_are_named(tmp_path, wav):
+    [one] = cut()["supervisions"]
+    without = [{key: value for key, value in one.items() if key != "id"} | {"duration": 0.5} for _ in range(2)]
+    write(tmp_path / "train.jsonl", cut(supervisions=without))
+    reader = Lhotse(root=tmp_path, source_language="en")
+    found = check_corpus(reader, workers=1).findings
+    assert found.counts == {"missing id": 2} and "line 1: row None: id is None" in found.examples["missing id"][0]
+    with pytest.raises(DataError, match=r"train\.jsonl, line 1: id is None"):
+        prepare(reader, tmp_path / "out", workers=1)
