@@ -17,15 +17,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from shared.corpus.reader import SourceRow, Unusable
 from shared.corpus.shards import Place, check_sound_column, column_type, open_shard
 from shared.described import Recorded
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.text import languages
 
 _ORDER = ("train", "dev", "test")
 _OURS = {"validation": "dev", "valid": "dev", "val": "dev"}
-_SHARD = re.compile(r"(?P<split>.+?)(?:-\d{5}-of-\d{5})?")
+_SHARD = re.compile(r"(?P<split>.+?)(?:-(?P<number>\d{5})-of-(?P<count>\d{5}))?")
 
 
 class Parquet(Recorded):
@@ -62,14 +64,16 @@ class Parquet(Recorded):
             splits: those to be read; None means all.
 
         Raises:
-            DataError: if there is no shard, a split or column is missing, or a code is unknown.
+            DataError: if there is no shard, a shard, split or column is missing, a column of texts holds something
+                else, or a code is unknown.
+            UsageError: if ``config`` has other names in braces.
 
         """
         self.source_language = languages.check(source_language)
         self.target_language = None if target_language is None else languages.check(target_language)
         self.folder = "-".join(filter(None, (source_language, target_language)))
         self.published: dict[str, dict[str, float]] = {}
-        place = Path(root).absolute() / config.format(source=source_language, target=target_language)
+        place = Path(root).absolute() / _filled(config, source_language, target_language)
         self._shards = shards_of(place)
         for split in splits or []:
             if split not in self._shards:
@@ -84,8 +88,8 @@ class Parquet(Recorded):
         }
         for path in (path for split in self._splits for path in self._shards[split]):
             check_sound_column(path, audio_column)
-            for column in self._columns.values():
-                column_type(open_shard(path), path, column)
+            for name, column in self._columns.items():
+                _check_column(path, name, column)
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""
@@ -123,7 +127,7 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
     """Return the Parquet files of a folder by split, training first.
 
     Raises:
-        DataError: if there is none.
+        DataError: if there is none, or the shards of a split are not all there, or of two downloads.
 
     """
     found: dict[str, list[Path]] = {}
@@ -135,7 +139,40 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
     if not found:
         inside = ", ".join(sorted(place.name for place in folder.glob("*/"))) or "none"
         raise DataError(f"{folder}: no Parquet file; folders there are {inside} (give one as --config)")
+    for paths in found.values():
+        _check_whole(paths)
     return {name: found[name] for name in sorted(found, key=lambda name: (_rank(name), name))}
+
+
+def _check_whole(paths: list[Path]) -> None:
+    """Refuse the shards of a split if one is missing: a download that was cut short, or two in one folder."""
+    marks = [match for path in paths if (match := _SHARD.fullmatch(path.stem)) and match["count"]]
+    numbered = [path.stem for path in paths if path.stem.isdecimal()]
+    if len(marks) < len(paths) and len(numbered) < len(paths):
+        return  # a file without a number stands for itself
+    numbers = [int(match["number"]) for match in marks] or [int(stem) for stem in numbered]
+    count = int(marks[0]["count"]) if marks else len(numbers)
+    if (other := next((match for match in marks if int(match["count"]) != count), None)) is not None:
+        raise DataError(f"{paths[0].parent}: shards of two downloads: {marks[0][0]} and {other[0]}")
+    if missing := sorted({*range(count)} - {*numbers}):
+        raise DataError(f"{paths[0]}: shard {missing[0]} of this split is missing (there are {len(numbers)})")
+
+
+def _filled(config: str, source: str, target: str | None) -> str:
+    """Return the folder that ``config`` names for two languages."""
+    try:
+        return config.format(source=source, target=target)
+    except (LookupError, ValueError, AttributeError) as error:
+        raise UsageError(f"config is {config!r}: only {{source}} and {{target}} stand in braces") from error
+
+
+def _check_column(path: Path, name: str, column: str) -> None:
+    """Refuse a column of texts that holds something else, which would be written out as Python shows it."""
+    kind = column_type(open_shard(path), path, column)
+    inside = kind.value_type if pa.types.is_dictionary(kind) else kind
+    is_text = any(test(inside) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null))
+    if not is_text and not (pa.types.is_integer(inside) and name in ("id", "speaker")):
+        raise DataError(f"{path}: column {column!r} is {kind}, not text")
 
 
 def _rank(split: str) -> int:
@@ -145,9 +182,13 @@ def _rank(split: str) -> int:
 def read_shard(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the number and the cells of each row of a Parquet file, of some columns only."""
     first = 0
-    for batch in open_shard(path).iter_batches(batch_size=1024, columns=columns):
-        yield from enumerate(batch.to_pylist(), start=first)
-        first += batch.num_rows
+    try:
+        for batch in open_shard(path).iter_batches(batch_size=1024, columns=columns):
+            yield from enumerate(batch.to_pylist(), start=first)
+            first += batch.num_rows
+    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(f"{path}, row {first + 1}: this and the following rows cannot be read ({reason})") from error
 
 
 def _text(value: Any) -> str | None:

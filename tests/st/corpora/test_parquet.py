@@ -3,12 +3,13 @@
 import logging
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from shared.corpus.audio import read_audio
 from shared.corpus.manifest import Manifest
 from shared.corpus.preparation import prepare
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from st.corpora.fleurs import Fleurs
 from st.corpora.parquet import Parquet
 from tests.st.corpora.shards import sound, write_fleurs, write_shard
@@ -93,3 +94,53 @@ def test_a_language_that_fleurs_does_not_have_is_named(tmp_path):
     write_fleurs(tmp_path)
     with pytest.raises(DataError, match="no folder of 'fr'; it has de_de, en_us. FLEURS: hf download google/fleurs"):
         Fleurs(root=tmp_path, source_language="fr")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["train-00000-of-00003", "train-00002-of-00003"], r"shard 1 of this split is missing \(there are 2\)"),
+        (["train-00000-of-00001", "train-00000-of-00002"], "two downloads: train-00000-of-00001 and .*-of-00002"),
+        (["train/0000", "train/0002"], r"shard 1 of this split is missing \(there are 2\)"),
+    ],
+)
+def test_a_download_that_was_cut_short_is_refused(tmp_path, names, message):
+    for name in names:
+        write_shard(tmp_path / "data" / f"{name}.parquet", {"audio": [sound(1)[1]], "sentence": ["one"]})
+    with pytest.raises(DataError, match=message):
+        Parquet(root=tmp_path, source_language="en", config="data")
+
+
+@pytest.mark.parametrize("texts", [[{"en": "one", "de": "eins"}], [["one"]], [1], [b"one"]])
+def test_a_column_that_holds_no_text_is_refused(tmp_path, texts):
+    write_shard(tmp_path / "train.parquet", {"audio": [sound(1)[1]], "sentence": ["one"], "translation": texts})
+    with pytest.raises(DataError, match=r"train\.parquet: column 'translation' is .*, not text"):
+        Parquet(root=tmp_path, source_language="en", target_language="de")
+
+
+def test_numbers_can_be_ids_and_speakers(tmp_path):
+    columns = {"audio": [sound(1)[1]], "sentence": ["one"], "number": [17], "voice": [3]}
+    write_shard(tmp_path / "train.parquet", columns)
+    reader = Parquet(root=tmp_path, source_language="en", id_column="number", speaker_column="voice")
+    [row] = reader.rows("train")
+    assert (row["id"], row["speaker"]) == ("17", "3")
+
+
+@pytest.mark.parametrize("config", ["{lang}", "{", "{0}", "{source.x}"])
+def test_other_names_in_braces_are_refused(tmp_path, config):
+    with pytest.raises(UsageError, match="config is .*: only {source} and {target} stand in braces"):
+        Parquet(root=tmp_path, source_language="en", config=config)
+
+
+def test_a_damaged_page_of_texts_is_named(tmp_path):
+    path = tmp_path / "train.parquet"
+    write_shard(
+        path, {"audio": [sound(1)[1]] * 50, "sentence": [f"number {n} of fifty" for n in range(50)]}, "audio", 50
+    )
+    where = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    content = bytearray(path.read_bytes())
+    first = where.dictionary_page_offset
+    content[first : first + where.total_compressed_size] = b"\x55" * where.total_compressed_size
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"train\.parquet, row 1: this and the following rows cannot be read"):
+        list(Parquet(root=tmp_path, source_language="en").rows("train"))
