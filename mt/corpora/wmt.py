@@ -36,7 +36,10 @@ class WMT(Moses):
         source, target = self.source_language, self.target_language
         pairs = super()._find(root)
         for path in sorted(root.glob(f"*.{source}-{target}.xml")):
-            pairs[path.name.removesuffix(f".{source}-{target}.xml")] = path, path
+            name = path.name.removesuffix(f".{source}-{target}.xml")
+            if name in pairs:
+                raise DataError(f"{path}: both this and {pairs[name][0]} would be {name!r}")
+            pairs[name] = path, path
         marks = [f"-{source}{target}", f"-{target}{source}", ""]
         for path in sorted(root.glob(f"*-src.{source}.sgm")):
             stem = path.name.removesuffix(f"-src.{source}.sgm")
@@ -113,12 +116,12 @@ def read_document_file(path: Path) -> Iterator[tuple[Segment, list[str]]]:
     """Go through the segments of an .xml file, each with its references; "" where a translator has none.
 
     Raises:
-        DataError: if the file is no XML, or a source segment has no number.
+        DataError: if the file is no XML, or a segment has no number, or that of another one.
 
     """
     try:
         documents = [doc for doc in ET.parse(path).getroot().iter("doc") if "testsuite" not in doc.attrib]
-    except ET.ParseError as error:
+    except (ET.ParseError, LookupError, ValueError) as error:  # an encoding that there is not, or that expat has not
         raise DataError(f"{path}: {error}") from error
     translators = list(dict.fromkeys(ref.get("translator", "") for doc in documents for ref in doc.iter("ref")))
     for doc in documents:
@@ -135,7 +138,10 @@ def _texts(element: ET.Element, path: Path) -> dict[str, str]:
     """Return the texts of an element's segments by their numbers."""
     texts = {}
     for segment in element.iter("seg"):
-        if not segment.get("id"):
+        number = segment.get("id", "")
+        if not number:
             raise DataError(f"{path}: a segment without an id")
-        texts[segment.get("id", "")] = " ".join("".join(segment.itertext()).split())
+        if number in texts:
+            raise DataError(f"{path}: two segments {number!r} in one text: {texts[number]!r} is the first")
+        texts[number] = " ".join("".join(segment.itertext()).split())
     return texts

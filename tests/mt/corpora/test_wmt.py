@@ -145,3 +145,26 @@ def test_xml_that_is_none_is_named(tmp_path):
     (tmp_path / "newstest2021.de-en.xml").write_text(XML.replace("&amp;", "&"), encoding="utf-8")
     with pytest.raises(DataError, match=r"newstest2021\.de-en\.xml: not well-formed"):
         rows(tmp_path, "newstest2021")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("utf-8", "klingon", "unknown encoding"),
+        ("utf-8", "shift_jis", "multi-byte encodings"),
+        ('<seg id="2">Drei', '<seg id="1">Drei', "two segments '1' in one text: 'Eins & zwei' is the first"),
+        ('<seg id="2">Three', '<seg id="1">Three', "two segments '1' in one text: 'One & two' is the first"),
+    ],
+)
+def test_broken_xml_is_refused(tmp_path, old, new, message):
+    (tmp_path / "newstest2021.de-en.xml").write_text(XML.replace(old, new), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"newstest2021\.de-en\.xml: .*{message}"):
+        rows(tmp_path, "newstest2021")
+
+
+def test_xml_does_not_hide_files_of_its_name(tmp_path):
+    (tmp_path / "newstest2021.de-en.xml").write_text(XML, encoding="utf-8")
+    for language in ("de", "en"):
+        (tmp_path / f"newstest2021.{language}").write_text("x\n")
+    with pytest.raises(DataError, match="both this and .*newstest2021.de would be 'newstest2021'"):
+        rows(tmp_path, "newstest2021")
