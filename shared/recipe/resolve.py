@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from shared.machine.nesting import DEPTH
+from shared.recipe.elsewhere import keys_called
 from shared.recipe.tree import INNER, Node, keys_inside, nearest
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
@@ -97,7 +98,9 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
 
 
 def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
-    """Ask whether a key of this name elsewhere in the recipe was meant, or one with a similar name, here or elsewhere.
+    """Suggest a key of this name elsewhere in the recipe, the key with this name in other toolkits, or a similar name.
+
+    Other toolkits come first: ``maximum_tokens`` is similar to fairseq's ``max_tokens``, but is a filter.
 
     Args:
         root: the whole recipe.
@@ -108,7 +111,7 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
     """
     keys = dict(keys_inside(root))
     wanted = key.replace("-", "_")
-    meant = [known for known in keys if known.endswith("." + wanted)]
+    meant = [known for known in keys if known.endswith("." + wanted)] or keys_called(wanted, root.value)
     if not meant and not nearest(part, names, few=0):
         close = difflib.get_close_matches(wanted.rpartition(".")[2], {*keys.values()}, n=1, cutoff=0.8)
         meant = [known for known, name in keys.items() if name in close]
