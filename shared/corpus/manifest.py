@@ -86,6 +86,8 @@ class Manifest:
         except FileNotFoundError:
             raise DataError(f"{path}: there is no such manifest") from None
         except (pa.ArrowInvalid, OSError, IndexError, OverflowError) as error:
+            if path.suffix != ".arrow":
+                raise DataError(f"{path}: not a manifest (*.arrow); dragoman prepare writes one") from error
             size = path.stat().st_size if path.is_file() else 0
             reason = str(error).splitlines()[0]
             raise DataError(f"{path}: not an Arrow file, or cut off ({size} bytes; {reason})") from error

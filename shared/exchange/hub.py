@@ -194,9 +194,9 @@ def _explained(error: Exception) -> str:
     if isinstance(error, errors.RevisionNotFoundError):
         return "the model on the Hub has no such revision"
     if isinstance(error, errors.LocalEntryNotFoundError):
-        return "was not fetched before as a whole, and the Hub cannot be reached"
+        return "never downloaded completely, and the Hub cannot be reached"
     if isinstance(error, errors.OfflineModeIsEnabled):
-        return "the Hub is not to be asked: HF_HUB_OFFLINE is set"
+        return "the Hub must not be contacted: HF_HUB_OFFLINE is set"
     if status == 401:
         return f"the Hub does not know who asks: {log_in}"
     if status == 403:

@@ -95,7 +95,7 @@ def _device(name: str, *, several: bool) -> str:
             raise UsageError(f"device {name!r}: several processes cannot share a GPU; say cuda")
         index = int(number) if colon else int(os.environ.get("LOCAL_RANK", "0"))
         if index >= torch.cuda.device_count():
-            raise UsageError(f"device {name!r}: there is no GPU {index}; {torch.cuda.device_count()} can be used")
+            raise UsageError(f"device {name!r}: there is no GPU {index}; torch sees {torch.cuda.device_count()}")
         return f"cuda:{index}"
     if kind == "mps" and not torch.backends.mps.is_available():
         raise UsageError("device 'mps' is not available on this machine")

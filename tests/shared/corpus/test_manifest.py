@@ -154,6 +154,10 @@ def test_files_that_are_none(tmp_path):
     data = path.read_bytes()
     with pytest.raises(DataError, match="no such manifest"):
         Manifest.open(tmp_path / "none.arrow")
+    (tmp_path / "test.tsv").write_bytes(b"id\taudio\n")
+    for path_of_no_manifest in (tmp_path, tmp_path / "test.tsv"):
+        with pytest.raises(DataError, match=r": not a manifest \(\*\.arrow\); dragoman prepare writes one"):
+            Manifest.open(path_of_no_manifest)
     for content in (b"", b"id\taudio\n", data[: len(data) // 2], data[:-1], data[:-20]):
         path.write_bytes(content)
         with pytest.raises(DataError, match=r"m\.arrow: not an Arrow file, or cut off \(\d+ bytes") as caught:

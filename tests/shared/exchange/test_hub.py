@@ -106,7 +106,7 @@ def test_what_was_pulled_once_needs_no_network(hub, api, model, tmp_path, monkey
     assert pull("me/golden", tmp_path / "again", api=api) == commit
     assert pull("me/golden", tmp_path / "again", revision=commit, api=api) == commit
     assert contents(tmp_path / "again") == contents(tmp_path / "out")
-    with pytest.raises(DataError, match="me/other: was not fetched before as a whole, and the Hub cannot be reached"):
+    with pytest.raises(DataError, match="me/other: never downloaded completely, and the Hub cannot be reached"):
         pull("me/other", tmp_path / "other", api=api)
     with pytest.raises(DataError, match="HF_HUB_OFFLINE is set"):
         push(model, "me/golden", api=api)
