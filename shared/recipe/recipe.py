@@ -262,6 +262,9 @@ class Recipe:
 
         """
         resolver, seen = Resolver(self._root), set[int]()
+        for key, node in self._root.value.items():
+            if key.endswith("_folder") and node.value == "":  # a variable of the shell that was not set
+                node.refuse("is empty: give the folder's name, or . for the one that you are in")
         for key, kind in RUN_KEYS.items():
             if key not in self._root.value:
                 raise UsageError(f"{self.source}: needs the key {key!r}")
@@ -337,7 +340,9 @@ class Recipe:
     def _resolver(self) -> Resolver:
         """The resolver of the recipe's values; those of a debug run are in folders of its own."""
         moved = self.folders() if self._debug and "output_folder" in self._root.value else []
-        return Resolver(self._root, moved={folder: debug_folder(folder) for folder in moved if isinstance(folder, str)})
+        return Resolver(
+            self._root, moved={folder: debug_folder(folder) for folder in moved if isinstance(folder, str) and folder}
+        )
 
     def _resolved(self, phase: str) -> Node:
         """Return a phase with its references followed."""

@@ -237,7 +237,7 @@ class Resolver:
     def _moved(self, text: str) -> str:
         """Return a path in the place that its folder has moved to; any other text as it is."""
         for folder in sorted(self.moved, key=len, reverse=True):  # the innermost first
-            if within(text, folder):
+            if text and within(text, folder):
                 rest = os.path.relpath(text, folder)
                 return self.moved[folder] if rest == "." else os.path.join(self.moved[folder], rest)
         return text

@@ -541,3 +541,17 @@ def test_reading_leaves_hyperpyyaml_as_it_was(load):
         "a": (1, 2),
         "b": {"x": 1},
     }
+
+
+@pytest.mark.parametrize("debug", ["true", "false"])
+def test_a_folder_without_a_name_is_refused(load, debug):
+    with pytest.raises(UsageError, match="command line: --output_folder: is empty: give the folder's name"):
+        load(GOOD, "--output_folder", "", "--debug", debug).check()
+    text = GOOD.replace("folder: !ref <output_folder>/x<seed>", "folder: !ref <data_folder>/x")
+    with pytest.raises(UsageError, match=r"good\.yaml:\d+: data_folder: is empty: give the folder's name"):
+        load(text + "data_folder: ''\n", "--debug", debug).check()
+
+
+def test_a_debug_run_in_the_folder_that_one_is_in_takes_no_empty_text_for_a_path(load):
+    recipe = load(GOOD.replace("(Applause)", ""), "--output_folder", ".", "--debug", "true")
+    assert recipe.value("output_folder") == ".-debug" and recipe.build("fit").model.free["text"] == ""
