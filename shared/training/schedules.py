@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
@@ -29,8 +30,8 @@ class InverseSquareRoot:
     """
 
     def __init__(self, *, peak: float, warmup: int, initial: float = 0.0) -> None:
-        if peak <= 0 or warmup < 1:
-            raise UsageError(f"peak must be above 0 and warmup at least 1, not {peak} and {warmup}")
+        if not 0 < peak < math.inf or warmup < 1:
+            raise UsageError(f"peak must be a number above 0 and warmup at least 1, not {peak} and {warmup}")
         self.peak = peak
         self.warmup = warmup
         self.initial = initial
@@ -46,7 +47,7 @@ class Linear:
     """Linear warm-up to ``peak``, then linear decay to ``final`` at ``total`` updates."""
 
     def __init__(self, *, peak: float, total: int, warmup: int = 0, final: float = 0.0) -> None:
-        if peak <= 0 or not 0 <= warmup < total:
+        if not 0 < peak < math.inf or not 0 <= warmup < total:
             raise UsageError(f"need peak > 0 and 0 <= warmup < total, not peak {peak}, warmup {warmup}, total {total}")
         self.peak = peak
         self.total = total
@@ -84,8 +85,8 @@ class TriStage:
     ) -> None:
         if len(shares) != 3 or abs(sum(shares) - 1) > 1e-6 or min(shares) < 0:
             raise UsageError(f"shares must be three numbers that add up to 1, not {shares}")
-        if peak <= 0 or total < 1:
-            raise UsageError(f"peak must be above 0 and total at least 1, not {peak} and {total}")
+        if not 0 < peak < math.inf or total < 1:
+            raise UsageError(f"peak must be a number above 0 and total at least 1, not {peak} and {total}")
         self.peak = peak
         self.total = total
         self.initial_scale = initial_scale
@@ -108,8 +109,8 @@ class Constant:
     """The same learning rate throughout, after an optional linear warm-up."""
 
     def __init__(self, *, peak: float, warmup: int = 0) -> None:
-        if peak <= 0 or warmup < 0:
-            raise UsageError(f"peak must be above 0 and warmup not below 0, not {peak} and {warmup}")
+        if not 0 < peak < math.inf or warmup < 0:
+            raise UsageError(f"peak must be a number above 0 and warmup not below 0, not {peak} and {warmup}")
         self.peak = peak
         self.warmup = warmup
 

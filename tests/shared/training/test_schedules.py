@@ -74,3 +74,15 @@ def test_steps():
     for values, after in (([0.0], [3]), ([0.0, 1.0], [0]), ([0.0, 1.0, 2.0], [3, 3])):
         with pytest.raises(UsageError, match=r"one value more than updates, and rising updates, not \["):
             Steps(values=values, after=after)
+
+
+@pytest.mark.parametrize("peak", [float("nan"), float("inf"), 0.0, -1.0])
+def test_a_peak_that_is_no_positive_number_is_refused(peak):
+    for make in (
+        lambda: InverseSquareRoot(peak=peak, warmup=1),
+        lambda: Linear(peak=peak, total=10),
+        lambda: TriStage(peak=peak, total=10, shares=[0.1, 0.4, 0.5]),
+        lambda: Constant(peak=peak),
+    ):
+        with pytest.raises(UsageError, match=rf"peak.*{peak}"):
+            make()
