@@ -183,6 +183,10 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
     if not isinstance(value, dict):
         return value
     if set(value) == {"same_as"}:
+        if not isinstance(value["same_as"], str) or value["same_as"] not in built:
+            raise ValueError(
+                f"{path or 'model'}: same_as is {value['same_as']!r}, and no object before it stands there"
+            )
         return built[value["same_as"]]
     if set(value) == {"asset"}:
         return _asset(value["asset"], folder, path)

@@ -138,3 +138,10 @@ def test_positional_arguments_and_undescribed_parts_are_refused():
         Leaf(3)
     with pytest.raises(TypeError, match="left"):
         describe(Tree(left=type("Plain", (), {"size": 1})(), right=Leaf(size=1), names={}))
+
+
+@pytest.mark.parametrize("place", ["/nowhere", "/b", ["/a"], None])
+def test_a_part_that_stands_nowhere_is_named(place):
+    description = describe(Leaf(size=1))
+    with pytest.raises(ValueError, match="/a: same_as is .*, and no object before it stands there"):
+        build({"a": {"same_as": place}, "b": description})
