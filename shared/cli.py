@@ -329,6 +329,9 @@ def main() -> None:
     # Logits are tens of megabytes a step: Linux is asked for them in pages of 2 MiB, not of 4 KiB.
     os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
     signal.signal(signal.SIGTERM, as_ctrl_c(os.getpid()))
+    for name in ("stdout", "stderr"):  # closed by who started us: what is printed goes nowhere, and not into a file
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="surrogateescape")  # names of files are written as the disk has them
     try:

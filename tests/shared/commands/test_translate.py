@@ -132,3 +132,12 @@ def test_a_full_disk_is_an_error_that_names_the_file(dragoman, tmp_path, monkeyp
     monkeypatch.setattr(os, "fsync", full)  # where the kernel says so of what was written before
     code, _, messages = dragoman(command, GOLDEN, manifest.path, "--out", tmp_path / "out", "--device", "cpu")
     assert code == 1 and "No space left on device" in messages and str(tmp_path / "out") in messages, messages
+
+
+@pytest.mark.parametrize("closed", [1, 2])
+def test_closed_outputs_are_no_error(tmp_path, closed):
+    (tmp_path / "in.txt").write_text("one two\n")
+    command = f'exec "{sys.executable}" -m shared.cli translate "{GOLDEN}" "{tmp_path}/in.txt" {closed}>&-'
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout == ("" if closed == 1 else "zwei eins\n")
