@@ -26,7 +26,6 @@ from shared.nn.translator import MEMORY
 from shared.objectives.contrastive import contrastive
 from shared.objectives.objective import Term
 from shared.objectives.parts import Encode, Part
-from shared.systems.system import System
 
 
 class Contrast(Part):
@@ -81,7 +80,7 @@ class Contrast(Part):
         if self.sources not in embeddings or not isinstance(embeddings[self.sources], TextEmbedding):
             raise UsageError(f"the contrastive loss needs a model that reads text in the field {self.sources!r}")
 
-    def check_system(self, system: System) -> None:
+    def check_system(self, system: Any) -> None:
         """Raise UsageError if the encoder cannot read translations as it reads sources."""
         super().check_system(system)
         source = system.inputs.get(self.sources)

@@ -6,7 +6,7 @@ Legend: B sentences, K beams, P prefix, D model width, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -82,10 +82,10 @@ class Generator(Protocol):
         """
         ...
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, State]:
         """Consume one token per row, (B x K,) int64; return the logits (B x K, V) of the next one, and the state.
 
-        The logits are the caller's own, to write into.
+        The logits are the caller's own, to write into. A state is one that this generator has returned.
         """
         ...
 

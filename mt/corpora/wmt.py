@@ -136,7 +136,7 @@ def read_document_file(path: Path) -> Iterator[tuple[Segment, list[str]]]:
 
 def _texts(element: ET.Element, path: Path) -> dict[str, str]:
     """Return the texts of an element's segments by their numbers."""
-    texts = {}
+    texts: dict[str, str] = {}
     for segment in element.iter("seg"):
         number = segment.get("id", "")
         if not number:

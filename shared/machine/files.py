@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 AT_FDCWD = -100  # Linux: paths are meant as the process sees them
 RENAME_EXCHANGE = 2
@@ -81,13 +82,20 @@ def locked(path: Path) -> Iterator[None]:
     while True:
         with open(path, "a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+            if _is_at(file, path):
                 try:
                     yield
                 finally:
                     path.unlink(missing_ok=True)
                 return
         # who held it has deleted it: another file of that name is the lock now
+
+
+def _is_at(file: IO[str], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def is_empty(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from shared.batch import Batch
 from shared.errors import UsageError
 
 if TYPE_CHECKING:
-    from shared.systems.system import System
+    from shared.systems.reading_model import ReadingModel
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Objective(nn.Module):
     Subclasses implement ``forward`` and ``counts``; ``self.system`` is what phases after training work with.
     """
 
-    system: System
+    system: ReadingModel
 
     def at(self, update: int) -> None:
         """Set what depends on the number of the update, which is about to be done: 1, 2, ...

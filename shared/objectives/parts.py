@@ -25,7 +25,7 @@ from shared.nn.translator import FieldEncoder
 from shared.objectives.objective import Loss, Objective, Term
 
 if TYPE_CHECKING:
-    from shared.systems.system import System
+    from shared.systems.reading_model import ReadingModel
 
 #: Encodes a field of the batch, None for the objective's own: once, however many parts ask for it.
 Encode = Callable[[str | None], Encoding]
@@ -49,7 +49,7 @@ class Part(nn.Module):
     def check(self, model: Any) -> None:
         """Raise UsageError if the part cannot work with this model; called once, when the objective is built."""
 
-    def check_system(self, system: System) -> None:
+    def check_system(self, system: ReadingModel) -> None:
         """Raise UsageError if the part cannot work with what the system reads and writes, or with its model."""
         self.check(system.model)
 
@@ -121,7 +121,7 @@ class EncoderDecoderObjective(Objective):
 
     """
 
-    def __init__(self, *, system: System, parts: list[Part], source_field: str | None = None) -> None:
+    def __init__(self, *, system: ReadingModel, parts: list[Part], source_field: str | None = None) -> None:
         super().__init__()
         if not parts:
             raise UsageError("an objective needs at least one part")

@@ -161,6 +161,8 @@ class Fit(Phase):
         device = torch.device(workspace.device)
         prepare_process(device)
         self.objective.check_streams([stream.name for stream in self.streams])
+        if self.validation is not None:
+            self.validation.check(self.objective, self.streams)
         objective = self.objective.to(device)
         if not list_checkpoints(workspace.folder / "checkpoints"):
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt

@@ -145,6 +145,17 @@ class Validation:
             raise UsageError(f"validation: there is no stream {self.stream!r}, only {names}")
         return found[0]
 
+    def check(self, objective: Objective, streams: list[Stream]) -> None:
+        """Refuse, before training starts, a validation that could not be done.
+
+        Raises:
+            UsageError: if there is no stream of its name, or nothing to translate with.
+
+        """
+        self.chosen(streams)
+        if self.search is not None:
+            self._at_task(objective)
+
     def share(self, objective: Objective, stream: Stream, workspace: Workspace) -> Share:
         """Compute the loss of a stream's task, and translate: this process's share of the batches.
 
@@ -192,6 +203,8 @@ class Validation:
         return Validated(values, -score if self.metric.rpartition(".")[2] in LOWER_IS_BETTER else score)
 
     def _at_task(self, objective: Objective) -> System:
+        if not isinstance(objective.system, System):
+            raise UsageError(f"validation: {objective.system.purpose}, so metric must be loss")
         return objective.system.for_task(reads=self.reads, writes=self.writes)
 
     def _open(self, workspace: Workspace) -> list[Manifest]:

@@ -10,6 +10,8 @@ import torch
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
+from shared.search import BeamSearch
+from shared.systems.encoder_system import EncoderSystem
 from shared.training.history import History
 from shared.training.optimizer import Adam
 from shared.training.schedules import Steps
@@ -72,8 +74,18 @@ def test_validation_reads_the_task_of_its_stream(world, workspace):
         losses[name] = validation.judge(shares, objective, workspace()).values["loss"]
         assert shares[0].losses[0][0].keys() >= {"back.nll" if name == "back" else "nll"}
     assert losses[None] == losses["text"] != losses["back"]
+
+
+def test_a_validation_that_could_not_be_done_is_refused_before_the_first_update(world, workspace):
+    manifests, budget = [str(world.manifest)], Budget(rows=16)
+    objective, streams = two_tasks(world)
+    astray = Validation(manifests=manifests, budget=budget, stream="more")
     with pytest.raises(UsageError, match="validation: there is no stream 'more', only text, back"):
-        Validation(manifests=manifests, budget=budget, stream="more").chosen(streams)
+        world.fit(objective=objective, streams=streams, validation=astray).run(workspace("astray"))
+    objective.system = EncoderSystem(model=objective.model, inputs=objective.system.inputs)
+    scored = Validation(manifests=manifests, budget=budget, search=BeamSearch(), metrics=["bleu"])
+    with pytest.raises(UsageError, match="this model is an encoder, which writes nothing.*so metric must be loss"):
+        world.fit(objective=objective, streams=streams, validation=scored).run(workspace("mute"))
 
 
 class Following(CrossEntropy):
