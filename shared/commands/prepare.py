@@ -63,7 +63,7 @@ def prepare_corpus(
     if out is None:
         raise UsageError(f"prepare {name}: --out is missing")
     part = None if shard is None else read_shard(shard)
-    for corpus in corpora(name, root=root, arguments=arguments):
+    for corpus in list(corpora(name, root=root, arguments=arguments)):  # all are checked before one is prepared
         title = f"{name} {corpus.folder}".strip()
         with progress(title, enabled=enabled) as show:
             if part is None:
@@ -108,7 +108,7 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
         elif "Sequence[Sequence" in annotation:
             options[key] = [item.split("-") for item in text.split(",")]
         elif "list[" in annotation or "Sequence[" in annotation or (key.endswith("language") and "," in text):
-            options[key] = text.split(",")
+            options[key] = _items(text, key)
         elif annotation.startswith("int"):
             options[key] = _whole(text, key)
         elif annotation.startswith("bool"):
@@ -126,6 +126,13 @@ def _pair(item: str, key: str) -> tuple[str, int]:
     if not equals:
         raise UsageError(f"--{key}: {item!r} is not NAME=NUMBER")
     return name, _whole(number, key)
+
+
+def _items(text: str, key: str) -> list[str]:
+    items = text.split(",")
+    if twice := [item for item in items if items.count(item) > 1]:
+        raise UsageError(f"--{key.replace('_', '-')}: {twice[0]!r} is named twice")
+    return items
 
 
 def _truth(text: str, key: str) -> bool:

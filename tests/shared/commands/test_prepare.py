@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.commands.prepare import corpus_class
+from shared.commands.prepare import corpus_class, prepare_corpus
 from shared.corpus.manifest import Manifest
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 
 
 def prepare(*arguments, cwd):
@@ -60,3 +60,25 @@ def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
 def test_an_unknown_corpus_is_refused_with_the_known_ones():
     with pytest.raises(UsageError, match=r"almanac, covost2, .*monolingual, moses, .*mustc, .*tsv"):
         corpus_class("gigaword")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--source-language", "de,xx"], "xx"),
+        (["--source-language", "de,de"], "--source-language: 'de' is named twice"),
+        (["--source-language", "de", "--splits", "train,train"], "--splits: 'train' is named twice"),
+    ],
+)
+def test_nothing_is_prepared_before_all_options_are_checked(tmp_path, options, message):
+    for language in ("de", "en", "xx"):
+        (tmp_path / f"train.de-en.{language}").write_text("eins\n", encoding="utf-8")
+    with pytest.raises((DataError, UsageError), match=message):
+        prepare_corpus(
+            "moses",
+            root=tmp_path,
+            out=tmp_path / "out",
+            workers=1,
+            arguments=[*options, "--target-language", "en"],
+        )
+    assert not (tmp_path / "out").exists()
