@@ -12,6 +12,7 @@ from tests.recipes.test_recipes import Vocabulary, load, small
 def test_recordings_without_translations_change_the_acoustic_encoder_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
+    overrides["phases.ctc_fit.initialise"] = "[!ref <from_text>]"  # without the recogniser, all changes are of training
     recipe = load("almanac/costt", **small(load("almanac/costt")), **overrides)
     output = run_recipe(recipe, command="a test", until="ctc_average").output
     before, after = (
