@@ -149,7 +149,9 @@ def run(
 @app.command(context_settings=OPEN)
 def show(
     context: typer.Context,
-    recipe: Annotated[str, typer.Argument(help="recipe file, or name of an installed recipe (almanac/st)")],
+    target: Annotated[
+        str, typer.Argument(help="recipe file, name of an installed recipe (almanac/st), or model folder")
+    ],
     phase: Annotated[str | None, typer.Option(help="print only the keys that this phase uses")] = None,
     changed: Annotated[
         bool, typer.Option("--changed", help="print only the keys that the recipe itself and the command line set")
@@ -158,10 +160,12 @@ def show(
     """Print a recipe with its bases, and for each line the file it comes from. --key value overrides its keys.
 
     The output is a recipe that dragoman run accepts. Keys that nothing uses are left out.
-    """
-    from shared.commands.show import print_recipe
 
-    print_recipe(recipe, context.args, phase=phase, changed=changed)
+    Of a model folder: what it reads and writes, its parts and their sizes, and commands for its tasks.
+    """
+    from shared.commands.show import show_target
+
+    show_target(target, context.args, phase=phase, changed=changed)
 
 
 @app.command("batch-size", context_settings=OPEN)

@@ -129,15 +129,14 @@ class Task:
 def task_of(system: ReadingModel, folder: Path = Path("model")) -> Task:
     """Return what a system does; ``folder`` is its model folder in the command."""
     model = shlex.quote(str(folder))
-    load = f'from {ReadingModel.__module__} import ReadingModel; print(ReadingModel.load("{folder}"))'
-    look = "python -c " + shlex.quote(load)
+    look = f"dragoman show {model}"
     if not isinstance(system, System):
         return Task("feature-extraction", "An encoder of speech, to begin training with.", ["speech"], look)
     source, target = _named(system.source_languages), _named(system.target_languages)
-    sides = (("--from", system.source_languages), ("--to", system.target_languages))
-    translate = f"dragoman translate {model}" + "".join(
-        f" {side} {codes[0]}" for side, codes in sides if len(codes) > 1
-    )
+    sources, targets = system.source_languages, system.target_languages
+    others = [code for code in targets if code != sources[0]] or targets
+    translate = f"dragoman translate {model}" + (f" --from {sources[0]}" if len(sources) > 1 else "")
+    translate += f" --to {others[0]}" if len(targets) > 1 else ""
     writes = isinstance(system.model, Generator) or type(system).translate_batch is not System.translate_batch
     if not writes:
         return Task("fill-mask", f"An encoder of {source} text, to begin training with.", [], look)

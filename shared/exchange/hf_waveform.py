@@ -1,4 +1,4 @@
-"""Import of wav2vec 2.0, XLSR and XLS-R in Hugging Face's layout: Wav2Vec2Model, -ForPreTraining and -ForCTC."""
+"""Import of wav2vec 2.0, XLSR, XLS-R and HuBERT in Hugging Face's layout, pre-trained or fine-tuned with CTC."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from shared.text.letters import Letters, Recased
 from shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 MODEL_TYPE, PREFIX, HEAD, VECTOR = "wav2vec2", "wav2vec2.", "lm_head", "masked_spec_embed"
+#: HuBERT (Hsu et al. 2021) is the same encoder, trained otherwise.
+MODEL_TYPES = {MODEL_TYPE: PREFIX, "hubert": "hubert."}
 #: What only pre-training needs; in a model without all of it, or with a head for CTC, it is left where it is.
 PRE_TRAINING = re.compile(r"(quantizer|project_hid|project_q)\..+")
 #: Settings that change what is computed in ways that there is no place for here, with the values that change nothing.
@@ -38,6 +40,7 @@ ELSEWHERE: dict[str, tuple[Any, ...]] = {
     "adapter_attn_dim": (None,),
     "conv_pos_batch_norm": (False,),
     "feat_extract_activation": ("gelu",),
+    "feat_proj_layer_norm": (True,),
 }
 PARTS = {
     "self_attention.queries_keys_values": ("attention.q_proj", "attention.k_proj", "attention.v_proj"),
@@ -217,4 +220,6 @@ def _normalised(folder: Path) -> bool:
 
 
 def _bare(name: str) -> str:
-    return name.removeprefix(PREFIX)
+    for prefix in MODEL_TYPES.values():
+        name = name.removeprefix(prefix)
+    return name

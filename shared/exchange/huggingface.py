@@ -16,7 +16,7 @@ from shared.exchange.hf_reading import CONFIG, Config, read_tensors
 from shared.exchange.hf_speech import MODEL_TYPE as SPEECH_MODEL
 from shared.exchange.hf_speech import import_hf_speech
 from shared.exchange.hf_text import read_texts
-from shared.exchange.hf_waveform import MODEL_TYPE as WAVEFORM_MODEL
+from shared.exchange.hf_waveform import MODEL_TYPES as WAVEFORM_MODELS
 from shared.exchange.hf_waveform import import_hf_waveform
 from shared.exchange.import_sizes import built, check_rows
 from shared.exchange.loaded import LoadReport
@@ -50,8 +50,8 @@ def import_huggingface(
 
     """
     config = Config(source / CONFIG)
-    kind = config.choose("model_type", {one: one for one in (*FAMILIES, *ENCODERS, WAVEFORM_MODEL, SPEECH_MODEL)})
-    if kind == WAVEFORM_MODEL:
+    kind = config.choose("model_type", {one: one for one in (*FAMILIES, *ENCODERS, *WAVEFORM_MODELS, SPEECH_MODEL)})
+    if kind in WAVEFORM_MODELS:
         system, report = import_hf_waveform(source, source_languages=source_languages)
     else:
         read = import_hf_speech if kind == SPEECH_MODEL else partial(import_hf_text, scratch=scratch)

@@ -52,7 +52,7 @@ class Combination(nn.Module):
         """Return one tensor (..., V) of the models' scores, each (..., V)."""
         raise TypeError(f"{type(self).__name__} does not define combine(scores)")
 
-    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+    def encode(self, batch: Batch) -> Encoding:
         """Encode with each; the name of a memory begins with the number of its model ("0.source")."""
         memories: dict[str, Padded] = {}
         extras: dict[str, Tensor | Padded] = {}

@@ -63,6 +63,8 @@ class Average(MainPhase):
 #: What ``averaged.json`` says of how the model was trained.
 AVERAGED: dict[str, Any] = {
     "averaging": NotRequired[str],
+    "updates": NotRequired[list[int]],
+    "seed": NotRequired[int],
     "recipe": NotRequired[str],
     "keys": NotRequired[dict[str, Any]],
 }

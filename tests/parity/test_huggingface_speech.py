@@ -17,7 +17,7 @@ import torch
 from shared.batch import Batch
 from shared.errors import DataError
 from shared.exchange.hf_speech import import_hf_speech
-from shared.exchange.hf_waveform import PARTS, PREFIX, import_hf_waveform, letters_of, names_of
+from shared.exchange.hf_waveform import PARTS, import_hf_waveform, letters_of, names_of
 from shared.exchange.waveform_model import counterparts
 from shared.padded import Padded
 from shared.search import BeamSearch
@@ -35,18 +35,21 @@ BASE = {
     "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 22,
     "conv_dim": (14, 10, 10, 7), "conv_kernel": (10, 3, 3, 2), "conv_stride": (5, 2, 2, 2),
     "num_conv_pos_embeddings": 6, "num_conv_pos_embedding_groups": 3, "vocab_size": len(LETTERS),
-    "mask_time_prob": 0.2, "codevector_dim": 6, "proj_codevector_dim": 5, "num_codevectors_per_group": 4,
+    "mask_time_prob": 0.2,
 }  # fmt: skip
+CODES = {"codevector_dim": 6, "proj_codevector_dim": 5, "num_codevectors_per_group": 4}
 LARGE = BASE | {"feat_extract_norm": "layer", "do_stable_layer_norm": True, "conv_bias": True}
 ODD = LARGE | {"hidden_size": 15, "num_conv_pos_embeddings": 5, "layer_norm_eps": 1e-3, "mask_time_prob": 0.0}
 WAVEFORM: dict[str, tuple[str, dict[str, Any], bool]] = {
-    "base_model": ("Model", BASE, False),
-    "base_pretraining": ("ForPreTraining", BASE, True),
-    "base_ctc": ("ForCTC", BASE, False),
-    "large_model": ("Model", LARGE, True),
-    "large_pretraining": ("ForPreTraining", LARGE, True),
-    "odd_ctc": ("ForCTC", ODD | {"hidden_act": "relu"}, True),
-    "unprojected": ("Model", BASE | {"conv_dim": (14, 10, 10, 18)}, False),
+    "base_model": ("Wav2Vec2Model", BASE, False),
+    "base_pretraining": ("Wav2Vec2ForPreTraining", BASE | CODES, True),
+    "base_ctc": ("Wav2Vec2ForCTC", BASE, False),
+    "large_model": ("Wav2Vec2Model", LARGE, True),
+    "large_pretraining": ("Wav2Vec2ForPreTraining", LARGE | CODES, True),
+    "odd_ctc": ("Wav2Vec2ForCTC", ODD | {"hidden_act": "relu"}, True),
+    "unprojected": ("Wav2Vec2Model", BASE | {"conv_dim": (14, 10, 10, 18)}, False),
+    "hubert_base_model": ("HubertModel", BASE, True),
+    "hubert_large_ctc": ("HubertForCTC", LARGE, True),
 }
 
 
@@ -104,11 +107,12 @@ def check_gradients(ours, theirs, names, found: Compared) -> None:
 def saved_waveform_model(name: str, folder: Path, pickled: bool = False) -> Any:
     kind, settings, normalised = WAVEFORM[name]
     torch.manual_seed(1)
-    model = getattr(transformers, f"Wav2Vec2{kind}")(transformers.Wav2Vec2Config(**settings))
+    architecture = getattr(transformers, kind)
+    model = architecture(architecture.config_class(**settings))
     disturbed(model, 0.15)
     model.save_pretrained(folder)
     transformers.Wav2Vec2FeatureExtractor(do_normalize=normalised).save_pretrained(folder)
-    if kind == "ForCTC":
+    if kind.endswith("ForCTC"):
         (folder / "vocab.json").write_text(json.dumps({letter: i for i, letter in enumerate(LETTERS)}))
         transformers.Wav2Vec2CTCTokenizer(folder / "vocab.json").save_pretrained(folder)
     if pickled:  # and with the names of torch before 2.1
@@ -125,7 +129,8 @@ def saved_waveform_model(name: str, folder: Path, pickled: bool = False) -> Any:
 
 @pytest.mark.parametrize("name", WAVEFORM)
 def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files, compared):
-    compared.named("transformers", f"wav2vec 2.0 ({name.replace('_', ' ')})")
+    family = "HuBERT" if name.startswith("hubert") else "wav2vec 2.0"
+    compared.named("transformers", f"{family} ({name.removeprefix('hubert_').replace('_', ' ')})")
     theirs = saved_waveform_model(name, tmp_path / "theirs")
     system, report = import_hf_waveform(tmp_path / "theirs", source_languages=["en"])
     report.check()
@@ -143,13 +148,13 @@ def test_states_logits_and_gradients_of_waveform_models(name, tmp_path, files, c
     for waveform, ours in zip(read(files), found.rows(), strict=True):
         given = extractor(waveform.numpy(), sampling_rate=16000, return_tensors="pt").input_values
         assert normalised == (abs(float(given.mean())) < 1e-5)
-        bare = theirs.wav2vec2 if "pretraining" in name else theirs
+        bare = theirs.wav2vec2 if "pretraining" in name else theirs  # whose own output is the loss
         expected = (bare(given).logits if "ctc" in name else bare(given).last_hidden_state)[0]
         compared.close("logits" if "ctc" in name else "states", ours, expected)
         total = total + weighted(expected)
     total.backward()
     sum(weighted(ours) for ours in found.rows()).backward()
-    prefix = "" if name.endswith("model") or name == "unprojected" else PREFIX
+    prefix = "" if WAVEFORM[name][0].endswith("Model") else f"{theirs.base_model_prefix}."
 
     class Plan:
         convolutions = WAVEFORM[name][1]["conv_dim"]
@@ -321,6 +326,7 @@ def test_what_does_not_fit_is_refused(tmp_path, files):
         ({"intermediate_size": 23}, r"\(22, 18\) instead of \(23, 18\)"),
         ({"num_attention_heads": 4}, "config.json: its settings do not fit together .*18.*4 heads"),
         ({"add_adapter": True}, "config.json: add_adapter True has no counterpart"),
+        ({"model_type": "hubert", "feat_proj_layer_norm": False}, "feat_proj_layer_norm False has no counterpart"),
         ({"conv_stride": [5, 2, 2]}, "different lengths"),
     ):
         (tmp_path / "one" / "config.json").write_text(json.dumps(config | change))
