@@ -162,7 +162,7 @@ def test_commands_on_a_page_have_the_options_and_keys_that_there_are(page):
             continue
         name, *words = takewhile(lambda word: word not in ("|", ">", "<"), shlex.split(line))
         context = get_command(app).commands[name].make_context(name, words)
-        recipe = context.params.get("recipe")
+        recipe = context.params.get("recipe", context.params.get("target"))
         if name in ("run", "show", "batch-size") and recipe not in OWN:
             Recipe.load(recipe, list(context.args))
 

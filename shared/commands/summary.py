@@ -1,4 +1,4 @@
-"""What a model folder holds, in words: what it reads and writes, its parts and their sizes, where it comes from.
+"""A model folder in words: what it reads and writes, its parts and their sizes, where it comes from.
 
 Only the description and the header of the weights are read, so that a model of any size is described at once.
 """
