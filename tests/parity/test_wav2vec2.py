@@ -14,7 +14,7 @@ from shared.padded import Padded
 from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 
 transformers = pytest.importorskip("transformers")
-from tests.parity.test_huggingface_speech import BASE, LARGE, disturbed, saved_waveform_model  # noqa: E402
+from tests.parity.test_huggingface_speech import BASE, CODES, LARGE, disturbed, saved_waveform_model  # noqa: E402
 
 pytestmark = pytest.mark.parity
 
@@ -41,7 +41,7 @@ def each_alone(linear):
 
 def theirs(folder, settings):
     torch.manual_seed(1)
-    model = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**settings | PLAIN))
+    model = transformers.Wav2Vec2ForPreTraining(transformers.Wav2Vec2Config(**settings, **CODES, **PLAIN))
     disturbed(model, 0.15)
     with torch.no_grad():  # so that several entries are in use
         model.quantizer.weight_proj.weight.normal_(std=3.0)

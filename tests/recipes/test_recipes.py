@@ -86,7 +86,7 @@ def load(name, data=None, **overrides):
 
 def small(recipe, prefix=""):
     """Return the small sizes of a recipe and of those that it runs, by their keys on the command line."""
-    sizes = {f"{prefix}{key}": value for key, value in TINY.items() if key in {*recipe.flat(), *recipe.keys}}
+    sizes = {f"{prefix}{key}": value for key, value in TINY.items() if {key, f"{key}.0"} & {*recipe.flat()}}
     if f"{prefix}pieces" in sizes and "languages" in recipe.keys and "zh" in recipe.value("languages"):
         sizes[f"{prefix}pieces"] = 1000  # Chinese alone has more characters than 400
     for phase in recipe.phases:
