@@ -132,24 +132,43 @@ class Costt(Translator):
 
 
 class KeptShare(Part):
-    """Reports the share of states that shrinking keeps, the mean of S' / S over sentences: the term "kept".
+    """Reports what shrinking keeps: the mean of S' / S over sentences, "kept", and S' / labels, "kept_per_label".
+
+    Without blanks, a head that finds every label keeps one state for each. One that has learned too little finds blanks
+    instead, and what is said there is lost: a validation with fewer states than ``FEWEST`` a label sets off an alarm.
 
     Args:
         source: the batch field whose encoding it reads; by default the objective's own.
+        field: the batch field of the head's labels, between a start and an end symbol.
 
     """
 
-    def __init__(self, *, source: str | None = None) -> None:
+    FEWEST = 2 / 3
+
+    def __init__(self, *, source: str | None = None, field: str = "transcript") -> None:
         super().__init__(source=source)
+        self.field = field
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of sentences."""
-        return {"kept": torch.ones_like(batch["speech"].lengths).sum()}
+        """Return the number of sentences, and of labels."""
+        labels = (batch[self.field].lengths - 2).clamp(min=0)
+        return {"kept": torch.ones_like(labels).sum(), "kept_per_label": labels.sum()}
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
-        """Compare the lengths of the states before and after shrinking."""
-        shares = model.tap(encoding, SHRUNK).lengths / model.tap(encoding, ACOUSTIC).lengths.clamp(min=1)
-        return {"kept": Term(shares.sum(), self.counts(batch)["kept"], 0.0)}
+        """Compare the number of states after shrinking with that before it, and with that of labels."""
+        kept, states = model.tap(encoding, SHRUNK).lengths, model.tap(encoding, ACOUSTIC).lengths
+        sums = {"kept": (kept / states.clamp(min=1)).sum(), "kept_per_label": kept.sum()}
+        return {name: Term(sums[name], count, 0.0) for name, count in self.counts(batch).items()}
+
+    def alarms(self, means: dict[str, float]) -> list[str]:
+        """Return a warning if labels are lost; ``means`` are those of a validation."""
+        kept = means.get("kept_per_label", 1.0)
+        if kept >= self.FEWEST:
+            return []
+        return [
+            f"shrinking keeps {kept:.2f} states for each label of CTC, so that part of what is said is lost: train the "
+            "acoustic encoder for longer, or read all states (--shrinking False)"
+        ]
 
 
 class CosttSystem(System):

@@ -129,12 +129,21 @@ def test_the_decoder_attends_to_the_shrunk_states_with_new_positions(tokenizer, 
         # neither the other rows nor their padding matter
         single = model.encode(batch(system, [rows[row]], "speech")).memories["source"]
         torch.testing.assert_close(single.values[0], memory.values[row, : len(kept)], atol=1e-4, rtol=1e-4)
-    share = KeptShare().terms(model, data, encoding)["kept"]
+    told = KeptShare().terms(model, batch(system, rows, "speech", "transcript"), encoding)
+    labels = sum(len(tokenizer.encode(row["source_text"])) for row in rows)
+    assert (int(told["kept_per_label"].sum), int(told["kept_per_label"].count)) == (sum(shrunk), labels)
+    share = told["kept"]
     expected = sum(a / b for a, b in zip(shrunk, states.lengths.tolist(), strict=True)) / len(shrunk)
     assert float(share.sum / share.count) == pytest.approx(expected) and share.weight == 0
     assert memory.lengths.tolist() == shrunk and sum(shrunk) < 0.9 * int(states.lengths.sum())
     whole = Costt(**model.arguments | {"shrinking": False}).eval()
     assert torch.equal(whole.encode(data).memories["source"].lengths, states.lengths)
+
+
+def test_labels_that_shrinking_loses_are_told():
+    assert KeptShare().alarms({"kept": 0.1, "kept_per_label": 0.7}) == KeptShare().alarms({"nll": 1.0}) == []
+    (line,) = KeptShare().alarms({"kept": 0.1, "kept_per_label": 0.5})
+    assert "keeps 0.50 states for each label" in line
 
 
 def test_both_losses_reach_the_acoustic_encoder_and_text_the_decoder_alone(tokenizer, rows):
