@@ -13,7 +13,7 @@ def test_recordings_without_translations_change_the_acoustic_encoder_alone(tmp_p
     monkeypatch.chdir(tmp_path)
     overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
     overrides["phases.ctc_fit.initialise"] = "[!ref <from_text>]"  # without the recogniser, all changes are of training
-    recipe = load("almanac/costt", **small(load("almanac/costt")), **overrides)
+    recipe = load("almanac/costt", **small(load("almanac/costt", **overrides)), **overrides)
     output = run_recipe(recipe, command="a test", until="ctc_average").output
     before, after = (
         load_file(output / stage / "model" / "model.safetensors") for stage in ("text_average", "ctc_average")
