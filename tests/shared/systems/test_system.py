@@ -533,7 +533,10 @@ def bomb(name):
             edited(lambda c: c.update(system=c["system"]["arguments"]["model"]["arguments"]["encoder"])),
             "describes a Encoder, not a System",
         ),
-        (edited(lambda c: c["system"]["arguments"].update(output={"same_as": "/nowhere"})), "same_as is '/nowhere', and no object"),
+        (
+            edited(lambda c: c["system"]["arguments"].update(output={"same_as": "/nowhere"})),
+            "same_as is '/nowhere', and no",
+        ),
         (
             edited(
                 lambda c: c["system"]["arguments"]["model"]["arguments"].update(
