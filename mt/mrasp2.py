@@ -26,6 +26,8 @@ from shared.nn.translator import MEMORY
 from shared.objectives.contrastive import contrastive
 from shared.objectives.objective import Term
 from shared.objectives.parts import Encode, Part
+from shared.systems.reading_model import ReadingModel
+from shared.systems.system import System
 
 
 class Contrast(Part):
@@ -80,11 +82,13 @@ class Contrast(Part):
         if self.sources not in embeddings or not isinstance(embeddings[self.sources], TextEmbedding):
             raise UsageError(f"the contrastive loss needs a model that reads text in the field {self.sources!r}")
 
-    def check_system(self, system: Any) -> None:
+    def check_system(self, system: ReadingModel) -> None:
         """Raise UsageError if the encoder cannot read translations as it reads sources."""
         super().check_system(system)
         source = system.inputs.get(self.sources)
-        translation = system.output if self.translation == "target" else system.inputs.get(self.translation)
+        translation = system.inputs.get(self.translation)
+        if self.translation == "target" and isinstance(system, System):
+            translation = system.output
         if not isinstance(source, TextField) or not isinstance(translation, TextField):
             return
         if not source.reads_like(translation):

@@ -157,14 +157,19 @@ def test_commands_on_a_page_have_the_options_and_keys_that_there_are(page):
     blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     commands = "\n".join(block for language, block in blocks if language in ("", "bash"))
     lines = re.findall(r"\bdragoman ([a-z][^;\n]*)", re.sub("#.*", "", commands))
+    wrong = []
     for line in lines:
         if "..." in line or "[--" in line or line.count("'") % 2:  # shortened, a synopsis, or more lines than one
             continue
         name, *words = takewhile(lambda word: word not in ("|", ">", "<"), shlex.split(line))
-        context = get_command(app).commands[name].make_context(name, words)
-        recipe = context.params.get("recipe", context.params.get("target"))
-        if name in ("run", "show", "batch-size") and recipe not in OWN:
-            Recipe.load(recipe, list(context.args))
+        try:
+            context = get_command(app).commands[name].make_context(name, words)
+            recipe = context.params.get("recipe", context.params.get("target"))
+            if name in ("run", "show", "batch-size") and recipe not in OWN:
+                Recipe.load(recipe, list(context.args))
+        except Exception as error:  # of the command line, of the recipe, or of reading either
+            wrong.append(f"dragoman {line}: {type(error).__name__}: {error}")
+    assert wrong == []
 
 
 def test_the_page_of_systems_names_every_recipe():

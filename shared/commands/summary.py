@@ -15,11 +15,10 @@ from torch import nn
 from shared.corpus.fields import Field, TextField
 from shared.exchange.card import task_of
 from shared.machine.records import read_record
-from shared.nn.state import check_fit
 from shared.nn.symbols import CTC
-from shared.nn.weights import described_by, header_of
 from shared.phases.averaging import AVERAGED
-from shared.systems.model_folder import CONFIG, WEIGHTS, read_config
+from shared.run.announcing import with_packages
+from shared.systems.model_folder import WEIGHTS
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
@@ -35,22 +34,17 @@ def summary(folder: str | Path) -> str:
 
     """
     folder = Path(folder)
-    read_config(folder)
-    weights = folder / WEIGHTS
-    header = header_of(weights)
-    with described_by(folder / CONFIG, header):
-        system = ReadingModel.from_description(folder)
-    check_fit(system, header, str(weights))
+    system, header = ReadingModel.planned(folder)
     types = sorted({str(tensor.dtype).removeprefix("torch.") for tensor in header.values()})
     table = {
         "reads": list(_reads(system)),
         "writes": list(_writes(system)) if isinstance(system, System) else [],
         "symbols": list(_symbols(system)),
         "parameters": [f"{sum(p.numel() for p in system.parameters()):,} ({', '.join(types)})", *_parts(system.model)],
-        "weights": [f"{weights.stat().st_size / 1e6:,.1f} MB"],
+        "weights": [f"{(folder / WEIGHTS).stat().st_size / 1e6:,.1f} MB"],
         "trained by": list(_training(folder)),
         "began as": system.origin,
-        "use": list(_commands(system, folder)),
+        "use": [with_packages(command, system) for command in _commands(system, folder)],
     }
     lines = [task_of(system, folder).sentence, ""]
     for title, cells in table.items():

@@ -51,8 +51,11 @@ def ending(output: Path, phases: Sequence[str]) -> str | None:
     folder = found[-1].parent
     with torch.device("meta"):
         system = ReadingModel.from_description(folder)
+    return f"the model is in {folder}; to use it: {with_packages(task_of(system, folder).command, system)}"
+
+
+def with_packages(command: str, system: ReadingModel) -> str:
+    """Return a command with the option --package for each package of the user's own that a system is made of."""
     tops = {type(part).__module__.partition(".")[0] for part in system.modules()}
     own = [shlex.quote(str(place)) for top in sorted(tops) if (place := place_of(top))]
-    options = "".join(f" --package {place}" for place in own)
-    command = task_of(system, folder).command.replace("dragoman", f"dragoman{options}", 1)
-    return f"the model is in {folder}; to use it: {command}"
+    return command.replace("dragoman", "dragoman" + "".join(f" --package {place}" for place in own), 1)

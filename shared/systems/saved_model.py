@@ -109,12 +109,7 @@ class SavedModel(Described, nn.Module):
         """
         folder = Path(folder)
         weights = folder / WEIGHTS
-        read_config(folder)
-        header = header_of(weights)
-        with described_by(folder / CONFIG, header):
-            planned = cls.from_description(folder)
-        planned.check_files(folder)
-        check_fit(planned, header, str(weights))
+        planned, _ = cls.planned(folder)
         refuse_over(size_of(planned), f"{folder / CONFIG}: the model that it describes", error=DataError)
         system = cls.from_description(folder)
         tensors = load_tensors(weights, device)
@@ -124,6 +119,23 @@ class SavedModel(Described, nn.Module):
                 value.data = value.data.to(tensors[name].dtype)
         load_exactly(system, tensors, str(weights))
         return system.eval()
+
+    @classmethod
+    def planned(cls, folder: Path) -> tuple[Self, dict[str, torch.Tensor]]:
+        """Return the system of a folder and its tensors by name, both on the meta device: without memory or values.
+
+        Raises:
+            DataError: as :meth:`load`.
+
+        """
+        read_config(folder)
+        weights = folder / WEIGHTS
+        header = header_of(weights)
+        with described_by(folder / CONFIG, header):
+            planned = cls.from_description(folder)
+        planned.check_files(folder)
+        check_fit(planned, header, str(weights))
+        return planned, header
 
     @classmethod
     def from_description(cls, folder: Path) -> Self:

@@ -1,7 +1,5 @@
 """The contrast of mRASP2 against the definition in numpy and the arithmetic of the authors' criterion."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -17,6 +15,7 @@ from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
 from shared.objectives.objective import Loss, Term
 from shared.padded import Padded
+from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
 
@@ -150,7 +149,8 @@ def test_translations_that_the_encoder_cannot_read_as_sources_are_refused(model,
     def check(**changes):
         source = TextField(column="source_text", tokenizer=one)
         output = TextField(column="target_text", **{"tokenizer": one} | changes)
-        Contrast().check_system(SimpleNamespace(model=model, inputs={"source": source}, output=output))
+        languages = {"source_languages": ["en"], "target_languages": ["de"]}
+        Contrast().check_system(System(model=model, inputs={"source": source}, output=output, **languages))
 
     check()
     for changes in ({"prefix": []}, {"suffix": []}, {"tokenizer": two}):
