@@ -15,6 +15,9 @@ from shared.exchange.hub import fetch, own_files
 from shared.exchange.huggingface import import_huggingface
 from shared.exchange.loaded import LoadReport
 
+#: How names of files end that hold a checkpoint; no model on the Hub is named like that.
+_CHECKPOINTS = {".pt", ".pth", ".ckpt", ".bin", ".safetensors", ".npz"}
+
 
 def import_model(
     source: str | Path,
@@ -49,7 +52,15 @@ def import_model(
     """
     folder, name = Path(source), None
     if not folder.exists() and re.fullmatch(r"[\w.-]+/[\w.-]+", str(source)):
-        folder, name = fetch(str(source)), str(source)
+        if folder.suffix in _CHECKPOINTS:
+            raise DataError(f"{source}: no such file")
+        try:
+            folder, name = fetch(str(source)), str(source)
+        except (DataError, UsageError) as error:
+            if folder.parent.is_dir():
+                reason = f"{source}: not in the folder {folder.parent}; as a name on the Hub: {error}"
+                raise type(error)(reason) from error
+            raise
     if own_files(folder) is not None:
         raise UsageError(f"{source}: is a model folder of this project already: nothing is to be imported")
     with TemporaryDirectory() as scratch:

@@ -218,6 +218,17 @@ def test_a_name_is_fetched_and_imported(hub, api, tmp_path, monkeypatch):
         import_model("them/model", tmp_path / "out")
 
 
+def test_a_missing_checkpoint_is_not_looked_for_on_the_hub(hub, api, tmp_path, monkeypatch):
+    monkeypatch.setattr("shared.exchange.hub._connect", lambda name: api)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nllb").mkdir()
+    hub.repositories["nllb/model.pt"] = [theirs()]
+    with pytest.raises(DataError, match=r"^nllb/model\.pt: no such file$"):
+        import_model("nllb/model.pt", tmp_path / "out")
+    with pytest.raises(DataError, match=r"^nllb/small: not in the folder nllb; as a name on the Hub: .*no such model"):
+        import_model("nllb/small", tmp_path / "out")
+
+
 def test_what_is_ours_already_is_not_imported(model, tmp_path):
     with pytest.raises(UsageError, match="is a model folder of this project already"):
         import_model(model, tmp_path / "out")
