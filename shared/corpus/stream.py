@@ -305,8 +305,9 @@ class Stream:
     def _check(self, rows: int, dropped: dict[str, int]) -> None:
         count = sum(dropped.values())
         if count == rows or count > self.filter.maximum_dropped * rows:
+            paths = ", ".join(map(str, [*self.paths, *self.turned]))
             raise DataError(
-                f"{', '.join(map(str, self.paths))}: stream {self.name!r} would drop {count:,} of {rows:,} rows "
+                f"{paths}: stream {self.name!r} would drop {count:,} of {rows:,} rows "
                 f"({_listed(dropped) or 'there are none'}), at most {self.filter.maximum_dropped:.0%} are allowed"
             )
 

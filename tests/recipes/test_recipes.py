@@ -37,6 +37,8 @@ TINY = {
     "pieces": 500,  # five languages in two scripts have more than 400 characters and bytes
     "beam": 2,
     "quality.maximum_dropped": 1.0,  # what has hardly learned writes nothing
+    "quality.maximum_ratio": 1000.0,  # and what is drawn for it is not alike in length
+    "back_search": "!new:shared.search.sampling.SamplingSearch {rules: !ref <rules>}",
     "rules.maximum_length_extra": 10,
     "validation.limit": 2,
     "utterances": 24,
@@ -106,7 +108,7 @@ def folder_of_its_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in NAMES if "fit" in RECIPES[name].phases])
 def test_full_size(name):
     recipe = load(name)
-    vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr]}}"
+    vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr, <bt>]}}"
     recipe = load(name, tokenizer=vocabulary)
     with torch.device("meta"):
         fit = recipe.build("fit")

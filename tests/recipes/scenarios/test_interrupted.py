@@ -1,6 +1,7 @@
 """Almanac's and a user's recipes, interrupted after the first update of each training: they end with the same bits.
 
-Methods combined by a recipe; masks that are drawn in training; labels that are written between two trainings.
+Methods combined by a recipe; masks that are drawn in training; texts that are written between two of
+them.
 """
 
 import pytest
@@ -9,7 +10,7 @@ from tests.recipes.test_resumed import check_resumed, given
 
 COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
 MASKED = ["almanac/fat_st", "own/fat_st"]
-LABELLED = ["almanac/self_training"]
+LABELLED = ["almanac/self_training", "almanac/back_translation"]
 
 
 @pytest.mark.recipes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -215,3 +216,6 @@ def test_turned_manifests_are_read_in_the_other_direction_too(tmp_path):
     assert again.table.lengths[:, 0].tolist() == turned
     manifest, index = stream.locate(5000)
     assert manifest[index]["source_language"] == "de"
+    short = Stream(name="text", manifests=[], turned=[str(path)], fields=fields, budget=Budget(tokens=2))
+    with pytest.raises(DataError, match=f"^{re.escape(str(path))}: stream 'text' would drop 5,000 of 5,000 rows"):
+        short.table  # noqa: B018 - it is made when it is looked at
