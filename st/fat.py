@@ -32,16 +32,15 @@ from shared.batch import Batch, naming_longest
 from shared.described import Described
 from shared.errors import UsageError
 from shared.generator import Encoding
+from shared.nn.joined import JoinedEncoder
 from shared.nn.linear import Linear
 from shared.nn.spans import SpanMasking
 from shared.nn.speech import SpeechEmbedding
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
 from shared.nn.waveform import WaveformEmbedding
+from shared.objectives.by_field import FieldObjective
 from shared.objectives.objective import Term
-from shared.objectives.parts import EncoderDecoderObjective, Part, check_head
+from shared.objectives.parts import Part, check_head
 from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
 
 SPEECH = "speech"
 #: The batch field with the masked frames, (B, T) bool.
@@ -182,8 +181,8 @@ class Deconvolution(Described, nn.Module):
         return Padded(x[:, 0, :frames], lengths)
 
 
-class FatModel(EncoderModel):
-    """One encoder of all that a batch has of its embeddings' fields, joined in their order.
+class FatModel(JoinedEncoder):
+    """One encoder of all that a batch has of its embeddings' fields, spans of whose speech can be masked.
 
     Args:
         embeddings: by batch field; that of "speech" masks frames, such as a MaskedFilterbank.
@@ -191,31 +190,6 @@ class FatModel(EncoderModel):
         heads: by name: a MaskedTokenHead for each text, and a Deconvolution for speech.
 
     """
-
-    def __init__(
-        self, *, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None = None
-    ) -> None:
-        super().__init__(embeddings=embeddings, encoder=encoder, heads=heads)
-        if encoder.taps:
-            raise ValueError(f"layers {encoder.taps} cannot be tapped: their states would belong to no field")
-
-    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode what a batch has of all fields, or one field alone.
-
-        Returns:
-            A memory for each field, by its name: (B, S, D), the states of its elements.
-
-        """
-        names = [name for name in self.embeddings if name in batch] if field is None else [field]
-        if not names:
-            raise UsageError(f"stream {batch.stream!r} has none of the fields {list(self.embeddings)}")
-        embedded = [self.embed(batch, name) for name in names]
-        joined, segments = Padded.concatenate(embedded)
-        states = self.encoder(joined)[0].split(segments, [one.lengths for one in embedded])
-        return Encoding(dict(zip(names, states, strict=True)))
-
-    def default_field(self, batch: Batch) -> None:
-        """Return None: by default all fields of the batch are encoded together."""
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
         """Embed a field (B, S, D); of speech, with the frames masked that the batch names."""
@@ -267,7 +241,7 @@ class MaskedFrames(Part):
         return masked.mask if self.everywhere else masked.values & masked.mask
 
 
-class FusedMasking(EncoderDecoderObjective):
+class FusedMasking(FieldObjective):
     """Masks frames, and adds up the parts whose field a batch has.
 
     Args:
@@ -277,26 +251,8 @@ class FusedMasking(EncoderDecoderObjective):
 
     """
 
-    def __init__(self, *, system: EncoderSystem, parts: list[Part]) -> None:
-        nameless = [type(part).__name__ for part in parts if not hasattr(part, "field")]
-        if nameless:
-            raise UsageError(f"part {nameless[0]} does not say which field it is about")
-        super().__init__(system=system, parts=parts)
-
     def prepare(self, batch: Batch) -> Batch:
         """Draw the frames to mask."""
         if SPEECH not in batch:
             return batch
         return batch.with_fields(**{MASKED: self.model.embeddings[SPEECH].draw(batch[SPEECH])})
-
-    def parts_of(self, batch: Batch) -> list[Part]:
-        """Return the parts whose field the batch has.
-
-        Raises:
-            UsageError: if there is none.
-
-        """
-        found = [part for part in super().parts_of(batch) if cast(Any, part).field in batch]
-        if not found:
-            raise UsageError(f"stream {batch.stream!r} has no field that a part of the objective is about")
-        return found
