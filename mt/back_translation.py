@@ -11,8 +11,9 @@ model's distribution instead of searched for, or noised as here (Edunov et al. 2
 symbol that says that it was made (Caswell et al. 2019). The rest is recipe: ``Generate`` writes x', and a stream reads
 its manifest ``turned``.
 
-The noise is that of Lample et al. 2018, "Unsupervised Machine Translation Using Monolingual Corpora Only", section 2.3.
-Its three parts apply one after another: words are dropped, words become blanks, words change places.
+The noise is Edunov et al.'s: words are dropped, words become blanks, words change places, one after another. Dropping
+and moving are those of Lample et al. 2018, "Unsupervised Machine Translation Using Monolingual Corpora Only", section
+2.3.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class DropWords:
     """Each word is left out with the same probability; of a text that would be empty, one word stays.
 
     Args:
-        share: the probability, 0.1 in both papers.
+        share: the probability, 0.1.
 
     Raises:
         UsageError: if the share is not in [0, 1].
@@ -51,7 +52,7 @@ class BlankWords:
 
     Args:
         tokenizer: of the words, with a mask.
-        share: the probability, 0.1 in Edunov et al.
+        share: the probability, 0.1.
 
     Raises:
         DataError: if the tokenizer has no mask.
@@ -77,7 +78,7 @@ class MoveWords:
     translation draws from [0, distance) instead: there, 3 moves words by two places at most.
 
     Args:
-        distance: in words, 3 in both papers; 0 moves none.
+        distance: in words, 3 as published; 0 moves none.
 
     Raises:
         UsageError: if the distance is negative.

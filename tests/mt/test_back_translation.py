@@ -101,7 +101,7 @@ def batches(pieces, tmp_path):
 
     def read(**keys):
         given = languages | {"data_folder": str(tmp_path), "manifest_folder": str(tmp_path / "m")}
-        given |= {"results_folder": str(tmp_path / "r"), "tokenizer.model": pieces}
+        given |= {"results_folder": str(tmp_path / "r"), "tokenizer.model": pieces, "made_weight": 1.0}
         recipe = Recipe.load("text/back_translation", given | keys)
         with torch.device("meta"):
             streams = recipe.build("fit").streams

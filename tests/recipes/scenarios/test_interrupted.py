@@ -1,7 +1,7 @@
 """Almanac's and a user's recipes, interrupted after the first update of each training: they end with the same bits.
 
-Methods combined by a recipe; masks that are drawn in training; texts that are written between two of
-them.
+Methods combined by a recipe; masks that are drawn in training; texts that are written between
+two trainings.
 """
 
 import pytest
