@@ -76,8 +76,10 @@ def tests_of(run: Path, phase: str | None = None) -> dict[str, Tested]:
     path = run / "results.jsonl"
     if not path.is_file():
         raise DataError(f"{run}: has no results.jsonl; was it run to its end?")
-    rows = [row for row in read(path) if row["metric"] in METRICS and "kind" not in row]
-    rows = [row for row in rows if phase in (None, row.get("phase"))]
+    found = [row for row in read(path) if phase in (None, row.get("phase"))]
+    rows = [row for row in found if row["metric"] in METRICS and "kind" not in row]
+    if not rows and found and phase:
+        raise DataError(f"{path}: phase {phase!r} scored no outputs that can be compared; dragoman results collects it")
     if not rows:
         raise DataError(f"{path}: no results" + (f" of a phase {phase!r}" if phase else ""))
     tested = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
@@ -9,6 +10,7 @@ import sacrebleu
 
 from shared.commands.diff import diff_runs, differing_keys
 from shared.errors import DataError, UsageError
+from shared.evaluation import runs
 from shared.evaluation.outputs import Outputs
 from shared.evaluation.results import record
 from shared.evaluation.scores import score
@@ -93,6 +95,14 @@ def test_what_was_not_evaluated(tmp_path):
     (b / "results.jsonl").write_text((b / "results.jsonl").read_text().replace('"outputs"', '"other"'))
     with pytest.raises(DataError, match="does not say where its outputs are"):
         diff_runs(a, b)
+    measured = json.loads((a / "results.jsonl").read_text().splitlines()[0])
+    measured |= {"metric": "source.masked_accuracy", "phase": "alone"}
+    with open(a / "results.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(measured) + "\n")
+    with pytest.raises(DataError, match="phase 'alone' scored no outputs that can be compared"):
+        runs.tests_of(a, "alone")
+    with pytest.raises(DataError, match="no results of a phase 'nowhere'"):
+        runs.tests_of(a, "nowhere")
     with pytest.raises(UsageError, match="blue"):
         diff_runs(a, a, metrics=["blue"])
     evaluated(a, REFERENCES, phase="again")
