@@ -183,7 +183,8 @@ def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> list[S
     Args:
         root: the tree; changed.
         above: the names of the recipes around it and its own.
-        named: folders that the user names: what is to be initialised from one of them stays.
+        named: folders that the user names: what is to be initialised from one of them stays, and so does what the
+            command line itself initialises.
 
     Returns:
         What is switched off.
@@ -211,10 +212,13 @@ def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> list[S
 
 
 def _initialised(root: Node, resolver: Resolver, folder: str) -> Iterator[str]:
-    """Take what copies parameters from models in a folder out of all lists; yield which parameters."""
+    """Take what copies parameters from models in a folder out of all lists; yield which parameters.
+
+    What the user writes on the command line stays: the model may be there already.
+    """
     for parent in [node for node in root.walk() if isinstance(node.value, list)]:
         for item in [item for item in parent.value if item.tag == INITIALISE and "folder" in item.value]:
             source = resolver.resolve(item.value["folder"]).value
-            if isinstance(source, str) and within(source, folder):
+            if item.place != COMMAND_LINE and isinstance(source, str) and within(source, folder):
                 parent.value.remove(item)
                 yield from dict(resolver.resolve(item.value["parts"]).items()) if "parts" in item.value else ()

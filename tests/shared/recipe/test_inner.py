@@ -250,6 +250,17 @@ def test_a_folder_that_the_user_names_is_still_started_from(outer, tmp_path):
         assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{folder}/average/model"
 
 
+def test_what_the_command_line_initialises_stays(outer, tmp_path):
+    (tmp_path / "asr" / "1" / "average" / "model").mkdir(parents=True)
+    (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nphases:\n    asr: null\n")
+    initialise = "{folder: !ref <asr_folder>/average/model, parts: {model.encoder: model.encoder}}"
+    words = ["--phases.fit.initialise", f"[!new:shared.training.initialise.Initialise {initialise}]"]
+    outer()
+    run_recipe(Recipe.load(tmp_path / "mine.yaml", words))
+    starts = (tmp_path / "st" / "1-mine" / "fit" / "starts.txt").read_text()
+    assert starts == f"{tmp_path}/asr/1/average/model"
+
+
 def test_what_cannot_be_done_without_it_is_refused_at_once(outer, tmp_path):
     words = ["--phases.asr", "null", "--phases.apart.reads", "[!ref <asr_folder>/tokenizer.model]"]
     with pytest.raises(UsageError) as caught:
