@@ -113,15 +113,15 @@ class TextField(Described):
         self.tokenizer = tokenizer
         self.language_column = language_column
         self.normalizers = list(normalizers or [])
-        self._prefix = ["<{language}>"] if prefix is None else list(prefix)
-        self._suffix = ["</s>"] if suffix is None else list(suffix)
-        for symbol in (*self._prefix, *self._suffix):
+        self.prefix = ["<{language}>"] if prefix is None else list(prefix)
+        self.suffix = ["</s>"] if suffix is None else list(suffix)
+        for symbol in (*self.prefix, *self.suffix):
             if "{" not in symbol:
                 tokenizer.id(symbol)
             elif symbol.count("{") != 1 or not any(f"{{{name}}}" in symbol for name in _PLACEHOLDERS):
                 raise UsageError(f"symbol {symbol!r}: known placeholders are {{{'}, {'.join(_PLACEHOLDERS)}}}")
         self.padding = float(tokenizer.pad)
-        self.overhead = len(self._prefix) + len(self._suffix)
+        self.overhead = len(self.prefix) + len(self.suffix)
 
     @property
     def side(self) -> str:
@@ -138,12 +138,12 @@ class TextField(Described):
 
     def reads_like(self, other: TextField) -> bool:
         """Tell whether both put the same symbols around the same pieces, so that a model may read one as the other."""
-        forms = [(type(one), one.tokenizer.fingerprint, one._prefix, one._suffix) for one in (self, other)]
+        forms = [(type(one), one.tokenizer.fingerprint, one.prefix, one.suffix) for one in (self, other)]
         return forms[0] == forms[1]
 
     def prefix_ids(self, language: str) -> list[int]:
         """Return the ids before the text, for output in ``language``; search is started with them."""
-        return self._symbols(self._prefix, {"language": language, self.language_column: language})
+        return self._symbols(self.prefix, {"language": language, self.language_column: language})
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
         """Return (L,) int64.
@@ -168,7 +168,7 @@ class TextField(Described):
         """
         names = {"language": row.get(self.language_column)}
         names |= {name: row.get(name) for name in ("source_language", "target_language")}
-        return self._symbols(self._prefix, names), self.pieces(row, text), self._symbols(self._suffix, names)
+        return self._symbols(self.prefix, names), self.pieces(row, text), self._symbols(self.suffix, names)
 
     def pieces(self, row: Row, text: str | None = None) -> list[int]:
         """Return the ids of the text's pieces, without symbols; see :meth:`parts`."""
@@ -176,7 +176,7 @@ class TextField(Described):
 
     def inner(self, ids: list[int]) -> list[int]:
         """Return the ids of the pieces of a whole row's ids: without the symbols before and behind them."""
-        return ids[len(self._prefix) : len(ids) - len(self._suffix)]
+        return ids[len(self.prefix) : len(ids) - len(self.suffix)]
 
     def text(self, row: Row) -> str:
         """Return the row's text as it is tokenised.

@@ -51,7 +51,7 @@ class MaskedText:
         self.overhead = field.overhead
         tokenizer = field.tokenizer
         symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
-        self._mask = tokenizer.mask
+        self.mask = tokenizer.mask
         self._pieces = np.array([id for id in range(tokenizer.size) if id not in symbols], dtype=np.int64)
 
     def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
@@ -63,14 +63,18 @@ class MaskedText:
         """
         prefix, pieces, suffix = self.field.parts(row)
         tokens = np.array([*prefix, *pieces, *suffix], dtype=np.int64)
-        count = max(1, round(self.share * len(pieces))) if pieces and self.share else 0
-        places = len(prefix) + np.sort(rng.choice(len(pieces), count, replace=False, shuffle=False))
+        places = len(prefix) + self.choose(len(pieces), rng)
         labels = tokens[places]
-        kind = rng.random(count)
-        drawn = self._pieces[rng.integers(len(self._pieces), size=count)]
+        kind = rng.random(len(places))
+        drawn = self._pieces[rng.integers(len(self._pieces), size=len(places))]
         hidden = np.where(kind < self.masked + self.replaced, drawn, labels)
-        tokens[places] = np.where(kind < self.masked, self._mask, hidden)
+        tokens[places] = np.where(kind < self.masked, self.mask, hidden)
         return {key: torch.from_numpy(ids) for key, ids in (("", tokens), ("places", places), ("labels", labels))}
+
+    def choose(self, pieces: int, rng: np.random.Generator) -> np.ndarray:
+        """Return which of a text's pieces are chosen, in order, (M,) int64."""
+        count = max(1, round(self.share * pieces)) if pieces and self.share else 0
+        return np.sort(rng.choice(pieces, count, replace=False, shuffle=False))
 
     def length(self, row: Row) -> int:
         """Return the number of tokens, L."""

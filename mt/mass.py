@@ -1,0 +1,158 @@
+"""MASS: the encoder reads a sentence without a fragment, and the decoder writes the fragment.
+
+Song et al. 2019, "MASS: Masked Sequence to Sequence Pre-training for Language Generation", sections 3.1 and 3.2, and
+the released code for unsupervised translation. Of a sentence x, a fragment from u to v is hidden from the encoder, and
+everything else from the decoder:
+
+    L = - sum_x log P(x_u:v | x_without_u:v) = - sum_x sum_{t=u..v} log P(x_t | x_{u-1}, ..., x_{t-1}; x_without_u:v)
+
+So the decoder has to find in the encoder's states what it cannot read by itself, as in translation. With a fragment of
+one token, MASS is a masked language model; with the whole sentence, a language model.
+
+Legend: B sentences, S tokens, K tokens of a fragment, W tokens whose states the decoder sees, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from shared.batch import Batch, naming_longest
+from shared.corpus.fields import TextField
+from shared.corpus.manifest import Row
+from shared.corpus.masked_text import MaskedText
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.translator import MEMORY
+from shared.objectives.cross_entropy import CHUNK, IGNORED, label_smoothed_cross_entropy
+from shared.objectives.masked import at_places
+from shared.objectives.objective import Term
+from shared.objectives.parts import Part
+from shared.padded import Padded
+
+
+class MaskedFragment(MaskedText):
+    """A text without a fragment; the batch also gets ``<name>.places`` and ``<name>.labels`` of the fragment.
+
+    ``<name>.seen`` has the places whose states the decoder sees. The end symbol may be part of the fragment, since the
+    decoder has to learn it, too.
+
+    Args:
+        field: the text as it is, whose tokenizer has a mask; one symbol stands before it, and one behind it.
+        share: of the pieces and the end symbol that are the fragment, rounded to the nearest number, at least one.
+        masked: share of the fragment's tokens that become the mask.
+        replaced: share of them that become another piece; the rest stays.
+        at_start: share of the texts whose fragment is their beginning.
+        at_end: share of the texts whose fragment is their end; in the rest, every place is equally likely.
+        see_masks: let the decoder see the states of masks, too; the released code hides them, the paper is silent.
+
+    Raises:
+        UsageError: if a share is not in [0, 1], two add up to more than 1, or the text has other symbols around it.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        field: TextField,
+        share: float = 0.5,
+        masked: float = 0.8,
+        replaced: float = 0.1,
+        at_start: float = 0.2,
+        at_end: float = 0.2,
+        see_masks: bool = False,
+    ) -> None:
+        super().__init__(field=field, share=share, masked=masked, replaced=replaced)
+        if not (0 <= at_start and 0 <= at_end and at_start + at_end <= 1):
+            raise UsageError(f"at_start and at_end are shares of one whole, not {at_start} and {at_end}")
+        if (len(field.prefix), len(field.suffix)) != (1, 1):
+            raise UsageError(
+                "a fragment needs a text with one symbol before it and one behind it, "
+                f"not {len(field.prefix)} and {len(field.suffix)}"
+            )
+        self.at_start = at_start
+        self.at_end = at_end
+        self.see_masks = see_masks
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Return the tokens (S,), the places (K,) and labels (K,) of the fragment, and the places that are seen (W,).
+
+        Raises:
+            DataError: if the row has no text, or no language where a symbol needs it.
+
+        """
+        found = super().__call__(row, rng)
+        seen = torch.ones_like(found[""]) if self.see_masks else found[""] != self.mask
+        return found | {"seen": seen.nonzero()[:, 0]}
+
+    def choose(self, pieces: int, rng: np.random.Generator) -> np.ndarray:
+        """Return which of the pieces and the end symbol behind them are the fragment, (K,) int64."""
+        count = max(1, round(self.share * (pieces + 1)))
+        last = pieces + 1 - count
+        kind, start = rng.random(), int(rng.integers(last + 1))
+        if kind < self.at_start + self.at_end:
+            start = 0 if kind < self.at_start else last
+        return np.arange(start, start + count)
+
+
+class FragmentCrossEntropy(Part):
+    """Cross entropy of a fragment's tokens, each given those before it and what the encoder read, per token.
+
+    The decoder reads the token before the fragment and all of it but the last, with their positions in the sentence. Of
+    the encoder's states it sees those in ``<field>.seen``. Terms: "fragment" (nats), and reported only:
+    "fragment_accuracy".
+
+    Args:
+        field: the batch field that a MaskedFragment made.
+        target_field: the batch field with the same text as it is, symbols included.
+        smoothing: label smoothing.
+        weight: factor of the term in the loss.
+        prefix: put before the names of the terms, for a second part of this kind.
+
+    Raises:
+        UsageError: for an argument out of its range.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        field: str = "source",
+        target_field: str = "target",
+        smoothing: float = 0.0,
+        weight: float = 1.0,
+        prefix: str = "",
+    ) -> None:
+        super().__init__(source=field)
+        if not 0 <= smoothing < 1:
+            raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
+        self.field = field
+        self.target_field = target_field
+        self.smoothing = smoothing
+        self.weight = weight
+        self.prefix = prefix
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of the fragments' tokens, which is the count of each term."""
+        count = batch[f"{self.field}.places"].lengths.sum()
+        return {f"{self.prefix}{name}": count for name in ("fragment", "fragment_accuracy")}
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Decode the fragment, and compare."""
+        places, seen = (batch[f"{self.field}.{name}"] for name in ("places", "seen"))
+        with naming_longest(batch, self.target_field):
+            embedded = model.target_embedding(batch[self.target_field]).values
+        read = Padded(at_places(embedded, places.map(lambda place: place - 1)), places.lengths)
+        memory = Padded(at_places(encoding.memories[MEMORY].values, seen), seen.lengths)
+        states = model.decoder(read, {MEMORY: memory}).values
+        labels = batch[f"{self.field}.labels"].values.masked_fill(~places.mask, IGNORED)
+        sums = label_smoothed_cross_entropy(
+            states.flatten(0, 1), model.projection, labels.flatten(), smoothing=self.smoothing, chunk=CHUNK
+        )
+        return {
+            f"{self.prefix}fragment": Term(sums.loss, sums.count, self.weight),
+            f"{self.prefix}fragment_accuracy": Term(sums.correct, sums.count, 0.0),
+        }

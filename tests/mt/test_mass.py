@@ -1,0 +1,216 @@
+"""MASS: fragments by hand and by counting; their loss against a loop, and against the cross entropy of copying."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+from torch import nn
+from torch.nn import functional as F
+
+from mt.mass import FragmentCrossEntropy, MaskedFragment
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget, Stream
+from shared.errors import UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import Translator
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.padded import Padded
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+
+TEXTS = ["abcdefg", "gfedc", "bb"]
+WIDTH = 16
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    model = train_sentencepiece(TEXTS * 4, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
+    return TextField(column="source_text", tokenizer=SentencePieceTokenizer(model=str(model), tags=["en"]))
+
+
+def row(text, id="1"):
+    return {"id": id, "source_text": text, "source_language": "en"}
+
+
+class Drawn:
+    """A generator that begins a fragment where the test wants it, and replaces nothing."""
+
+    def __init__(self, kind, start):
+        self.kind, self.start = kind, start
+
+    def random(self, size=None):
+        return self.kind if size is None else np.zeros(size)
+
+    def integers(self, end, size=None):
+        assert size is not None or self.start < end
+        return self.start if size is None else np.zeros(size, dtype=np.int64)
+
+
+@pytest.mark.parametrize(
+    ("kind", "start", "places"),
+    [
+        (0.1, 3, [1, 2, 3, 4]),  # at the start
+        (0.3, 3, [6, 7, 8, 9]),  # at the end: with </s>
+        (0.9, 3, [4, 5, 6, 7]),
+        (0.9, 5, [6, 7, 8, 9]),
+    ],
+)
+def test_a_fragment_by_hand(plain, kind, start, places):
+    tokens = plain(row(TEXTS[0]), None)  # <en> _ a b c d e f g </s>
+    assert len(tokens) == 10
+    found = MaskedFragment(field=plain, share=0.5)(row(TEXTS[0]), Drawn(kind, start))
+    assert found["places"].tolist() == places
+    assert found["labels"].tolist() == [int(tokens[place]) for place in places]
+    expected = [plain.tokenizer.mask if place in places else int(tokens[place]) for place in range(10)]
+    assert found[""].tolist() == expected
+    assert found["seen"].tolist() == [place for place in range(10) if place not in places]
+    see_all = MaskedFragment(field=plain, share=0.5, see_masks=True)(row(TEXTS[0]), Drawn(kind, start))
+    assert see_all["seen"].tolist() == [*range(10)]
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.0, 1), (0.2, 2), (0.5, 4), (1.0, 9)])
+def test_lengths_of_fragments(plain, share, count):
+    field = MaskedFragment(field=plain, share=share)
+    rng = np.random.default_rng(1)
+    assert {len(field(row(TEXTS[0]), rng)["places"]) for _ in range(50)} == {count}
+
+
+def test_where_fragments_stand_and_what_becomes_of_their_tokens(plain):
+    field = MaskedFragment(field=plain, share=0.5)
+    rng, starts, kinds = np.random.default_rng(1), Counter(), Counter()
+    draws = 6000
+    for _ in range(draws):
+        found = field(row(TEXTS[0]), rng)
+        starts[int(found["places"][0])] += 1
+        hidden = found[""][found["places"]]
+        for token, label in zip(hidden.tolist(), found["labels"].tolist(), strict=True):
+            kinds["mask" if token == plain.tokenizer.mask else "same" if token == label else "other"] += 1
+    even = 0.6 / 6  # 9 - 4 + 1 places
+    shares = [0.2 + even, even, even, even, even, 0.2 + even]
+    assert chisquare([starts[1 + number] for number in range(6)], [draws * share for share in shares]).pvalue > 0.001
+    total = sum(kinds.values())
+    assert abs(kinds["mask"] / total - 0.8) < 0.01
+    symbols = len(plain.tokenizer.symbols)
+    pieces = plain.tokenizer.size - symbols
+    assert 0.1 <= kinds["same"] / total <= 0.1 + 0.1 / pieces + 0.01
+
+
+@pytest.fixture
+def model(plain):
+    torch.manual_seed(1)
+    size = plain.tokenizer.size
+
+    def embedding():
+        positions = LearnedPositions(width=WIDTH, length=16)
+        return TextEmbedding(vocabulary=size, width=WIDTH, padding=plain.tokenizer.pad, positions=positions, dropout=0)
+
+    layer = {"width": WIDTH, "heads": 2, "feedforward": 32, "dropout": 0.0}
+    target = embedding()
+    return Translator(
+        embeddings={"source": embedding()},
+        encoder=Encoder(layer=Layer(**layer), layers=2),
+        target_embedding=target,
+        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=2),
+        projection=TiedProjection(embedding=target),
+    )
+
+
+def batch_of(field, tmp_path):
+    path = tmp_path / "texts.arrow"
+    rows = [row(text, str(number)) for number, text in enumerate(TEXTS)]
+    Manifest.write(path, rows)
+    stream = Stream(
+        name="text",
+        manifests=[str(path)],
+        fields={"source": field, "target": field.field},
+        budget=Budget(rows=len(TEXTS)),
+    )
+    [batch] = Loader(streams=[stream], seed=1, workers=0).epoch(0)
+    return batch
+
+
+def objective(model, *parts):
+    system = nn.Module()
+    system.model = model
+    return EncoderDecoderObjective(system=system, parts=list(parts))
+
+
+def test_loss_of_fragments_against_a_loop(plain, model, tmp_path):
+    batch = batch_of(MaskedFragment(field=plain, share=0.4), tmp_path)
+    terms = objective(model, FragmentCrossEntropy())(batch).parts
+    total, right, count = 0.0, 0, 0
+    target = model.target_embedding
+    for number in range(len(batch)):
+        names = ("source", "target", "source.places", "source.labels")
+        ids, text, places, labels = (batch[name].rows()[number] for name in names)
+        states = model.encode(Batch({"source": Padded.from_sequences([ids])})).memories["source"].values
+        memory = states[:, ids != plain.tokenizer.mask]
+        first, last = int(places[0]), int(places[-1])
+        read = target.weight[text[first - 1 : last]] * WIDTH**0.5 + target.positions.weight[first - 1 : last]
+        lengths = torch.tensor([memory.shape[1]]), torch.tensor([len(read)])
+        states = model.decoder(Padded(read[None], lengths[1]), {"source": Padded(memory, lengths[0])}).values[0]
+        logits = states @ target.weight.T
+        total += F.cross_entropy(logits, labels, reduction="sum")
+        right += int((logits.argmax(-1) == labels).sum())
+        count += len(labels)
+    assert (
+        int(terms["fragment"].count) == int(objective(model, FragmentCrossEntropy()).counts(batch)["fragment"]) == count
+    )
+    torch.testing.assert_close(terms["fragment"].sum, total, atol=1e-4, rtol=1e-4)
+    assert int(terms["fragment_accuracy"].sum) == right
+
+
+def test_a_fragment_of_the_whole_text_in_plain_sight_is_copying(plain, model, tmp_path):
+    field = MaskedFragment(field=plain, share=1.0, masked=0.0, replaced=0.0)
+    batch = batch_of(field, tmp_path)
+    found = objective(model, FragmentCrossEntropy(smoothing=0.1))(batch).parts["fragment"]
+    copied = Batch({"source": batch["target"], "target": batch["target"]})
+    expected = objective(model, CrossEntropy(smoothing=0.1))(copied).parts["cross_entropy"]
+    assert int(found.count) == int(expected.count)
+    torch.testing.assert_close(found.sum, expected.sum)
+
+
+@pytest.mark.parametrize("see_masks", [False, True])
+def test_the_decoder_sees_no_states_of_masks(plain, model, tmp_path, see_masks):
+    batch = batch_of(MaskedFragment(field=plain, share=0.5, masked=1.0, replaced=0.0, see_masks=see_masks), tmp_path)
+    encoding = model.encode(batch)
+    states = encoding.memories["source"].values
+    states.retain_grad()
+    FragmentCrossEntropy().evaluate(model, batch, lambda field: encoding)["fragment"].sum.backward()
+    used = states.grad.abs().sum(-1) > 0
+    expected = (
+        batch["source"].mask if see_masks else batch["source"].mask & (batch["source"].values != plain.tokenizer.mask)
+    )
+    assert used.tolist() == expected.tolist()
+
+
+def test_positions_are_those_of_the_sentence(plain, model, tmp_path):
+    batch = batch_of(MaskedFragment(field=plain, share=0.4), tmp_path)
+    part = FragmentCrossEntropy()
+    before = part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum
+    with torch.no_grad():
+        model.target_embedding.positions.weight[10:] *= 2  # behind the longest text
+    after = part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum
+    assert torch.equal(before, after)
+    with torch.no_grad():
+        model.target_embedding.positions.weight[int(batch["source.places"].values[0, 0]) - 1] *= 2
+    assert not torch.equal(before, part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum)
+
+
+def test_what_cannot_be_is_refused(plain):
+    with pytest.raises(UsageError, match=r"at_start and at_end are shares of one whole, not 0\.7 and 0\.4"):
+        MaskedFragment(field=plain, at_start=0.7, at_end=0.4)
+    bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[], suffix=["</s>", "<en>"])
+    with pytest.raises(UsageError, match="one symbol before it and one behind it, not 0 and 2"):
+        MaskedFragment(field=bare)
+    with pytest.raises(UsageError, match="smoothing must be at least 0 and below 1, not 1"):
+        FragmentCrossEntropy(smoothing=1)
