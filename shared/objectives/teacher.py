@@ -1,19 +1,22 @@
-"""A trained system that tells an objective what it would write: nothing of it is trained, saved or sent around.
+"""A trained system that tells an objective what it would write, or its states; nothing of it is trained, saved or sent.
 
-Legend: B rows, L tokens, N = B x L, D width, V vocabulary, K best symbols.
+Legend: B rows, S states, L tokens, N = B x L, D width, V vocabulary, K best symbols.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
 from shared.batch import Batch
-from shared.corpus.fields import TextField
+from shared.corpus.fields import Field, TextField
 from shared.errors import DataError
+from shared.nn.translator import MEMORY
 from shared.padded import Padded
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.text.tokenizer import Tokenizer
 
@@ -22,7 +25,7 @@ CHUNK = 2**24
 
 
 class Teacher:
-    """A frozen translator with a decoder.
+    """A frozen translator, or an encoder.
 
     It is no module: the objective that asks it has neither its parameters nor its buffers, so that checkpoints,
     averages, DDP and the optimiser do not know of it, and ``train()`` does not reach its dropout. It is loaded when it
@@ -39,7 +42,19 @@ class Teacher:
         self.folder = Path(folder)
         self.tokenizer = tokenizer
         self.field = field
-        self._system: System | None = None
+        self._system: ReadingModel | None = None
+
+    @torch.no_grad()
+    def states(self, batch: Batch) -> Padded:
+        """Return the states (B, S, D) of the encoder for the field that the teacher reads.
+
+        Raises:
+            DataError: if there is no such model, or it was trained with another tokenizer or to read something else.
+
+        """
+        system = self._loaded(batch[self.field].device)
+        self._check(reads=system.inputs[self.field])
+        return cast(Any, system.model).encode(batch, self.field).memories[MEMORY]
 
     @torch.no_grad()
     def best(self, batch: Batch, prefix: Padded, *, top: int, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -55,34 +70,37 @@ class Teacher:
             Symbols (N, K) int64 and probabilities (N, K) float32, which add up to 1.
 
         Raises:
-            DataError: if there is no such model, or it was trained with another tokenizer or to read something else.
+            DataError: if there is no such model, it writes nothing, or it was trained with another tokenizer or to read
+                something else.
 
         """
-        model = self._loaded(prefix.device).model
-        states = model.decode(prefix, model.encode(batch, self.field)).flatten(0, 1)  # type: ignore[operator]
+        system = self._loaded(prefix.device)
+        if not isinstance(system, System):
+            raise DataError(f"{self.folder}: {system.purpose}")
+        self._check(writes=system.output, reads=system.inputs[self.field])
+        model = cast(Any, system.model)
+        states = model.decode(prefix, model.encode(batch, self.field)).flatten(0, 1)
         symbols, weights = [], []
         for some in states.split(max(1, CHUNK // self.tokenizer.size)):
-            logits = model.project(some).float()  # type: ignore[operator]
+            logits = model.project(some).float()
             values, found = logits.topk(min(top, logits.shape[-1]), dim=-1)
             symbols.append(found)
             weights.append((values / temperature).softmax(-1))
         return torch.cat(symbols), torch.cat(weights)
 
-    def _loaded(self, device: torch.device) -> System:
+    def _loaded(self, device: torch.device) -> ReadingModel:
         if self._system is None:
             with torch.random.fork_rng([]):  # what is drawn to build it must not change what is drawn after it
-                system = System.load(self.folder)
-            self._check(system)
+                system = ReadingModel.load(self.folder)
+            if self.field not in system.inputs:
+                raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}, not {self.field!r}")
             self._system = system
         if self._system.device != device:
             self._system.to(device)
         return self._system
 
-    def _check(self, system: System) -> None:
-        if self.field not in system.inputs:
-            raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}, not {self.field!r}")
-        read = system.inputs[self.field]
-        for does, field in (("writes", system.output), ("reads", read)):
+    def _check(self, **sides: Field) -> None:
+        for does, field in sides.items():
             own = field.tokenizer.fingerprint if isinstance(field, TextField) else self.tokenizer.fingerprint
             if own != self.tokenizer.fingerprint:
                 raise DataError(

@@ -1,0 +1,118 @@
+"""CTNMT: three ways for a translator to use a masked language model without forgetting it.
+
+Yang et al. 2020, AAAI, "Towards Making the Most of BERT in Neural Machine Translation", arXiv 1908.05672, section 3:
+
+- asymptotic distillation: the encoder's states stay near those of the language model, which is not needed afterwards,
+  L = a L_NMT + (1 - a) L_KD, L_KD = sum_i |h_LM,i - h_NMT,i|^2;
+- a dynamic switch: what the encoder reads is, dimension by dimension, a mixture of the language model's states and of
+  token vectors, g = sigmoid(W h_LM + U h_NMT + b), h = g * h_LM + (1 - g) * h_NMT;
+- rate-scheduled updating: parameters of the language model learn at the rate of the others times rho, which rises from
+  0 to 1, falls to 0 and stays there. ``Adam(multipliers=...)`` does that with a schedule: recipes/base/ctnmt.yaml.
+
+The switch stands below the encoder, as in the authors' library NeurST. All of it reads the language model's pieces.
+
+Legend: B sentences, S tokens, D width.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from shared.batch import Batch
+from shared.described import Described
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.linear import Linear
+from shared.nn.translator import MEMORY, EncoderModel
+from shared.objectives.objective import Term
+from shared.objectives.parts import Part
+from shared.objectives.teacher import Teacher
+from shared.padded import Padded
+
+#: The field of the reader that is given the tokens.
+FIELD = "source"
+
+
+class DynamicSwitch(Described, nn.Module):
+    """An embedding that mixes token vectors with the states of an encoder of the same tokens.
+
+    Args:
+        embedding: of tokens, with positions.
+        reader: a language model that reads the same tokens as "source", and is as wide; its heads are left behind.
+
+    Raises:
+        ValueError: if the reader has another width, vocabulary or field.
+
+    """
+
+    def __init__(self, *, embedding: TextEmbedding, reader: EncoderModel) -> None:
+        super().__init__()
+        if [*reader.embeddings] != [FIELD]:
+            raise ValueError(f"the reader must read {FIELD!r} alone, not {' and '.join(reader.embeddings)}")
+        for name, own, other in (
+            ("width", embedding.width, reader.encoder.width),
+            ("vocabulary", embedding.vocabulary, reader.embeddings[FIELD].vocabulary),
+        ):
+            if own != other:
+                raise ValueError(f"the reader's {name} is {other}, that of the token vectors {own}")
+        self.embedding = embedding
+        self.reader = EncoderModel(embeddings={FIELD: reader.embeddings[FIELD]}, encoder=reader.encoder)
+        self.width = embedding.width
+        self.of_states = Linear(self.width, self.width, bias=False)
+        self.of_tokens = Linear(self.width, self.width)
+
+    def symbol_tensors(self) -> list[str]:
+        """See shared/nn/symbols.py."""
+        read = cast(TextEmbedding, self.reader.embeddings[FIELD]).symbol_tensors()
+        own = self.embedding.symbol_tensors()
+        return [f"embedding.{name}" for name in own] + [f"reader.embeddings.{FIELD}.{name}" for name in read]
+
+    def forward(self, tokens: Padded) -> Padded:
+        """Embed tokens (B, S) int64: (B, S, D)."""
+        known = self.reader.encode(Batch({FIELD: tokens})).memories[MEMORY].values
+        own = self.embedding(tokens).values
+        gate = torch.sigmoid(self.of_states(known) + self.of_tokens(own))
+        return Padded(gate * known + (1 - gate) * own, tokens.lengths)
+
+
+class AsymptoticDistillation(Part):
+    """Squared distance of the encoder's states from those of a frozen language model, per token of the source.
+
+    Term: "distillation", the sum over all dimensions.
+
+    Args:
+        teacher: the language model, which reads the field with the same pieces.
+        weight: 1 - a, where cross entropy has the weight a; 0.01 in the paper.
+        field: the batch field that both read.
+
+    """
+
+    def __init__(self, *, teacher: Teacher, weight: float = 0.01, field: str = FIELD) -> None:
+        super().__init__(source=field)
+        self.teacher = teacher
+        self.weight = weight
+        self.field = field
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of tokens."""
+        return {"distillation": batch[self.field].lengths.sum()}
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Compare the states token by token.
+
+        Raises:
+            UsageError: if their widths differ.
+
+        """
+        states, wanted = encoding.memories[MEMORY], self.teacher.states(batch)
+        if states.values.shape != wanted.values.shape:
+            raise UsageError(
+                f"the encoder's states have the shape {tuple(states.values.shape)}, those of the teacher "
+                f"{self.teacher.folder} {tuple(wanted.values.shape)}: they must be equally many and equally wide"
+            )
+        distances = (states.values - wanted.values).float().square().sum(-1)
+        return {"distillation": Term(distances[states.mask].sum(), self.counts(batch)["distillation"], self.weight)}

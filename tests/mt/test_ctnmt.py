@@ -1,0 +1,160 @@
+"""CTNMT: the switch by hand, distillation against numpy, and a rate that rises and falls by what it changes."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mt.ctnmt import AsymptoticDistillation, DynamicSwitch
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.errors import DataError, UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.transformer import Encoder
+from shared.nn.translator import EncoderModel
+from shared.objectives import EncoderDecoderObjective
+from shared.objectives.teacher import Teacher
+from shared.padded import Padded
+from shared.systems.encoder_system import EncoderSystem
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.optimizer import Adam, clip_gradient, set_learning_rate
+from shared.training.schedules import Linear
+
+WIDTH = 16
+TOKENS = [[5, 6, 7, 2], [5, 8, 2]]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece(["abcdefg"] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
+    return SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+
+
+def embedding(size, width=WIDTH):
+    positions = SinusoidalPositions(width=width)
+    return TextEmbedding(vocabulary=size, width=width, padding=0, positions=positions, dropout=0.0)
+
+
+def encoder(width=WIDTH):
+    return Encoder(layer=Layer(width=width, heads=2, feedforward=32, dropout=0.1), layers=1)
+
+
+def reader(size=300, width=WIDTH, name="source"):
+    read = embedding(size, width)
+    head = MaskedTokenHead(width=width, projection=TiedProjection(embedding=read, bias=True))
+    return EncoderModel(embeddings={name: read}, encoder=encoder(width), heads={"masked": head})
+
+
+def padded(rows=TOKENS):
+    return Padded.from_sequences([torch.tensor(row) for row in rows])
+
+
+def test_the_switch_mixes_states_and_vectors():
+    torch.manual_seed(1)
+    switch = DynamicSwitch(embedding=embedding(300), reader=reader()).eval()
+    known = switch.reader.encode(Batch({"source": padded()})).memories["source"].values.detach().numpy()
+    own = switch.embedding(padded()).values.detach().numpy()
+    w, u, b = (x.detach().numpy() for x in (switch.of_states.weight, switch.of_tokens.weight, switch.of_tokens.bias))
+    assert switch.of_states.bias is None
+    found = switch(padded())
+    for number, length in enumerate(found.lengths.tolist()):
+        for place in range(length):
+            h, e = known[number, place], own[number, place]
+            gate = 1 / (1 + np.exp(-(w @ h + u @ e + b)))
+            expected = gate * h + (1 - gate) * e
+            np.testing.assert_allclose(found.values[number, place].detach().numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(("bias", "chosen"), [(1e4, 0), (-1e4, 1)])
+def test_a_switch_that_is_full_on_or_off(bias, chosen):
+    torch.manual_seed(1)
+    switch = DynamicSwitch(embedding=embedding(300), reader=reader()).eval()
+    nn.init.constant_(switch.of_tokens.bias, bias)
+    known = switch.reader.encode(Batch({"source": padded()})).memories["source"].values
+    expected = (known, switch.embedding(padded()).values)[chosen]
+    mask = padded().mask
+    assert torch.equal(switch(padded()).values[mask], expected[mask])
+
+
+def test_heads_of_the_reader_are_left_behind_and_its_vectors_are_symbols():
+    switch = DynamicSwitch(embedding=embedding(300), reader=reader())
+    assert not any("head" in name for name in switch.state_dict())
+    assert switch.symbol_tensors() == ["embedding.tokens.weight", "reader.embeddings.source.tokens.weight"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"width": 8}, "the reader's width is 8, that of the token vectors 16"),
+        ({"size": 200}, "the reader's vocabulary is 200, that of the token vectors 300"),
+        ({"name": "target"}, "the reader must read 'source' alone, not target"),
+    ],
+)
+def test_a_reader_that_does_not_fit_is_refused(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        DynamicSwitch(embedding=embedding(300), reader=reader(**wrong))
+
+
+def system(tokenizer, seed, width=WIDTH):
+    torch.manual_seed(seed)
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    model = EncoderModel(embeddings={"source": embedding(tokenizer.size, width)}, encoder=encoder(width))
+    return EncoderSystem(model=model, inputs={"source": field}, source_languages=["en"])
+
+
+def test_distillation_against_numpy(tokenizer, tmp_path):
+    system(tokenizer, 1).save(tmp_path / "teacher")
+    theirs, own = EncoderSystem.load(tmp_path / "teacher"), system(tokenizer, 2).eval()
+    part = AsymptoticDistillation(teacher=Teacher(folder=str(tmp_path / "teacher"), tokenizer=tokenizer), weight=0.3)
+    objective = EncoderDecoderObjective(system=own, parts=[part])
+    batch = Batch({"source": padded()})
+    total = 0.0
+    for row in TOKENS:  # each alone, without padding
+        one = Batch({"source": padded([row])})
+        pair = [
+            model.encode(one).memories["source"].values[0].detach().double().numpy()
+            for model in (theirs.model, own.model)
+        ]
+        total += ((pair[0] - pair[1]) ** 2).sum()
+    term = objective(batch).parts["distillation"]
+    assert (int(term.count), term.weight) == (7, 0.3)
+    assert int(objective.counts(batch)["distillation"]) == 7
+    assert float(term.sum) == pytest.approx(total, rel=1e-5)
+    term.sum.backward()
+    assert own.model.embeddings["source"].weight.grad.abs().sum() > 0
+    assert not any("teacher" in name for name in objective.state_dict())
+    assert torch.equal(part.teacher.states(batch).values, part.teacher.states(batch).values)  # without dropout
+
+
+def test_what_cannot_be_compared_is_refused(tokenizer, tmp_path):
+    system(tokenizer, 1, width=8).save(tmp_path / "narrow")
+    batch = Batch({"source": padded()})
+    part = AsymptoticDistillation(teacher=Teacher(folder=str(tmp_path / "narrow"), tokenizer=tokenizer))
+    with pytest.raises(
+        UsageError, match=r"the encoder's states have the shape \(2, 4, 16\), those of the teacher .*8\)"
+    ):
+        EncoderDecoderObjective(system=system(tokenizer, 2), parts=[part])(batch)
+    with pytest.raises(DataError, match="this model is an encoder, which writes nothing"):
+        part.teacher.best(batch, padded(), top=1)
+
+
+def test_a_rate_that_rises_and_falls():
+    torch.manual_seed(1)
+    module = nn.ModuleDict({"reader": nn.Linear(2, 2), "rest": nn.Linear(2, 2)})
+    rate = Linear(peak=1.0, warmup=2, total=4)
+    assert [rate(update) for update in range(7)] == [0, 0.5, 1, 0.5, 0, 0, 0]
+    optimizer = Adam(multipliers={r"reader\..*": rate}).build(module)
+    moved = []
+    for update in range(7):
+        before = {name: value.clone() for name, value in module.named_parameters()}
+        set_learning_rate(optimizer, 0.1, update)
+        module["rest"](module["reader"](torch.ones(2))).sum().backward()
+        clip_gradient(optimizer, 1.0)  # which passes what does not learn by
+        optimizer.step()
+        optimizer.zero_grad()
+        moved.append(not torch.equal(before["reader.weight"], module["reader"].weight))
+    assert moved == [False, True, True, True, False, False, False]
