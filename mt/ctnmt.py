@@ -60,7 +60,7 @@ class DynamicSwitch(Described, nn.Module):
             if own != other:
                 raise ValueError(f"the reader's {name} is {other}, that of the token vectors {own}")
         self.embedding = embedding
-        self.reader = EncoderModel(embeddings={FIELD: reader.embeddings[FIELD]}, encoder=reader.encoder)
+        self.reader = reader.without_heads()
         self.width = embedding.width
         self.of_states = Linear(self.width, self.width, bias=False)
         self.of_tokens = Linear(self.width, self.width)
@@ -73,7 +73,7 @@ class DynamicSwitch(Described, nn.Module):
 
     def forward(self, tokens: Padded) -> Padded:
         """Embed tokens (B, S) int64: (B, S, D)."""
-        known = self.reader.encode(Batch({FIELD: tokens})).memories[MEMORY].values
+        known = self.reader.encode_embedded(self.reader.embeddings[FIELD](tokens)).memories[MEMORY].values
         own = self.embedding(tokens).values
         gate = torch.sigmoid(self.of_states(known) + self.of_tokens(own))
         return Padded(gate * known + (1 - gate) * own, tokens.lengths)

@@ -169,8 +169,12 @@ class Layer(Described, nn.Module):
         remembered = self.remember(memories or {}, cache)
         if remembered:
             h = self.before(x, self.memory_attention_norm)
-            h = self.combine({name: self.memory_attention[name](h, memory) for name, memory in remembered.items()})
-            x = self.after(x, h, self.memory_attention_norm)
+            attended = {name: self.memory_attention[name](h, memory) for name, memory in remembered.items()}
+            x = self.after_memories(x, attended)
+        return self.feed(x)
+
+    def feed(self, x: Tensor) -> Tensor:
+        """Apply the feed-forward net to x (R, L, D), and add what it makes."""
         h = self.activation(self.inner(self.before(x, self.feedforward_norm)))
         h = self.outer(dropout(h, self.activation_dropout, self.training))
         return self.after(x, h, self.feedforward_norm)
@@ -181,8 +185,19 @@ class Layer(Described, nn.Module):
 
     def after(self, x: Tensor, h: Tensor, norm: nn.Module) -> Tensor:
         """Add what a sub-layer has made, ``h``, to what entered it."""
-        x = x + dropout(h, self.dropout, self.training)
+        return self.finish(x + self.drop(h), norm)
+
+    def drop(self, h: Tensor) -> Tensor:
+        """Apply the dropout of what sub-layers make."""
+        return dropout(h, self.dropout, self.training)
+
+    def finish(self, x: Tensor, norm: nn.Module) -> Tensor:
+        """Return what leaves a sub-layer, of what entered it and what it has made, added up."""
         return x if self.pre_norm else norm(x)
+
+    def after_memories(self, x: Tensor, attended: dict[str, Tensor]) -> Tensor:
+        """Add what attending to each memory has given, all (R, L, D)."""
+        return self.after(x, self.combine(attended), self.memory_attention_norm)
 
     def combine(self, attended: dict[str, Tensor]) -> Tensor:
         """Combine the results of attending to each memory, all (R, L, D): their sum."""

@@ -5,6 +5,8 @@ Legend: B sentences, N input length, S encoder states, D model width.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import nn
 
@@ -70,9 +72,9 @@ class FieldEncoder(nn.Module):
         with naming_longest(batch, field):
             return self.embeddings[field](batch[field])
 
-    def encode_embedded(self, embedded: Padded) -> Encoding:
-        """Encode what has been embedded (B, S, D)."""
-        encoded, tapped = self.encoder(embedded)
+    def encode_embedded(self, embedded: Padded, memories: Mapping[str, Padded] | None = None) -> Encoding:
+        """Encode what has been embedded (B, S, D); ``memories`` are for an encoder that attends to any."""
+        encoded, tapped = self.encoder(embedded, memories=memories)
         return Encoding({MEMORY: encoded}, {f"tap.{number}": states for number, states in tapped.items()})
 
     @property
@@ -130,6 +132,10 @@ class EncoderModel(Described, FieldEncoder):
         super().__init__()
         self._set_encoder(embeddings, encoder, heads)
         self.heads = nn.ModuleDict(heads or {})
+
+    def without_heads(self) -> EncoderModel:
+        """Return the same encoder of the same embeddings, as other models read it."""
+        return EncoderModel(embeddings=dict(self.embeddings.items()), encoder=self.encoder)
 
 
 class Translator(Described, FieldEncoder, TokenDecoder):

@@ -109,7 +109,7 @@ def folder_of_its_own(tmp_path, monkeypatch):
 def test_full_size(name):
     recipe = load(name)
     vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr, <bt>]}}"
-    recipe = load(name, tokenizer=vocabulary)
+    recipe = load(name, **dict.fromkeys({"tokenizer", "masked_tokenizer"} & {*recipe.keys}, vocabulary))
     with torch.device("meta"):
         fit = recipe.build("fit")
     objective = fit.objective

@@ -1,0 +1,206 @@
+"""BERT-fused translation: layers of encoder and decoder also attend to a frozen language model's states of the source.
+
+Zhu et al. 2020, ICLR, "Incorporating BERT into Neural Machine Translation", arXiv 2002.06823, section 4. H_B are the
+last states of the language model, which reads its own pieces. A layer of the encoder computes
+
+    x <- x + r0 Attention(x, x, x) + r1 Attention(x, H_B, H_B), and then the feed-forward net;
+
+one of the decoder attends to itself, adds r0 Attention(s, H_E, H_E) + r1 Attention(s, H_B, H_B), then feeds forward. In
+training, drop-net takes one of the two branches, each with a probability of p_net / 2, and otherwise the mean of both;
+a draw holds for a layer and a batch. In inference it is always the mean. A plain translator is trained first.
+
+Legend: B sentences, S source tokens, U tokens of the language model, D width, W width of the language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.attention import Prompts
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.layer import Layer, LayerCache
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import MEMORY, EncoderModel, Translator
+from shared.padded import Padded
+
+#: The batch field that the language model reads, and the memory of its states.
+BERT = "bert"
+
+
+class FusedLayer(Layer):
+    """A decoder's layer that attends to the encoder's states and to the language model's, with drop-net.
+
+    Args:
+        width: D.
+        heads: of every attention.
+        feedforward: inner width of the feed-forward net.
+        memories: the widths of the memories, ``{source: D, bert: W}``.
+        drop_net: p_net, in training the probability that one branch alone is taken.
+        dropout: of what each branch and each sub-layer adds.
+        attention_dropout: of attention weights.
+        activation: see :class:`Layer`.
+        pre_norm: see :class:`Layer`.
+        norm_epsilon: see :class:`Layer`.
+
+    Raises:
+        UsageError: if ``drop_net`` is not in [0, 1], or the memories are others.
+
+    """
+
+    #: The names of the memories.
+    ATTENDED: tuple[str, ...] = (MEMORY, BERT)
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        feedforward: int,
+        memories: dict[str, int],
+        drop_net: float = 1.0,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        activation: str = "relu",
+        pre_norm: bool = True,
+        norm_epsilon: float = 1e-5,
+    ) -> None:
+        if not 0 <= drop_net <= 1:
+            raise UsageError(f"drop_net must be between 0 and 1, not {drop_net}")
+        if {*memories} != {*self.ATTENDED}:
+            raise UsageError(f"memories must be {' and '.join(self.ATTENDED)}, not {' and '.join(memories)}")
+        super().__init__(
+            width=width,
+            heads=heads,
+            feedforward=feedforward,
+            memories=memories,
+            dropout=dropout,
+            attention_dropout=attention_dropout,
+            activation=activation,
+            pre_norm=pre_norm,
+            norm_epsilon=norm_epsilon,
+        )
+        if MEMORY not in memories:
+            del self.memory_attention_norm  # in an encoder, both branches read what the self-attention's norm gives
+        self.drop_net = drop_net
+
+    def after_memories(self, x: Tensor, attended: dict[str, Tensor]) -> Tensor:
+        """Add what attending to the two memories has given, both (R, L, D)."""
+        return self.finish(x + self.fused(attended[MEMORY], attended[BERT]), self.memory_attention_norm)
+
+    def fused(self, own: Tensor, known: Tensor) -> Tensor:
+        """Return the sum of two branches, each dropped out by itself and weighted by drop-net."""
+        own, known = self.drop(own), self.drop(known)
+        if not (self.training and self.drop_net):
+            return (own + known) / 2
+        drawn = torch.rand((), device=own.device)
+        one, half = torch.ones_like(drawn), torch.full_like(drawn, 0.5)
+        share = torch.where(drawn < self.drop_net / 2, one, torch.where(drawn < self.drop_net, 1 - one, half))
+        return share * own + (1 - share) * known
+
+
+class FusedEncoderLayer(FusedLayer):
+    """An encoder's layer that attends to itself and, beside that, to the language model's states.
+
+    Arguments and errors are those of :class:`FusedLayer`; its one memory is ``{bert: W}``.
+    """
+
+    ATTENDED = (BERT,)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        memories: Mapping[str, Padded] | None = None,
+        prompts: Prompts | None = None,
+        causal: bool = False,
+        cache: LayerCache | None = None,
+    ) -> Tensor:
+        """Apply the layer; see :class:`Layer`.
+
+        Raises:
+            KeyError: if the language model's states are not given, or another memory is.
+
+        """
+        h = self.before(x, self.self_attention_norm)
+        past = cache.past if cache else None
+        own = self.self_attention(h, mask=mask, causal=causal, prompts=prompts, past=past)
+        known = self.memory_attention[BERT](h, self.remember(memories or {}, cache)[BERT])
+        return self.feed(self.finish(x + self.fused(own, known), self.self_attention_norm))
+
+
+class FusedTranslator(Translator):
+    """A translator whose layers are fused; the language model never learns, and never drops anything out.
+
+    Args:
+        embeddings: by batch field; see :class:`Translator`.
+        encoder: of FusedEncoderLayers.
+        target_embedding: of the target tokens.
+        decoder: of FusedLayers.
+        projection: from the decoder's states to logits.
+        reader: the language model; its embedding "source" reads the batch field "bert". Its heads are left behind.
+        heads: see :class:`Translator`.
+
+    Raises:
+        ValueError: if the layers attend to something else, or the reader reads something else.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        embeddings: dict[str, nn.Module],
+        encoder: Encoder,
+        target_embedding: TextEmbedding,
+        decoder: Decoder,
+        projection: nn.Module,
+        reader: EncoderModel,
+        heads: dict[str, nn.Module] | None = None,
+    ) -> None:
+        super().__init__(
+            embeddings=embeddings,
+            encoder=encoder,
+            target_embedding=target_embedding,
+            decoder=decoder,
+            projection=projection,
+            heads=heads,
+        )
+        if [*reader.embeddings] != [MEMORY]:
+            raise ValueError(f"the reader must read {MEMORY!r} alone, not {' and '.join(reader.embeddings)}")
+        if encoder.memories != [BERT] or {*decoder.memories} != {MEMORY, BERT}:
+            raise ValueError(
+                f"encoder and decoder attend to {encoder.memories} and {decoder.memories}, not to {BERT!r}"
+            )
+        self.reader = reader.without_heads().requires_grad_(False).eval()
+
+    def train(self, mode: bool = True) -> FusedTranslator:
+        """Set the mode of all but the language model, which is always in that of inference."""
+        super().train(mode)
+        self.reader.eval()
+        return self
+
+    def symbol_fields(self) -> dict[str, str]:
+        """See shared/nn/symbols.py."""
+        return super().symbol_fields() | {f"reader.embeddings.{MEMORY}": BERT}
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Encode a field of a batch, with what the language model makes of "bert".
+
+        Returns:
+            The memories "source" (B, S, D) and "bert" (B, U, W).
+
+        Raises:
+            DataError: if a row is longer than either model has positions, naming it.
+            UsageError: if the batch lacks a field.
+
+        """
+        with torch.no_grad():
+            known = self.reader.encode(Batch({MEMORY: batch[BERT]}, ids=batch.ids)).memories[MEMORY]
+        encoding = self.encode_embedded(self.embed(batch, field), {BERT: known})
+        return Encoding({**encoding.memories, BERT: known}, encoding.extras)

@@ -1,0 +1,239 @@
+"""BERT-fused layers against torch's attention, drop-net by counting, and a reader that neither learns nor drops out."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from mt.bert_fused import BERT, FusedEncoderLayer, FusedLayer, FusedTranslator
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import EncoderModel
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.padded import Padded
+from shared.search.beam import BeamSearch
+from shared.training.optimizer import Adam, set_learning_rate
+
+WIDTH, KNOWN, VOCABULARY, HEADS = 16, 12, 30, 2
+SIZES = {"width": WIDTH, "heads": HEADS, "feedforward": 32}
+
+
+def mha(attention, width, memory=None):
+    """Return torch's attention with the weights of ours."""
+    theirs = nn.MultiheadAttention(WIDTH, HEADS, kdim=memory, vdim=memory, batch_first=True)
+    if memory is None:
+        maps = attention.queries_keys_values
+        theirs.in_proj_weight, theirs.in_proj_bias = maps.weight, maps.bias
+    else:
+        of_keys, of_values = attention.keys_values.weight.split(width)
+        biases = [attention.queries.bias, *attention.keys_values.bias.split(width)]
+        names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+        maps = [attention.queries.weight, of_keys, of_values]
+        if memory == width:
+            theirs.in_proj_weight = nn.Parameter(torch.cat(maps).detach())
+        else:
+            for name, value in zip(names, maps, strict=True):
+                setattr(theirs, name, nn.Parameter(value.detach()))
+        theirs.in_proj_bias = nn.Parameter(torch.cat(biases).detach())
+    theirs.out_proj.weight, theirs.out_proj.bias = attention.output.weight, attention.output.bias
+    return theirs.eval()
+
+
+def fed(layer, x):
+    """Return x after the feed-forward net, with torch's functions alone."""
+    norm = layer.feedforward_norm
+    normed = F.layer_norm(x, (WIDTH,), norm.weight, norm.bias)
+    inner = F.relu(F.linear(normed if layer.pre_norm else x, layer.inner.weight, layer.inner.bias))
+    x = x + F.linear(inner, layer.outer.weight, layer.outer.bias)
+    return x if layer.pre_norm else F.layer_norm(x, (WIDTH,), norm.weight, norm.bias)
+
+
+def inputs(*lengths):
+    torch.manual_seed(3)
+    return [Padded(torch.randn(2, max(own), width), torch.tensor(own)) for own, width in lengths]
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_an_encoder_layer_against_torch(pre_norm):
+    torch.manual_seed(1)
+    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, pre_norm=pre_norm).eval()
+    x, known = inputs(([5, 3], WIDTH), ([4, 6], KNOWN))
+    own, other = mha(layer.self_attention, WIDTH), mha(layer.memory_attention[BERT], WIDTH, KNOWN)
+    norm = layer.self_attention_norm
+
+    def normed(value):
+        return F.layer_norm(value, (WIDTH,), norm.weight, norm.bias)
+
+    h = normed(x.values) if pre_norm else x.values
+    one = own(h, h, h, key_padding_mask=~x.mask)[0]
+    two = other(h, known.values, known.values, key_padding_mask=~known.mask)[0]
+    expected = x.values + (one + two) / 2
+    expected = fed(layer, expected if pre_norm else normed(expected))
+    found = layer(x.values, mask=x.mask, memories={BERT: known})
+    torch.testing.assert_close(found[x.mask], expected[x.mask], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_a_decoder_layer_against_torch(pre_norm):
+    torch.manual_seed(1)
+    layer = FusedLayer(**SIZES, memories={"source": WIDTH, BERT: KNOWN}, pre_norm=pre_norm).eval()
+    x, source, known = inputs(([5, 3], WIDTH), ([2, 4], WIDTH), ([4, 6], KNOWN))
+    own = mha(layer.self_attention, WIDTH)
+    others = {
+        name: mha(layer.memory_attention[name], WIDTH, memory.values.shape[-1])
+        for name, memory in (("source", source), (BERT, known))
+    }
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+
+    def sublayer(value, norm, made):
+        def normed(value):
+            return F.layer_norm(value, (WIDTH,), norm.weight, norm.bias)
+
+        return value + made(normed(value)) if pre_norm else normed(value + made(value))
+
+    def attended(h):
+        pairs = zip(others.values(), (source, known), strict=True)
+        return sum(to(h, m.values, m.values, key_padding_mask=~m.mask)[0] for to, m in pairs) / 2
+
+    expected = sublayer(x.values, layer.self_attention_norm, lambda h: own(h, h, h, attn_mask=later)[0])
+    expected = fed(layer, sublayer(expected, layer.memory_attention_norm, attended))
+    found = layer(x.values, memories={"source": source, BERT: known}, causal=True)
+    torch.testing.assert_close(found[x.mask], expected[x.mask], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("drop_net", "alone"), [(1.0, 0.5), (0.5, 0.25), (0.0, 0.0)])
+def test_drop_net_by_counting(drop_net, alone):
+    torch.manual_seed(1)
+    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=drop_net, dropout=0.0)
+    one, zero = torch.ones(1, 1, WIDTH), torch.zeros(1, 1, WIDTH)
+    shares = torch.stack([layer.fused(one, zero).unique() for _ in range(4000)]).flatten()
+    counts = [int((shares == value).sum()) for value in (1.0, 0.0, 0.5)]
+    assert sum(counts) == 4000
+    for count, expected in zip(counts, (alone, alone, 1 - 2 * alone), strict=True):
+        assert abs(count / 4000 - expected) < 0.03
+    assert {float(layer.eval().fused(one, zero).unique()) for _ in range(50)} == {0.5}
+
+
+def test_each_branch_is_dropped_out_by_itself():
+    torch.manual_seed(1)
+    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=0.0, dropout=0.5)
+    ones = torch.ones(50, 50, WIDTH)
+    found = layer.fused(ones, ones)
+    shares = {value: float((found == value).float().mean()) for value in (0.0, 1.0, 2.0)}
+    assert shares == pytest.approx({0.0: 0.25, 1.0: 0.5, 2.0: 0.25}, abs=0.02)
+
+
+def test_a_branch_that_is_left_out_learns_nothing(monkeypatch):
+    torch.manual_seed(1)
+    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, dropout=0.0)
+    x, known = inputs(([5, 3], WIDTH), ([4, 6], KNOWN))
+    monkeypatch.setattr("mt.bert_fused.torch.rand", lambda *_, device: torch.tensor(0.1, device=device))
+    layer(x.values, mask=x.mask, memories={BERT: known}).sum().backward()
+    assert layer.memory_attention[BERT].output.weight.grad.abs().sum() == 0
+    assert layer.self_attention.output.weight.grad.abs().sum() > 0
+
+
+def embedding(width=WIDTH, size=VOCABULARY):
+    return TextEmbedding(vocabulary=size, width=width, padding=0, dropout=0.1)
+
+
+def reader(name="source"):
+    read = embedding(KNOWN, 40)
+    encoder = Encoder(layer=Layer(width=KNOWN, heads=2, feedforward=24, dropout=0.3), layers=2)
+    head = MaskedTokenHead(width=KNOWN, projection=TiedProjection(embedding=read, bias=True))
+    return EncoderModel(embeddings={name: read}, encoder=encoder, heads={"masked": head})
+
+
+def translator(drop_net=1.0, **changes):
+    torch.manual_seed(1)
+    sizes = SIZES | {"drop_net": drop_net}
+    target = embedding()
+    memories = {"source": WIDTH, BERT: KNOWN}
+    parts = {
+        "embeddings": {"source": embedding()},
+        "encoder": Encoder(layer=FusedEncoderLayer(**sizes, memories={BERT: KNOWN}), layers=2),
+        "target_embedding": target,
+        "decoder": Decoder(layer=FusedLayer(**sizes, memories=memories), layers=2),
+        "projection": TiedProjection(embedding=target),
+        "reader": reader(),
+    }
+    return FusedTranslator(**parts | changes)
+
+
+def batch(rows):
+    torch.manual_seed(5)
+    fields = {name: [torch.randint(3, 30, (length,)) for length in own] for name, own in rows.items()}
+    return Batch({name: Padded.from_sequences(own) for name, own in fields.items()})
+
+
+ROWS = {"source": [4, 6, 2], BERT: [7, 3, 5], "target": [5, 3, 4]}
+
+
+def test_the_reader_neither_learns_nor_drops_out():
+    model = translator(drop_net=0.0).train()
+    system = nn.Module()
+    system.model = model
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy()])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = Adam().build(objective)
+    for update in range(3):
+        objective.train()
+        assert not any(module.training for module in model.reader.modules())
+        objective(batch(ROWS)).parts["cross_entropy"].sum.backward()
+        set_learning_rate(optimizer, 0.01, update + 1)
+        optimizer.step()
+    same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
+    assert {name for name in before if name.startswith("reader.")} == same
+    assert not any(name.startswith("reader.heads") for name in before)
+
+
+def test_a_sentence_alone_is_as_in_a_batch():
+    model, rows = translator().eval(), batch(ROWS)
+    whole = model.decode(rows["target"], model.encode(rows))
+    for number in range(3):
+        one = Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in ROWS})
+        states = model.decode(one["target"], model.encode(one))[0]
+        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+
+
+def test_what_bert_reads_reaches_both_sides():
+    model, rows = translator().eval(), batch(ROWS)
+    other = Batch(rows.fields | {BERT: batch({BERT: [3, 4, 5]})[BERT]})
+    one, two = model.encode(rows), model.encode(other)
+    assert not torch.equal(one.memories["source"].values, two.memories["source"].values)
+    mixed = type(one)({"source": one.memories["source"], BERT: two.memories[BERT]})
+    assert not torch.equal(model.decode(rows["target"], one), model.decode(rows["target"], mixed))
+
+
+def test_step_by_step_as_at_once_with_beams():
+    model, rows = translator().eval(), batch(ROWS)
+    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
+    found = BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)
+    for number, hypotheses in enumerate(found):
+        one = Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in ("source", BERT)})
+        for hypothesis in hypotheses:
+            tokens = torch.tensor([[int(prefix.values[number, 0]), *hypothesis.tokens]])
+            given = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
+            scores = model.log_probabilities(given, model.encode(one))[0]
+            total = scores.gather(1, tokens[0, 1:, None]).sum().item()
+            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(UsageError, match="drop_net must be between 0 and 1, not 1.5"):
+        FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=1.5)
+    with pytest.raises(UsageError, match="memories must be bert, not source"):
+        FusedEncoderLayer(**SIZES, memories={"source": KNOWN})
+    with pytest.raises(UsageError, match="memories must be source and bert, not bert"):
+        FusedLayer(**SIZES, memories={BERT: KNOWN})
+    with pytest.raises(ValueError, match="the reader must read 'source' alone, not target"):
+        translator(reader=reader("target"))
+    plain = Encoder(layer=Layer(**SIZES), layers=1)
+    with pytest.raises(ValueError, match=r"encoder and decoder attend to \[\] and"):
+        translator(encoder=plain)
+    with pytest.raises(KeyError):
+        FusedEncoderLayer(**SIZES, memories={BERT: KNOWN})(torch.zeros(1, 1, WIDTH))
