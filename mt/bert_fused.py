@@ -144,11 +144,11 @@ class FusedTranslator(Translator):
         target_embedding: of the target tokens.
         decoder: of FusedLayers.
         projection: from the decoder's states to logits.
-        reader: the language model; its embedding "source" reads the batch field "bert". Its heads are left behind.
+        reader: the language model, without heads; its embedding "source" reads the batch field "bert".
         heads: see :class:`Translator`.
 
     Raises:
-        ValueError: if the layers attend to something else, or the reader reads something else.
+        ValueError: if the layers attend to something else, or the reader reads something else or has heads.
 
     """
 
@@ -171,13 +171,12 @@ class FusedTranslator(Translator):
             projection=projection,
             heads=heads,
         )
-        if [*reader.embeddings] != [MEMORY]:
-            raise ValueError(f"the reader must read {MEMORY!r} alone, not {' and '.join(reader.embeddings)}")
+        reader.check_read(MEMORY)
         if encoder.memories != [BERT] or {*decoder.memories} != {MEMORY, BERT}:
             raise ValueError(
                 f"encoder and decoder attend to {encoder.memories} and {decoder.memories}, not to {BERT!r}"
             )
-        self.reader = reader.without_heads().requires_grad_(False).eval()
+        self.reader = reader.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> FusedTranslator:
         """Set the mode of all but the language model, which is always in that of inference."""

@@ -42,17 +42,16 @@ class DynamicSwitch(Described, nn.Module):
 
     Args:
         embedding: of tokens, with positions.
-        reader: a language model that reads the same tokens as "source", and is as wide; its heads are left behind.
+        reader: a language model without heads that reads the same tokens as "source", and is as wide.
 
     Raises:
-        ValueError: if the reader has another width, vocabulary or field.
+        ValueError: if the reader has another width, vocabulary or field, or heads.
 
     """
 
     def __init__(self, *, embedding: TextEmbedding, reader: EncoderModel) -> None:
         super().__init__()
-        if [*reader.embeddings] != [FIELD]:
-            raise ValueError(f"the reader must read {FIELD!r} alone, not {' and '.join(reader.embeddings)}")
+        reader.check_read(FIELD)
         for name, own, other in (
             ("width", embedding.width, reader.encoder.width),
             ("vocabulary", embedding.vocabulary, reader.embeddings[FIELD].vocabulary),
@@ -60,10 +59,15 @@ class DynamicSwitch(Described, nn.Module):
             if own != other:
                 raise ValueError(f"the reader's {name} is {other}, that of the token vectors {own}")
         self.embedding = embedding
-        self.reader = reader.without_heads()
+        self.reader = reader
         self.width = embedding.width
         self.of_states = Linear(self.width, self.width, bias=False)
         self.of_tokens = Linear(self.width, self.width)
+
+    @property
+    def weight(self) -> Tensor:
+        """The token vectors (V, D)."""
+        return self.embedding.weight
 
     def symbol_tensors(self) -> list[str]:
         """See shared/nn/symbols.py."""
@@ -82,7 +86,7 @@ class DynamicSwitch(Described, nn.Module):
 class AsymptoticDistillation(Part):
     """Squared distance of the encoder's states from those of a frozen language model, per token of the source.
 
-    Term: "distillation", the sum over all dimensions.
+    Term: "distillation", the sum over all dimensions. The paper's sum over tokens becomes a mean, as in NeurST.
 
     Args:
         teacher: the language model, which reads the field with the same pieces.
@@ -105,7 +109,7 @@ class AsymptoticDistillation(Part):
         """Compare the states token by token.
 
         Raises:
-            UsageError: if their widths differ.
+            UsageError: if they differ in number or width.
 
         """
         states, wanted = encoding.memories[MEMORY], self.teacher.states(batch)
@@ -115,4 +119,5 @@ class AsymptoticDistillation(Part):
                 f"{self.teacher.folder} {tuple(wanted.values.shape)}: they must be equally many and equally wide"
             )
         distances = (states.values - wanted.values).float().square().sum(-1)
-        return {"distillation": Term(distances[states.mask].sum(), self.counts(batch)["distillation"], self.weight)}
+        total = distances.masked_fill(~states.mask, 0).sum()
+        return {"distillation": Term(total, self.counts(batch)["distillation"], self.weight)}

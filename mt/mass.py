@@ -34,6 +34,15 @@ from shared.objectives.parts import Part
 from shared.padded import Padded
 
 
+def check_symbols(field: TextField) -> None:
+    """Refuse a text whose first or last token is not a symbol that the decoder begins or ends with, by UsageError."""
+    if (len(field.prefix), len(field.suffix)) != (1, 1):
+        raise UsageError(
+            "a fragment needs a text with one symbol before it and one behind it, "
+            f"not {len(field.prefix)} and {len(field.suffix)}"
+        )
+
+
 class MaskedFragment(MaskedText):
     """A text without a fragment; the batch also gets ``<name>.places`` and ``<name>.labels`` of the fragment.
 
@@ -42,7 +51,7 @@ class MaskedFragment(MaskedText):
 
     Args:
         field: the text as it is, whose tokenizer has a mask; one symbol stands before it, and one behind it.
-        share: of the pieces and the end symbol that are the fragment, rounded to the nearest number, at least one.
+        share: length of the fragment, as a share of the pieces and the end symbol, rounded; at least one token.
         masked: share of the fragment's tokens that become the mask.
         replaced: share of them that become another piece; the rest stays.
         at_start: share of the texts whose fragment is their beginning.
@@ -67,12 +76,10 @@ class MaskedFragment(MaskedText):
     ) -> None:
         super().__init__(field=field, share=share, masked=masked, replaced=replaced)
         if not (0 <= at_start and 0 <= at_end and at_start + at_end <= 1):
-            raise UsageError(f"at_start and at_end are shares of one whole, not {at_start} and {at_end}")
-        if (len(field.prefix), len(field.suffix)) != (1, 1):
             raise UsageError(
-                "a fragment needs a text with one symbol before it and one behind it, "
-                f"not {len(field.prefix)} and {len(field.suffix)}"
+                f"at_start and at_end must add up to at most 1, and not be negative: {at_start} and {at_end}"
             )
+        check_symbols(field)
         self.at_start = at_start
         self.at_end = at_end
         self.see_masks = see_masks
@@ -107,7 +114,7 @@ class FragmentCrossEntropy(Part):
 
     Args:
         field: the batch field that a MaskedFragment made.
-        target_field: the batch field with the same text as it is, symbols included.
+        target_field: the batch field with the same text as it is, and the same symbols around it.
         smoothing: label smoothing.
         weight: factor of the term in the loss.
         prefix: put before the names of the terms, for a second part of this kind.

@@ -94,6 +94,7 @@ class NoisyText:
         self.rewriting = rewriting
         self.padding = field.padding
         self.overhead = field.overhead
+        self._growth = 1.0 if rewriting is None else rewriting.growth
         if rewriting is not None and not rewriting.growth >= 1:
             raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
 
@@ -129,7 +130,7 @@ class NoisyText:
 
     def length(self, row: Row) -> int:
         """Return the greatest number of ids, L, that the text can have."""
-        return int(self._grown(np.array(self.field.length(row))))
+        return int(grown(np.array(self.field.length(row)), self._growth, self.overhead))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
         """Return those numbers for all rows, -1 where there is no text.
@@ -140,13 +141,7 @@ class NoisyText:
         """
         if self.rewriting is not None:
             self.rewriting.load()
-        return self._grown(self.field.lengths(rows, folder))
-
-    def _grown(self, lengths: np.ndarray) -> np.ndarray:
-        if self.rewriting is None:
-            return lengths
-        grown = np.ceil(self.rewriting.growth * (lengths - self.overhead)).astype(np.int64) + self.overhead
-        return np.where(lengths < 0, lengths, grown)
+        return grown(self.field.lengths(rows, folder), self._growth, self.overhead)
 
     def evaluating(self) -> TextField:
         """Return the text as it is."""
@@ -156,6 +151,19 @@ class NoisyText:
 def _tensor(*parts: list[int]) -> Tensor:
     """Return the ids of parts, one after another, (L,) int64; torch reads a list more slowly than numpy does."""
     return torch.from_numpy(np.array([*chain.from_iterable(parts)], dtype=np.int64))
+
+
+def grown(lengths: np.ndarray, growth: float, overhead: int) -> np.ndarray:
+    """Return the most ids that texts may have when their pieces grow, where ``lengths`` are negative the same.
+
+    Args:
+        lengths: of the texts as they are, ``overhead`` symbols included.
+        growth: at most how many times as many pieces they may have.
+        overhead: symbols around the pieces, which stay as many.
+
+    """
+    longest = np.ceil(growth * (lengths - overhead)).astype(np.int64) + overhead
+    return np.where(lengths < 0, lengths, longest)
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:

@@ -149,8 +149,10 @@ def _shape(stack: Stack, embedding: nn.Module) -> dict[str, Any]:
     layer = cast(Layer, stack.layers[0])
     if type(stack) not in (Encoder, Decoder) or type(layer) is not Layer:
         raise _refused(f"a {type(stack).__name__} of {type(layer).__name__}s")
-    if type(embedding) is not TextEmbedding or embedding.type_vector is not None:
-        raise _refused(f"a {type(embedding).__name__} with a type vector or of another class")
+    if type(embedding) is not TextEmbedding:
+        raise _refused(f"a {type(embedding).__name__} as embedding")
+    if embedding.type_vector is not None:
+        raise _refused("an embedding with a type vector")
     if layer.memory_attention and list(layer.memory_attention) != ["source"]:
         raise _refused(f"the memories {', '.join(layer.memory_attention)}")
     final_norm = isinstance(stack.norm, nn.LayerNorm)

@@ -129,8 +129,10 @@ def plain_translator(system: System) -> Translator:
         layer = stack.layers[0]
         if type(stack) not in (Encoder, Decoder) or type(layer) is not Layer:
             raise refused(f"{type(stack).__name__} of {type(layer).__name__}")
-        if type(embedding) is not TextEmbedding or embedding.type_vector is not None:
-            raise refused(f"{type(embedding).__name__} with a type vector or of another class")
+        if type(embedding) is not TextEmbedding:
+            raise refused(f"a {type(embedding).__name__} as embedding")
+        if embedding.type_vector is not None:
+            raise refused("an embedding with a type vector")
         memories = [MEMORY] if stack is model.decoder else []
         if list(layer.memory_attention) != memories:
             raise refused(f"{type(stack).__name__} that attends to {list(layer.memory_attention)}")

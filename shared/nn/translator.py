@@ -137,6 +137,13 @@ class EncoderModel(Described, FieldEncoder):
         """Return the same encoder of the same embeddings, as other models read it."""
         return EncoderModel(embeddings=dict(self.embeddings.items()), encoder=self.encoder)
 
+    def check_read(self, field: str) -> None:
+        """Refuse, by ValueError, to be a part of another model unless ``field`` is all that is read, without heads."""
+        if [*self.embeddings] != [field]:
+            raise ValueError(f"the reader must read {field!r} alone, not {' and '.join(self.embeddings)}")
+        if len(self.heads):
+            raise ValueError(f"the reader has heads that nobody reads: {' and '.join(self.heads)}")
+
 
 class Translator(Described, FieldEncoder, TokenDecoder):
     """An encoder-decoder.

@@ -14,6 +14,7 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
 from shared.errors import DataError
+from shared.nn.decoding import TokenDecoder
 from shared.nn.translator import MEMORY
 from shared.padded import Padded
 from shared.systems.reading_model import ReadingModel
@@ -25,7 +26,7 @@ CHUNK = 2**24
 
 
 class Teacher:
-    """A frozen translator, or an encoder.
+    """A frozen translator or encoder.
 
     It is no module: the objective that asks it has neither its parameters nor its buffers, so that checkpoints,
     averages, DDP and the optimiser do not know of it, and ``train()`` does not reach its dropout. It is loaded when it
@@ -75,8 +76,8 @@ class Teacher:
 
         """
         system = self._loaded(prefix.device)
-        if not isinstance(system, System):
-            raise DataError(f"{self.folder}: {system.purpose}")
+        if not isinstance(system, System) or not isinstance(system.model, TokenDecoder):
+            raise DataError(f"{self.folder}: this teacher is an encoder, which writes nothing")
         self._check(writes=system.output, reads=system.inputs[self.field])
         model = cast(Any, system.model)
         states = model.decode(prefix, model.encode(batch, self.field)).flatten(0, 1)

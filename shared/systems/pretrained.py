@@ -51,6 +51,18 @@ def load(*, folder: str, changes: dict[str, Any] | None = None) -> Any:
     return system
 
 
+def encoder(*, system: ReadingModel) -> EncoderModel:
+    """Return the encoder of a system without its heads, for a model that reads its states.
+
+    Raises:
+        UsageError: if the system is no encoder.
+
+    """
+    if not isinstance(system.model, EncoderModel):
+        raise UsageError(f"{type(system.model).__name__} is no encoder of text that others could read")
+    return system.model.without_heads()
+
+
 def input_field(*, system: ReadingModel, name: str) -> Field:
     """Return what turns rows into an input of a system.
 

@@ -9,7 +9,7 @@ from mt.bert_fused import BERT, FusedEncoderLayer, FusedLayer, FusedTranslator
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel
@@ -144,8 +144,7 @@ def embedding(width=WIDTH, size=VOCABULARY):
 def reader(name="source"):
     read = embedding(KNOWN, 40)
     encoder = Encoder(layer=Layer(width=KNOWN, heads=2, feedforward=24, dropout=0.3), layers=2)
-    head = MaskedTokenHead(width=KNOWN, projection=TiedProjection(embedding=read, bias=True))
-    return EncoderModel(embeddings={name: read}, encoder=encoder, heads={"masked": head})
+    return EncoderModel(embeddings={name: read}, encoder=encoder)
 
 
 def translator(drop_net=1.0, **changes):
@@ -188,7 +187,6 @@ def test_the_reader_neither_learns_nor_drops_out():
         optimizer.step()
     same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
     assert {name for name in before if name.startswith("reader.")} == same
-    assert not any(name.startswith("reader.heads") for name in before)
 
 
 def test_a_sentence_alone_is_as_in_a_batch():

@@ -19,6 +19,7 @@ from shared.objectives import EncoderDecoderObjective
 from shared.objectives.teacher import Teacher
 from shared.padded import Padded
 from shared.systems.encoder_system import EncoderSystem
+from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate
@@ -43,10 +44,10 @@ def encoder(width=WIDTH):
     return Encoder(layer=Layer(width=width, heads=2, feedforward=32, dropout=0.1), layers=1)
 
 
-def reader(size=300, width=WIDTH, name="source"):
+def reader(size=300, width=WIDTH, name="source", headed=False):
     read = embedding(size, width)
     head = MaskedTokenHead(width=width, projection=TiedProjection(embedding=read, bias=True))
-    return EncoderModel(embeddings={name: read}, encoder=encoder(width), heads={"masked": head})
+    return EncoderModel(embeddings={name: read}, encoder=encoder(width), heads={"masked": head} if headed else None)
 
 
 def padded(rows=TOKENS):
@@ -80,9 +81,9 @@ def test_a_switch_that_is_full_on_or_off(bias, chosen):
     assert torch.equal(switch(padded()).values[mask], expected[mask])
 
 
-def test_heads_of_the_reader_are_left_behind_and_its_vectors_are_symbols():
+def test_vectors_of_both_are_symbols():
     switch = DynamicSwitch(embedding=embedding(300), reader=reader())
-    assert not any("head" in name for name in switch.state_dict())
+    assert torch.equal(switch.weight, switch.embedding.tokens.weight)
     assert switch.symbol_tensors() == ["embedding.tokens.weight", "reader.embeddings.source.tokens.weight"]
 
 
@@ -92,6 +93,7 @@ def test_heads_of_the_reader_are_left_behind_and_its_vectors_are_symbols():
         ({"width": 8}, "the reader's width is 8, that of the token vectors 16"),
         ({"size": 200}, "the reader's vocabulary is 200, that of the token vectors 300"),
         ({"name": "target"}, "the reader must read 'source' alone, not target"),
+        ({"headed": True}, "the reader has heads that nobody reads: masked"),
     ],
 )
 def test_a_reader_that_does_not_fit_is_refused(wrong, message):
@@ -123,7 +125,7 @@ def test_distillation_against_numpy(tokenizer, tmp_path):
     term = objective(batch).parts["distillation"]
     assert (int(term.count), term.weight) == (7, 0.3)
     assert int(objective.counts(batch)["distillation"]) == 7
-    assert float(term.sum) == pytest.approx(total, rel=1e-5)
+    assert term.sum.item() == pytest.approx(total, rel=1e-5)
     term.sum.backward()
     assert own.model.embeddings["source"].weight.grad.abs().sum() > 0
     assert not any("teacher" in name for name in objective.state_dict())
@@ -138,8 +140,14 @@ def test_what_cannot_be_compared_is_refused(tokenizer, tmp_path):
         UsageError, match=r"the encoder's states have the shape \(2, 4, 16\), those of the teacher .*8\)"
     ):
         EncoderDecoderObjective(system=system(tokenizer, 2), parts=[part])(batch)
-    with pytest.raises(DataError, match="this model is an encoder, which writes nothing"):
+    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
         part.teacher.best(batch, padded(), top=1)
+    one = system(tokenizer, 3)
+    field = one.inputs["source"]
+    imported = {"inputs": one.inputs, "output": field, "source_languages": ["en"], "target_languages": ["en"]}
+    System(model=one.model, **imported).save(tmp_path / "imported")  # as those of other toolkits are
+    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
+        Teacher(folder=str(tmp_path / "imported"), tokenizer=tokenizer).best(batch, padded(), top=1)
 
 
 def test_a_rate_that_rises_and_falls():

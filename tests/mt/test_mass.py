@@ -193,21 +193,25 @@ def test_the_decoder_sees_no_states_of_masks(plain, model, tmp_path, see_masks):
     assert used.tolist() == expected.tolist()
 
 
-def test_positions_are_those_of_the_sentence(plain, model, tmp_path):
-    batch = batch_of(MaskedFragment(field=plain, share=0.4), tmp_path)
-    part = FragmentCrossEntropy()
-    before = part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum
-    with torch.no_grad():
-        model.target_embedding.positions.weight[10:] *= 2  # behind the longest text
-    after = part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum
-    assert torch.equal(before, after)
-    with torch.no_grad():
-        model.target_embedding.positions.weight[int(batch["source.places"].values[0, 0]) - 1] *= 2
-    assert not torch.equal(before, part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum)
+def test_positions_are_those_of_the_sentence(plain, model):
+    """Of ten tokens, the last four are the fragment: the decoder reads those at places 5 to 8."""
+    found = MaskedFragment(field=plain, share=0.5)(row(TEXTS[0]), Drawn(0.3, 0))
+    assert found["places"].tolist() == [6, 7, 8, 9]
+    fields = {f"source.{key}" if key else "source": Padded.from_sequences([value]) for key, value in found.items()}
+    batch = Batch(fields | {"target": Padded.from_sequences([plain(row(TEXTS[0]), None)])})
+    changed = []
+    for place in range(16):
+        part = FragmentCrossEntropy()
+        before = part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum
+        with torch.no_grad():
+            model.target_embedding.positions.weight[place] *= 2
+        after = part.evaluate(model, batch, lambda field: model.encode(batch))["fragment"].sum
+        changed += [place] if not torch.equal(before, after) else []
+    assert changed == [5, 6, 7, 8]
 
 
 def test_what_cannot_be_is_refused(plain):
-    with pytest.raises(UsageError, match=r"at_start and at_end are shares of one whole, not 0\.7 and 0\.4"):
+    with pytest.raises(UsageError, match=r"at_start and at_end must add up to at most 1, .* 0\.7 and 0\.4"):
         MaskedFragment(field=plain, at_start=0.7, at_end=0.4)
     bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[], suffix=["</s>", "<en>"])
     with pytest.raises(UsageError, match="one symbol before it and one behind it, not 0 and 2"):

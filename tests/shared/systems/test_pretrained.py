@@ -11,7 +11,7 @@ from shared.corpus.fields import SpeechField
 from shared.errors import UsageError
 from shared.exchange.importing import import_model
 from shared.padded import Padded
-from shared.systems.pretrained import input_field, load, speech_translator
+from shared.systems.pretrained import encoder, input_field, load, speech_translator
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
@@ -31,6 +31,16 @@ def test_settings_change_and_parameters_stay(tmp_path):
     assert again.model.encoder.recompute and again.model.decoder.layers[-1].dropout == 0.25
     texts = ["one two", "six three"]
     assert [h[0].texts for h in again.hypotheses(texts)] == [h[0].texts for h in plain.hypotheses(texts)]
+
+
+def test_an_encoder_for_others_has_no_heads(tmp_path):
+    import_model(TESTS / "parity" / "fairseq" / "masked_tokens", tmp_path / "encoder", pieces="words", source_languages=["en"])
+    system = load(folder=str(tmp_path / "encoder"))
+    found = encoder(system=system)
+    assert [*system.model.heads] and not [*found.heads]
+    assert found.encoder is system.model.encoder and found.embeddings["source"] is system.model.embeddings["source"]
+    with pytest.raises(UsageError, match="Translator is no encoder of text"):
+        encoder(system=System.load(GOLDEN))
 
 
 def test_half_precision_is_left_behind(tmp_path):

@@ -1,0 +1,154 @@
+"""CSP: code-switching pre-training; the encoder reads a fragment in another language, the decoder writes it as it was.
+
+Yang et al. 2020, EMNLP, "CSP: Code-Switching Pre-training for Neural Machine Translation", section 3. It is MASS
+(mt/mass.py), but for what the encoder reads in the place of the fragment x_u:v: translations of its words,
+
+    L = - sum_x sum_{t=u..v} log P(x_t | x_{u-1}, ..., x_{t-1}; x with u:v switched),
+
+of which the decoder sees all states. The loss is FragmentCrossEntropy.
+
+Legend: L tokens of the text, S tokens that the encoder reads, K tokens of a fragment.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from mt.mass import check_symbols
+from shared.corpus.fields import Rows, TextField
+from shared.corpus.lexicon import Lexicon, like
+from shared.corpus.manifest import Row
+from shared.corpus.noise import Edit, Word, edited, grown, words_of
+from shared.errors import DataError, UsageError
+from shared.text.word_spans import words
+
+
+class SwitchedFragment:
+    """A text with a fragment in another language; the batch also gets ``<name>.places``, ``.labels`` and ``.seen``.
+
+    The fragment has whole words. Places (K) are those of its tokens in the text as it is, labels (K) the tokens, and
+    ``seen`` (S) are all places of what the encoder reads. A fragment that ends the text has the end symbol, too.
+
+    Args:
+        field: the text as it is; one symbol stands before it, and one behind it.
+        lexicon: with translations of the text's language.
+        share: length of the fragment, as a share of the words, rounded; at least one word.
+        switched: share of the fragment's words that are translated; those that the lexicon lacks stay.
+        replaced: share of them that become a piece drawn from the vocabulary; the rest stays.
+        top: how many of a word's translations, from the first, are drawn from, evenly.
+        growth: at most how many times as many pieces the encoder reads; further words stay where it would be more.
+
+    Raises:
+        UsageError: if a share is not in [0, 1], two add up to more than 1, top or growth is below 1, or the text has
+            other symbols around it.
+
+    """
+
+    unit = "tokens"
+
+    def __init__(
+        self,
+        *,
+        field: TextField,
+        lexicon: Lexicon,
+        share: float = 0.5,
+        switched: float = 0.8,
+        replaced: float = 0.1,
+        top: int = 3,
+        growth: float = 1.5,
+    ) -> None:
+        if not 0 <= share <= 1:
+            raise UsageError(f"share must be between 0 and 1, not {share}")
+        if not (0 <= switched and 0 <= replaced and switched + replaced <= 1):
+            raise UsageError(
+                f"switched and replaced must add up to at most 1, and not be negative: {switched} and {replaced}"
+            )
+        if top < 1 or not growth >= 1:
+            raise UsageError(f"top and growth must be at least 1, not {top} and {growth}")
+        check_symbols(field)
+        self.field = field
+        self.lexicon = lexicon
+        self.share = share
+        self.switched = switched
+        self.replaced = replaced
+        self.top = top
+        self.growth = growth
+        self.padding = field.padding
+        self.overhead = field.overhead
+        tokenizer = field.tokenizer
+        symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
+        self._pieces = [id for id in range(tokenizer.size) if id not in symbols]
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
+        """Return what the encoder reads (S,), the places (K,) and labels (K,) of the fragment, and all places (S,).
+
+        Raises:
+            DataError: if the row has no text or no language, or the lexicon has no words of it.
+
+        """
+        language = row.get(self.field.language_column)
+        if not language or not self.lexicon.known(language):
+            raise DataError(f"row {row.get('id')!r}: the lexicon has no words of its language, {language!r}")
+        prefix, pieces, suffix = self.field.parts(row)
+        text = words_of(self.field.tokenizer).split(pieces, language)
+        count = min(len(text), max(1, round(self.share * len(text))))
+        start = int(rng.integers(len(text) - count + 1))
+        before, fragment, after = text[:start], text[start : start + count], text[start + count :]
+        read = self._switched(fragment, language, rng, room=math.ceil(self.growth * len(pieces)) - len(pieces))
+        tokens = [*prefix, *chain.from_iterable([*before, *read, *after]), *suffix]
+        labels = [*chain.from_iterable(fragment), *([] if after else suffix)]
+        first = len(prefix) + sum(map(len, before))
+        return {
+            "": torch.tensor(tokens),
+            "places": torch.arange(first, first + len(labels)),
+            "labels": torch.tensor(labels),
+            "seen": torch.arange(len(tokens)),
+        }
+
+    def _switched(self, fragment: list[Word], language: str, rng: np.random.Generator, *, room: int) -> list[Word]:
+        result = []
+        for word in fragment:
+            kind, new = rng.random(), word
+            if kind < self.switched:
+                new = self._translated(word, language, rng)
+            elif kind < self.switched + self.replaced:
+                new = [self._pieces[int(rng.integers(len(self._pieces)))]]
+            if len(new) - len(word) > room:
+                new = word
+            room -= len(new) - len(word)
+            result.append(new)
+        return result
+
+    def _translated(self, word: Word, language: str, rng: np.random.Generator) -> Word:
+        """Return the pieces of a word with what the lexicon knows in it translated; punctuation stays."""
+        text = self.field.tokenizer.decode(word)
+        edits: list[Edit] = []
+        for start, end in words(text, language, self.lexicon.known(language), self.lexicon.longest(language)):
+            found = self.lexicon.candidates(text[start:end], language)[: self.top]
+            if found:
+                edits.append((start, end, like(text[start:end], found[int(rng.integers(len(found)))])))
+        return self.field.tokenizer.encode(edited(text, edits)) if edits else word
+
+    def length(self, row: Row) -> int:
+        """Return the greatest number of tokens, S, that the encoder can read."""
+        return int(grown(np.array(self.field.length(row)), self.growth, self.overhead))
+
+    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
+        """Return those numbers for all rows, -1 where there is no text.
+
+        Raises:
+            DataError: naming the manifest, if a text cannot be tokenised, or the file if the lexicon cannot be read.
+
+        """
+        self.lexicon.load()
+        return grown(self.field.lengths(rows, folder), self.growth, self.overhead)
+
+    def evaluating(self) -> TextField:
+        """Return the text as it is."""
+        return self.field

@@ -1,0 +1,151 @@
+"""CSP: fragments by hand and by counting; places and labels are those of the text as it is."""
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+import pytest
+import torch
+
+from mt.csp import SwitchedFragment
+from mt.mass import FragmentCrossEntropy
+from shared.corpus.fields import TextField
+from shared.corpus.lexicon import Lexicon
+from shared.corpus.loader import Loader
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget, Stream
+from shared.errors import DataError, UsageError
+from shared.objectives import CrossEntropy
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from tests.mt.test_mass import model, objective  # noqa: F401 - a fixture
+
+TEXTS = ["the Dog sees a cat, twice.", "a cat sees", "the dog"]
+PAIRS = {"dog": ["hund", "köter", "wauwau", "tier"], "sees": ["sieht"], "cat": ["katze"]}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    texts = [*TEXTS, *chain.from_iterable(PAIRS.values()), "Hund Köter Wauwau"]
+    path = train_sentencepiece(texts * 4, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=320)
+    return TextField(column="source_text", tokenizer=SentencePieceTokenizer(model=str(path), tags=["en", "de"]))
+
+
+@pytest.fixture(scope="module")
+def lexicon(tmp_path_factory):
+    file = tmp_path_factory.mktemp("lexicon") / "en-de.txt"
+    file.write_text("".join(f"{word} {other}\n" for word, found in PAIRS.items() for other in found), encoding="utf-8")
+    return Lexicon(files={"en-de": str(file)})
+
+
+def row(text, id="1"):
+    return {"id": id, "source_text": text, "source_language": "en"}
+
+
+class Drawn:
+    """A generator that begins a fragment where the test wants it, translates all and takes the first translation."""
+
+    def __init__(self, start):
+        self.starts = [start]
+
+    def random(self):
+        return 0.0
+
+    def integers(self, end):
+        return self.starts.pop() if self.starts else 0
+
+
+@pytest.mark.parametrize(
+    ("start", "read", "fragment", "ends"),
+    [
+        (0, "the Hund sieht a cat, twice.", "the Dog sees", False),
+        (1, "the Hund sieht a cat, twice.", "Dog sees a", False),
+        (2, "the Dog sieht a katze, twice.", "sees a cat,", False),
+        (3, "the Dog sees a katze, twice.", "a cat, twice.", True),
+    ],
+)
+def test_a_fragment_by_hand(plain, lexicon, start, read, fragment, ends):
+    tokenizer, text = plain.tokenizer, plain(row(TEXTS[0]), None)
+    found = SwitchedFragment(field=plain, lexicon=lexicon)(row(TEXTS[0]), Drawn(start))
+    assert tokenizer.decode(found[""].tolist()) == read
+    assert found[""].tolist() == [int(text[0]), *tokenizer.encode(read), int(text[-1])]
+    labels = found["labels"].tolist()
+    assert labels == tokenizer.encode(fragment) + [tokenizer.eos] * ends
+    assert text[found["places"]].tolist() == labels
+    assert found["places"].tolist() == [*range(int(found["places"][0]), int(found["places"][0]) + len(labels))]
+    assert found["seen"].tolist() == [*range(len(found[""]))]
+
+
+def test_what_becomes_of_the_words_of_a_fragment(plain, lexicon):
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, growth=3.0)
+    rng, kinds = np.random.default_rng(1), Counter()
+    for _ in range(4000):
+        read = plain.tokenizer.decode(field(row("dog"), rng)[""].tolist())
+        kinds[read] += 1
+    shares = {word: kinds[word] / 4000 for word in ("dog", "hund", "köter", "wauwau", "tier")}
+    assert shares == pytest.approx(
+        {"dog": 0.1, "hund": 0.8 / 3, "köter": 0.8 / 3, "wauwau": 0.8 / 3, "tier": 0}, abs=0.03
+    )
+
+
+def test_where_fragments_begin(plain, lexicon):
+    field = SwitchedFragment(field=plain, lexicon=lexicon)
+    rng = np.random.default_rng(1)
+    starts = Counter(int(field(row(TEXTS[0]), rng)["places"][0]) for _ in range(4000))
+    words = TEXTS[0].split()
+    expected = [
+        1 + sum(len(word) + 1 for word in words[:number]) for number in range(4)
+    ]  # a piece a character, and a space
+    assert sorted(starts) == expected
+    assert all(abs(count / 4000 - 0.25) < 0.03 for count in starts.values())
+
+
+def test_growth_is_bounded(plain, lexicon):
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, switched=1.0, replaced=0.0, growth=1.1)
+    rng = np.random.default_rng(1)
+    for text in TEXTS:
+        longest, pieces = field.length(row(text)), len(plain(row(text), None)) - 2
+        assert longest == 2 + int(np.ceil(1.1 * pieces))
+        for _ in range(50):
+            assert len(field(row(text), rng)[""]) <= longest
+
+
+def batch_of(field, plain, folder):
+    texts = ["a cat sees", "the dog"]
+    Manifest.write(folder / "texts.arrow", [row(text, str(number)) for number, text in enumerate(texts)])
+    fields = {"source": field, "target": plain}
+    stream = Stream(name="text", manifests=[str(folder / "texts.arrow")], fields=fields, budget=Budget(rows=2))
+    [batch] = Loader(streams=[stream], seed=1, workers=0).epoch(0)
+    return batch
+
+
+def test_a_whole_text_that_is_not_switched_is_copied(plain, lexicon, model, tmp_path):  # noqa: F811 - a fixture
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, switched=0.0, replaced=0.0)
+    batch = batch_of(field, plain, tmp_path)
+    found = objective(model, FragmentCrossEntropy(smoothing=0.1))(batch).parts["fragment"]
+    expected = objective(model, CrossEntropy(smoothing=0.1))(batch).parts["cross_entropy"]
+    assert int(found.count) == int(expected.count)
+    torch.testing.assert_close(found.sum, expected.sum)
+
+
+def test_the_decoder_sees_all_that_was_read(plain, lexicon, model, tmp_path):  # noqa: F811 - a fixture
+    batch = batch_of(SwitchedFragment(field=plain, lexicon=lexicon, growth=1.2), plain, tmp_path)
+    encoding = model.encode(batch)
+    states = encoding.memories["source"].values
+    states.retain_grad()
+    FragmentCrossEntropy().evaluate(model, batch, lambda field: encoding)["fragment"].sum.backward()
+    assert torch.equal(states.grad.abs().sum(-1) > 0, batch["source"].mask)
+
+
+def test_what_cannot_be_is_refused(plain, lexicon):
+    with pytest.raises(DataError, match="the lexicon has no words of its language, 'de'"):
+        SwitchedFragment(field=plain, lexicon=lexicon)(
+            row("hund") | {"source_language": "de"}, np.random.default_rng(1)
+        )
+    with pytest.raises(UsageError, match=r"switched and replaced must add up to at most 1, .* 0\.8 and 0\.3"):
+        SwitchedFragment(field=plain, lexicon=lexicon, replaced=0.3)
+    with pytest.raises(UsageError, match=r"top and growth must be at least 1, not 0 and 1\.5"):
+        SwitchedFragment(field=plain, lexicon=lexicon, top=0)
+    bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[])
+    with pytest.raises(UsageError, match="one symbol before it and one behind it, not 0 and 1"):
+        SwitchedFragment(field=bare, lexicon=lexicon)
