@@ -145,6 +145,16 @@ class TextField(Described):
         """Return the ids before the text, for output in ``language``; search is started with them."""
         return self._symbols(self.prefix, {"language": language, self.language_column: language})
 
+    def framed(self, pieces: list[int], language: str) -> list[int]:
+        """Return the ids of a text in ``language`` whose pieces are known: with the symbols before and behind them.
+
+        Raises:
+            DataError: if a symbol needs the language of a row's other side.
+
+        """
+        names = {"language": language, self.language_column: language}
+        return [*self._symbols(self.prefix, names), *pieces, *self._symbols(self.suffix, names)]
+
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
         """Return (L,) int64.
 

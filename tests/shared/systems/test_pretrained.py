@@ -34,7 +34,9 @@ def test_settings_change_and_parameters_stay(tmp_path):
 
 
 def test_an_encoder_for_others_has_no_heads(tmp_path):
-    import_model(TESTS / "parity" / "fairseq" / "masked_tokens", tmp_path / "encoder", pieces="words", source_languages=["en"])
+    import_model(
+        TESTS / "parity" / "fairseq" / "masked_tokens", tmp_path / "encoder", pieces="words", source_languages=["en"]
+    )
     system = load(folder=str(tmp_path / "encoder"))
     found = encoder(system=system)
     assert [*system.model.heads] and not [*found.heads]
