@@ -36,7 +36,8 @@ def test_an_interrupted_run_ends_with_the_same_bits(
     monkeypatch,
 ):
     monkeypatch.chdir(tmp_path)
-    check_resumed(name, given(name, miniature, pretrained), tmp_path, monkeypatch)
+    whole, resumed = both_ways(name, given(name, miniature, pretrained), tmp_path, monkeypatch)
+    assert differences(whole, resumed) == []
 
 
 def given(name, miniature, pretrained):  # noqa: F811 - a folder
@@ -51,8 +52,8 @@ def given(name, miniature, pretrained):  # noqa: F811 - a folder
     return keys | small(Recipe.load(name, keys))
 
 
-def check_resumed(name, keys, folder, monkeypatch):
-    """Run a recipe once through, and once with Ctrl-C after the first update of each Fit; compare what they wrote."""
+def both_ways(name, keys, folder, monkeypatch):
+    """Run a recipe once through, and once with Ctrl-C after the first update of each Fit; return what each wrote."""
     run_recipe(Recipe.load(name, keys | {"results_folder": "whole"}), command="a test")
     interrupted, advance = [], Fit._advance
 
@@ -73,7 +74,7 @@ def check_resumed(name, keys, folder, monkeypatch):
         pytest.fail("it never came to its end")
     whole, resumed = trained(folder / "whole"), trained(folder / "resumed")
     assert interrupted and len(whole) >= 2 * len(interrupted)
-    assert differences(whole, resumed) == []
+    return whole, resumed
 
 
 def trained(folder):

@@ -12,8 +12,9 @@ from shared.run.running import run_recipe
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from tests.recipes.installed import RECIPES
-from tests.recipes.test_resumed import TRIED, check_resumed
+from tests.recipes.test_resumed import TRIED, both_ways
 from tests.recipes.test_waveform import QUICK
+from tests.resume.conftest import differences
 
 FIXTURES = Path(__file__).parents[2] / "parity"
 LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"
@@ -148,4 +149,5 @@ def test_restoring_and_tuning_end_with_the_same_bits_after_an_interruption(name,
     monkeypatch.chdir(tmp_path)
     keys = {"data_folder": str(miniature[name.split("/")[0]]), "manifest_folder": "manifests"}
     keys |= {"model_folder": str(folder), "beam": 2, "rules.maximum_length_extra": 10, "validation.limit": 2}
-    check_resumed(name, QUICK | codes | keys, tmp_path, monkeypatch)
+    whole, resumed = both_ways(name, QUICK | codes | keys, tmp_path, monkeypatch)
+    assert differences(whole, resumed) == []

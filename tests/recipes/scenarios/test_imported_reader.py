@@ -13,8 +13,9 @@ from shared.run.running import run_recipe
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from tests.recipes.test_recipes import small
-from tests.recipes.test_resumed import check_resumed
+from tests.recipes.test_resumed import both_ways
 from tests.recipes.test_waveform import QUICK
+from tests.resume.conftest import differences
 
 ENCODER = Path(__file__).parents[2] / "parity" / "fairseq" / "masked_tokens"
 VOCABULARY = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [en, de]}"
@@ -69,4 +70,5 @@ def test_the_encoder_is_there_from_the_first_update(name, encoder, tmp_path, mon
 @pytest.mark.parametrize("name", RECIPES)
 def test_an_interrupted_run_ends_with_the_same_bits(name, encoder, tmp_path, monkeypatch, miniature):
     monkeypatch.chdir(tmp_path)
-    check_resumed(name, given(name, encoder, miniature), tmp_path, monkeypatch)
+    whole, resumed = both_ways(name, given(name, encoder, miniature), tmp_path, monkeypatch)
+    assert differences(whole, resumed) == []

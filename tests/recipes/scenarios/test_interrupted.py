@@ -6,7 +6,8 @@ two trainings.
 
 import pytest
 
-from tests.recipes.test_resumed import check_resumed, given
+from tests.recipes.test_resumed import both_ways, given
+from tests.resume.conftest import differences
 
 COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
 MASKED = ["almanac/fat_st", "own/fat_st"]
@@ -17,4 +18,5 @@ LABELLED = ["almanac/self_training", "almanac/back_translation"]
 @pytest.mark.parametrize("name", COMBINED + MASKED + LABELLED)
 def test_an_interrupted_run_ends_with_the_same_bits(name, miniature, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    check_resumed(name, given(name, miniature, None), tmp_path, monkeypatch)
+    whole, resumed = both_ways(name, given(name, miniature, None), tmp_path, monkeypatch)
+    assert differences(whole, resumed) == []

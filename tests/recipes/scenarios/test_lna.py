@@ -9,7 +9,8 @@ from shared.run.running import run_recipe
 from shared.systems.saved_model import SavedModel
 from shared.systems.system import System
 from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
-from tests.recipes.test_resumed import check_resumed
+from tests.recipes.test_resumed import both_ways
+from tests.resume.conftest import differences
 
 
 def folders(name, translator, miniature, folder):  # noqa: F811 - folders
@@ -64,4 +65,5 @@ def test_tuning_ends_with_the_same_bits_after_an_interruption(
 ):
     monkeypatch.chdir(tmp_path)
     _, given = folders("covost2/lna", translator, miniature, tmp_path)
-    check_resumed("covost2/lna", given, tmp_path, monkeypatch)
+    whole, resumed = both_ways("covost2/lna", given, tmp_path, monkeypatch)
+    assert differences(whole, resumed) == []
