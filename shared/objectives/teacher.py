@@ -14,6 +14,7 @@ from torch import Tensor
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
 from shared.errors import DataError
+from shared.generator import Encoding
 from shared.nn.decoding import TokenDecoder
 from shared.nn.translator import MEMORY
 from shared.padded import Padded
@@ -36,13 +37,15 @@ class Teacher:
         folder: of the model.
         tokenizer: of the tokens that it is asked about, and of text that it reads; it must have been trained with it.
         field: the batch field that it reads.
+        reads: what it calls that field itself; by default the same.
 
     """
 
-    def __init__(self, *, folder: str, tokenizer: Tokenizer, field: str = "source") -> None:
+    def __init__(self, *, folder: str, tokenizer: Tokenizer, field: str = "source", reads: str | None = None) -> None:
         self.folder = Path(folder)
         self.tokenizer = tokenizer
         self.field = field
+        self.reads = reads or field
         self._system: ReadingModel | None = None
 
     @torch.no_grad()
@@ -54,8 +57,8 @@ class Teacher:
 
         """
         system = self._loaded(batch[self.field].device)
-        self._check(reads=system.inputs[self.field])
-        return cast(Any, system.model).encode(batch, self.field).memories[MEMORY]
+        self._check(reads=system.inputs[self.reads])
+        return self._encoded(system, batch).memories[MEMORY]
 
     @torch.no_grad()
     def best(self, batch: Batch, prefix: Padded, *, top: int, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -78,9 +81,9 @@ class Teacher:
         system = self._loaded(prefix.device)
         if not isinstance(system, System) or not isinstance(system.model, TokenDecoder):
             raise DataError(f"{self.folder}: this teacher is an encoder, which writes nothing")
-        self._check(writes=system.output, reads=system.inputs[self.field])
+        self._check(writes=system.output, reads=system.inputs[self.reads])
         model = cast(Any, system.model)
-        states = model.decode(prefix, model.encode(batch, self.field)).flatten(0, 1)
+        states = model.decode(prefix, self._encoded(system, batch)).flatten(0, 1)
         symbols, weights = [], []
         for some in states.split(max(1, CHUNK // self.tokenizer.size)):
             logits = model.project(some).float()
@@ -89,12 +92,16 @@ class Teacher:
             weights.append((values / temperature).softmax(-1))
         return torch.cat(symbols), torch.cat(weights)
 
+    def _encoded(self, system: ReadingModel, batch: Batch) -> Encoding:
+        asked = Batch({self.reads: batch[self.field]}, ids=batch.ids)
+        return cast(Any, system.model).encode(asked, self.reads)
+
     def _loaded(self, device: torch.device) -> ReadingModel:
         if self._system is None:
             with torch.random.fork_rng([]):  # what is drawn to build it must not change what is drawn after it
                 system = ReadingModel.load(self.folder)
-            if self.field not in system.inputs:
-                raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}, not {self.field!r}")
+            if self.reads not in system.inputs:
+                raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}, not {self.reads!r}")
             self._system = system
         if self._system.device != device:
             self._system.to(device)
