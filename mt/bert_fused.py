@@ -15,14 +15,15 @@ Legend: B sentences, S source tokens, U tokens of the language model, D width, W
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
+from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
-from shared.nn.attention import Prompts
+from shared.nn.attention import MemoryAttention, Prompts
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import Layer, LayerCache
 from shared.nn.transformer import Decoder, Encoder
@@ -174,8 +175,12 @@ class FusedTranslator(Translator):
         reader.check_read(MEMORY)
         if encoder.memories != [BERT] or {*decoder.memories} != {MEMORY, BERT}:
             raise ValueError(
-                f"encoder and decoder attend to {encoder.memories} and {decoder.memories}, not to {BERT!r}"
+                f"the encoder must attend to {BERT!r} and the decoder to {MEMORY!r} and {BERT!r}, "
+                f"not to {encoder.memories} and {decoder.memories}"
             )
+        read = cast(MemoryAttention, cast(Layer, encoder.layers[0]).memory_attention[BERT]).keys_values.in_features
+        if read != reader.encoder.width:
+            raise ValueError(f"the layers read states of width {read}, but the reader's have {reader.encoder.width}")
         self.reader = reader.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> FusedTranslator:
@@ -199,7 +204,7 @@ class FusedTranslator(Translator):
             UsageError: if the batch lacks a field.
 
         """
-        with torch.no_grad():
-            known = self.reader.encode(Batch({MEMORY: batch[BERT]}, ids=batch.ids)).memories[MEMORY]
+        with torch.no_grad(), naming_longest(batch, BERT):
+            known = self.reader.encode_embedded(self.reader.embeddings[MEMORY](batch[BERT])).memories[MEMORY]
         encoding = self.encode_embedded(self.embed(batch, field), {BERT: known})
         return Encoding({**encoding.memories, BERT: known}, encoding.extras)

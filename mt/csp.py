@@ -40,7 +40,8 @@ class SwitchedFragment:
         lexicon: with translations of the text's language.
         share: length of the fragment, as a share of the words, rounded; at least one word.
         switched: share of the fragment's words that are translated; those that the lexicon lacks stay.
-        replaced: share of them that become a piece drawn from the vocabulary; the rest stays.
+        replaced: share of them that become one piece drawn from the vocabulary, which may continue the word before; the
+            rest stays.
         top: how many of a word's translations, from the first, are drawn from, evenly.
         growth: at most how many times as many pieces the encoder reads; further words stay where it would be more.
 
@@ -93,7 +94,9 @@ class SwitchedFragment:
 
         """
         language = row.get(self.field.language_column)
-        if not language or not self.lexicon.known(language):
+        if not language:
+            raise DataError(f"row {row.get('id')!r} does not name the language of its text")
+        if not self.lexicon.known(language):
             raise DataError(f"row {row.get('id')!r}: the lexicon has no words of its language, {language!r}")
         prefix, pieces, suffix = self.field.parts(row)
         text = words_of(self.field.tokenizer).split(pieces, language)

@@ -113,7 +113,7 @@ class FragmentCrossEntropy(Part):
     "fragment_accuracy".
 
     Args:
-        field: the batch field that a MaskedFragment made.
+        field: the batch field that MaskedFragment made, or another field with the same parts.
         target_field: the batch field with the same text as it is, and the same symbols around it.
         smoothing: label smoothing.
         weight: factor of the term in the loss.

@@ -41,7 +41,7 @@ class OnTheFly(TaskObjective):
 
     Raises:
         UsageError: if the system does not read and write those languages with one tokenizer, a stream of ``into`` has
-            no task, or the objective is otherwise none (see :class:`TaskObjective`).
+            no task, or :class:`TaskObjective` refuses the tasks.
 
     """
 
@@ -76,9 +76,11 @@ class OnTheFly(TaskObjective):
         written = system.output.side
         made = [language] * len(batch)
         asked = replace(batch, languages=batch.languages | {written: made})
+        longest = getattr(system.model, "longest_output", None)  # what it can write, it can read with fewer symbols
+        room = None if longest is None else longest - self._field.overhead
         rows = []
         for hypotheses in system.translate_batch(asked, self.search):
-            pieces = [token for token in hypotheses[0].tokens if token not in self._symbols]
+            pieces = [token for token in hypotheses[0].tokens if token not in self._symbols][:room]
             rows.append(torch.tensor(self._field.framed(pieces, language)))
         source = Padded.from_sequences(rows, padding=self._field.padding).to(batch[self._name].device)
         sides = {self._field.side: made, written: batch.languages[self._field.side]}

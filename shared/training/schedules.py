@@ -138,3 +138,30 @@ class Steps:
     def __call__(self, update: int) -> float:
         """Return the number of an update."""
         return float(self.values[bisect_left(self.after, update)])
+
+
+class PiecewiseLinear:
+    """A number that moves evenly from one value to the next: ``values [1, 0.1], at [0, 1000]`` is 0.55 at update 500.
+
+    Before the first update named it has the first value, after the last one the last.
+
+    Args:
+        values: the numbers, in their order.
+        at: the updates at which it has them.
+
+    """
+
+    def __init__(self, *, values: list[float], at: list[int]) -> None:
+        if not values or len(values) != len(at) or any(one >= other for one, other in pairwise(at)):
+            raise UsageError(f"as many values as rising updates are needed, not {values} and {at}")
+        self.values = list(values)
+        self.at = list(at)
+
+    def __call__(self, update: int) -> float:
+        """Return the number of an update."""
+        after = bisect_left(self.at, update)
+        if after in (0, len(self.at)):
+            return float(self.values[min(after, len(self.values) - 1)])
+        begin, end = self.at[after - 1 : after + 1]
+        share = (update - begin) / (end - begin)
+        return self.values[after - 1] + (self.values[after] - self.values[after - 1]) * share

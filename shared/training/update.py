@@ -81,7 +81,8 @@ class Learner:
 def prepared(objective: Objective, batch: Batch, workspace: Workspace) -> Batch:
     """Return a batch on the device as the objective has prepared it, in eval mode and without gradient."""
     objective.eval()
-    with torch.no_grad(), workspace.autocast():
+    # A search would fill the cache of what is compiled with odd sizes.
+    with torch.no_grad(), workspace.autocast(), torch.compiler.set_stance("force_eager"):
         return objective.prepare(batch.to(workspace.device))
 
 

@@ -7,10 +7,11 @@ from torch.nn import functional as F
 
 from mt.bert_fused import BERT, FusedEncoderLayer, FusedLayer, FusedTranslator
 from shared.batch import Batch
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import EncoderModel
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
@@ -109,8 +110,10 @@ def test_a_decoder_layer_against_torch(pre_norm):
 def test_drop_net_by_counting(drop_net, alone):
     torch.manual_seed(1)
     layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=drop_net, dropout=0.0)
-    one, zero = torch.ones(1, 1, WIDTH), torch.zeros(1, 1, WIDTH)
-    shares = torch.stack([layer.fused(one, zero).unique() for _ in range(4000)]).flatten()
+    one, zero = torch.ones(3, 2, WIDTH), torch.zeros(3, 2, WIDTH)
+    drawn = [layer.fused(one, zero).unique() for _ in range(4000)]
+    assert {len(values) for values in drawn} == {1}  # for all of a batch
+    shares = torch.cat(drawn)
     counts = [int((shares == value).sum()) for value in (1.0, 0.0, 0.5)]
     assert sum(counts) == 4000
     for count, expected in zip(counts, (alone, alone, 1 - 2 * alone), strict=True):
@@ -221,6 +224,23 @@ def test_step_by_step_as_at_once_with_beams():
             assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
 
 
+def test_symbols_of_the_reader_are_known():
+    """Vocabularies are trimmed, and vectors taken from other folders, by them (shared/nn/symbols.py)."""
+    known = {"embeddings.source": "source", "target_embedding": "output", "projection": "output"}
+    assert translator().symbol_fields() == known | {"reader.embeddings.source": BERT}
+
+
+def test_a_text_that_is_too_long_for_the_reader_is_named():
+    read = TextEmbedding(
+        vocabulary=40, width=KNOWN, padding=0, positions=LearnedPositions(width=KNOWN, length=6), dropout=0.0
+    )
+    short = EncoderModel(
+        embeddings={"source": read}, encoder=Encoder(layer=Layer(width=KNOWN, heads=2, feedforward=24), layers=1)
+    )
+    with pytest.raises(DataError, match=r"row 0: its 'bert' is too long for the model: 7 elements"):
+        translator(reader=short).encode(batch(ROWS))
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="drop_net must be between 0 and 1, not 1.5"):
         FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=1.5)
@@ -231,7 +251,10 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="the reader must read 'source' alone, not target"):
         translator(reader=reader("target"))
     plain = Encoder(layer=Layer(**SIZES), layers=1)
-    with pytest.raises(ValueError, match=r"encoder and decoder attend to \[\] and"):
+    with pytest.raises(ValueError, match=r"the encoder must attend to 'bert' and .*, not to \[\] and"):
         translator(encoder=plain)
+    wide = Encoder(layer=FusedEncoderLayer(**SIZES, memories={BERT: 20}), layers=1)
+    with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
+        translator(encoder=wide)
     with pytest.raises(KeyError):
         FusedEncoderLayer(**SIZES, memories={BERT: KNOWN})(torch.zeros(1, 1, WIDTH))

@@ -100,6 +100,19 @@ def test_where_fragments_begin(plain, lexicon):
     assert all(abs(count / 4000 - 0.25) < 0.03 for count in starts.values())
 
 
+def test_lengths_of_fragments_and_what_replaces_their_words(plain, lexicon):
+    """Of three words, 0.6 are two; no special symbol or tag replaces a word."""
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=0.6, switched=0.0, replaced=1.0, growth=3.0)
+    rng, symbols = np.random.default_rng(1), {plain.tokenizer.id(symbol) for symbol in plain.tokenizer.symbols}
+    lengths = set()
+    for _ in range(400):
+        found = field(row("ab cd ef"), rng)
+        lengths.add(len(found["labels"]))
+        assert not symbols & {*found[""].tolist()[1:-1]}
+    assert lengths == {6, 7}  # two words with their spaces, with the end or without it
+    assert field.evaluating() is plain
+
+
 def test_growth_is_bounded(plain, lexicon):
     field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, switched=1.0, replaced=0.0, growth=1.1)
     rng = np.random.default_rng(1)
@@ -142,6 +155,8 @@ def test_what_cannot_be_is_refused(plain, lexicon):
         SwitchedFragment(field=plain, lexicon=lexicon)(
             row("hund") | {"source_language": "de"}, np.random.default_rng(1)
         )
+    with pytest.raises(DataError, match="row '1' does not name the language of its text"):
+        SwitchedFragment(field=plain, lexicon=lexicon)({"id": "1", "source_text": "hund"}, np.random.default_rng(1))
     with pytest.raises(UsageError, match=r"switched and replaced must add up to at most 1, .* 0\.8 and 0\.3"):
         SwitchedFragment(field=plain, lexicon=lexicon, replaced=0.3)
     with pytest.raises(UsageError, match=r"top and growth must be at least 1, not 0 and 1\.5"):

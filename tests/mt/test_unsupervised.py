@@ -8,18 +8,23 @@ from shared.batch import Batch
 from shared.corpus.fields import SpeechField, TextField
 from shared.errors import UsageError
 from shared.generator import Hypothesis
+from shared.machine.workspace import Workspace
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy
 from shared.padded import Padded
+from shared.recipe.recipe import Recipe
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.scheduled import Scheduled
+from shared.training.update import prepared
 
 TEXTS = ["abcd", "dc", "bbadc"]
 INTO = {"back_de": "en", "back_en": "de"}
@@ -71,10 +76,10 @@ def test_a_batch_is_translated_and_turned(system, tokenizer, stream, own, other)
     given = batch(system, stream, own)
     found = objective(system.eval()).prepare(given)
     symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
-    for row in found["source"].rows():
+    for row, length in zip(found["source"].rows(), given["source"].lengths.tolist(), strict=True):
         first, *inner, last = row.tolist()
         assert (first, last) == (tokenizer.id(f"<{other}>"), tokenizer.eos) and not symbols & {*inner}
-        assert len(inner) <= 1.3 * given["source"].values.shape[1] + 5
+        assert len(inner) <= 1.3 * length + 5
     assert torch.equal(found["target"].values, given["target"].values)
     assert found.languages == {"source": [other] * 3, "target": [own] * 3}
     assert (found.ids, found.stream) == (given.ids, stream)
@@ -103,15 +108,36 @@ def test_other_streams_stay_as_they_are(system):
     assert objective(system).prepare(given) is given
 
 
-def test_it_leaves_no_gradient_and_no_second_copy_of_the_model(system):
-    made = objective(system)
+def test_it_leaves_no_gradient_no_draw_and_no_second_copy_of_the_model(system, tmp_path):
+    made = objective(system).train()
     assert {name.split(".")[0] for name in made.state_dict()} == {"system"}
-    with torch.no_grad():
-        state = torch.get_rng_state()
-        found = made.eval().prepare(batch(system))
-        assert torch.equal(state, torch.get_rng_state())
+    state = torch.get_rng_state()
+    found = prepared(made, batch(system), Workspace(output=tmp_path, device="cpu", phase="fit"))
+    assert torch.equal(state, torch.get_rng_state())  # no dropout
+    assert all(parameter.grad is None for parameter in made.parameters())
     made.train()(found).parts["back_de.cross_entropy"].sum.backward()
     assert system.model.encoder.layers[0].inner.weight.grad.abs().sum() > 0
+
+
+def test_what_is_too_long_to_be_read_is_cut(system, tokenizer):
+    made = objective(system)
+    object.__setattr__(system, "translate_batch", lambda batch, search: [[Hypothesis([5] * 40, 0.0)]] * len(batch))
+    assert {len(row) for row in made.prepare(batch(system))["source"].rows()} == {42}
+    system.model.target_embedding.positions = LearnedPositions(width=16, length=20)
+    assert {len(row) for row in made.prepare(batch(system))["source"].rows()} == {20}
+
+
+def test_the_weight_of_restoring_falls_and_that_of_back_translation_stays():
+    vocabulary = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [de, en]}"
+    with torch.device("meta"):
+        fit = Recipe.load("almanac/unsupervised", {"tokenizer": vocabulary}).build("fit")
+    scheduled = Scheduled(fit.objective, fit.scheduled)
+    weights = {}
+    for update in (1, 200, 400, 800, 1200):
+        scheduled.at(update)
+        weights[update] = {part.prefix: part.weight for part in fit.objective.parts}
+    assert [found["restore."] for found in weights.values()] == pytest.approx([0.99775, 0.55, 0.1, 0.0505, 0.001])
+    assert {found["back."] for found in weights.values()} == {1.0}
 
 
 def test_what_cannot_be_is_refused(system, tmp_path):

@@ -11,7 +11,7 @@ from tests.resume.conftest import differences
 
 COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
 MASKED = ["almanac/fat_st", "own/fat_st"]
-LABELLED = ["almanac/self_training", "almanac/back_translation"]
+LABELLED = ["almanac/self_training", "almanac/back_translation", "almanac/unsupervised"]
 
 
 @pytest.mark.recipes

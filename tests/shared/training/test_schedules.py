@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import UsageError
 from shared.training.notes import alternating_notes, warm_up_notes
-from shared.training.schedules import Constant, InverseSquareRoot, Linear, Steps, TriStage
+from shared.training.schedules import Constant, InverseSquareRoot, Linear, PiecewiseLinear, Steps, TriStage
 
 
 def test_inverse_square_root():
@@ -86,3 +86,13 @@ def test_a_peak_that_is_no_positive_number_is_refused(peak):
     ):
         with pytest.raises(UsageError, match=rf"peak.*{peak}"):
             make()
+
+
+def test_a_number_that_moves_evenly_between_values():
+    schedule = PiecewiseLinear(values=[1.0, 0.1, 0.4], at=[0, 10, 16])
+    found = [schedule(update) for update in (0, 1, 5, 10, 13, 16, 17, 1000)]
+    assert found == pytest.approx([1.0, 0.91, 0.55, 0.1, 0.25, 0.4, 0.4, 0.4])
+    assert PiecewiseLinear(values=[2.0, 3.0], at=[5, 7])(1) == 2.0
+    for values, at in (([], []), ([1.0], [1, 2]), ([1.0, 2.0], [3, 3])):
+        with pytest.raises(UsageError, match="as many values as rising updates are needed"):
+            PiecewiseLinear(values=values, at=at)
