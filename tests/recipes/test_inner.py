@@ -1,5 +1,6 @@
 """The installed recipes that run others: where a debug run happens, and what they are without the others."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,32 @@ def test_what_the_recogniser_will_do_is_said_with_its_own_updates(tmp_path):
     )
     given = intention(load(name, tmp_path, "--phases.asr.updates", "600").inner("asr"))
     assert "fit (600 updates)" in given
+
+
+def shared_runs():
+    """Return, for each output folder of Almanac's recipes and of those that they run, who runs what there."""
+    found = defaultdict(list)
+
+    def enter(recipe, name):
+        found[recipe.value("output_folder")].append((name, recipe))
+        for phase in recipe.phases:
+            inner = recipe.inner(phase)
+            if inner is not None:
+                enter(inner, f"{name}, phase {phase}")
+
+    for name, recipe in RECIPES.items():
+        if name.startswith("almanac/") and not recipe.placeholders:
+            enter(recipe, name)
+    return {folder: users for folder, users in found.items() if len(users) > 1}
+
+
+@pytest.mark.parametrize("phase", ["prepare", "tokenizer", "fit"])
+def test_recipes_that_share_a_run_agree_about_it(phase):
+    """Whoever comes second would be refused otherwise: the run was started with other keys."""
+    differences = []
+    for folder, users in shared_runs().items():
+        having = [(name, sorted(recipe.values(phase))) for name, recipe in users if phase in recipe.phases]
+        values = [(name, [(path, text) for path, text, _ in found]) for name, found in having]
+        differences += [f"{folder}: {values[0][0]} and {name}" for name, one in values[1:] if one != values[0][1]]
+    assert differences == []
+    assert len(shared_runs()) > 10
