@@ -152,7 +152,7 @@ class TextField(Described):
             DataError: if a symbol needs the language of a row's other side.
 
         """
-        names = {"language": language, self.language_column: language}
+        names: dict[str, str | None] = {"language": language, self.language_column: language}
         return [*self._symbols(self.prefix, names), *pieces, *self._symbols(self.suffix, names)]
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
