@@ -126,7 +126,7 @@ class Wider(Layer):
         ({"embedding": {"positions": SinusoidalPositions(width=12, offset=7)}}, "positions sinusoidal from 7"),
         ({"embedding": {"positions": LearnedPositions(width=12, length=9)}}, "positions learned from row 0"),
         ({"target": {"norm": True}}, r"norm of embeddings of both kinds \(False, True\)"),
-        ({"embedding": {"type_vector": TypeVector(width=12)}}, "TextEmbedding with a type vector"),
+        ({"embedding": {"type_vector": TypeVector(width=12)}}, "an embedding with a type vector"),
         ({"bias": True}, "and a bias of its logits"),
         ({"decoder_layer": {"activation": "gelu"}}, "different activations"),
         ({"heads": {"ctc": CtcHead(tap=1, width=12, vocabulary=9, blank=0)}}, "the heads ctc"),
