@@ -24,6 +24,7 @@ from mt.mass import check_symbols
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
+from shared.corpus.masked_text import drawable
 from shared.corpus.noise import Edit, Word, edited, grown, words_of
 from shared.errors import DataError, UsageError
 from shared.text.word_spans import words
@@ -82,9 +83,7 @@ class SwitchedFragment:
         self.growth = growth
         self.padding = field.padding
         self.overhead = field.overhead
-        tokenizer = field.tokenizer
-        symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
-        self._pieces = [id for id in range(tokenizer.size) if id not in symbols]
+        self._pieces = drawable(field.tokenizer)
 
     def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
         """Return what the encoder reads (S,), the places (K,) and labels (K,) of the fragment, and all places (S,).
@@ -121,7 +120,7 @@ class SwitchedFragment:
             if kind < self.switched:
                 new = self._translated(word, language, rng)
             elif kind < self.switched + self.replaced:
-                new = [self._pieces[int(rng.integers(len(self._pieces)))]]
+                new = [int(self._pieces[rng.integers(len(self._pieces))])]
             if len(new) - len(word) > room:
                 new = word
             room -= len(new) - len(word)

@@ -27,8 +27,7 @@ from shared.corpus.masked_text import MaskedText
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.translator import MEMORY
-from shared.objectives.cross_entropy import CHUNK, IGNORED, label_smoothed_cross_entropy
-from shared.objectives.masked import at_places
+from shared.objectives.masked import at_places, compare_at_places
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
@@ -155,10 +154,7 @@ class FragmentCrossEntropy(Part):
         read = Padded(at_places(embedded, places.map(lambda place: place - 1)), places.lengths)
         memory = Padded(at_places(encoding.memories[MEMORY].values, seen), seen.lengths)
         states = model.decoder(read, {MEMORY: memory}).values
-        labels = batch[f"{self.field}.labels"].values.masked_fill(~places.mask, IGNORED)
-        sums = label_smoothed_cross_entropy(
-            states.flatten(0, 1), model.projection, labels.flatten(), smoothing=self.smoothing, chunk=CHUNK
-        )
+        sums = compare_at_places(states, model.projection, batch, self.field, smoothing=self.smoothing)
         return {
             f"{self.prefix}fragment": Term(sums.loss, sums.count, self.weight),
             f"{self.prefix}fragment_accuracy": Term(sums.correct, sums.count, 0.0),

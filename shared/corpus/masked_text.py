@@ -16,6 +16,13 @@ from torch import Tensor
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
 from shared.errors import UsageError
+from shared.text.tokenizer import Tokenizer
+
+
+def drawable(tokenizer: Tokenizer) -> np.ndarray:
+    """Return the ids that may take the place of a piece, int64: all but the tokenizer's symbols."""
+    symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
+    return np.array([id for id in range(tokenizer.size) if id not in symbols], dtype=np.int64)
 
 
 class MaskedText:
@@ -49,10 +56,8 @@ class MaskedText:
         self.replaced = replaced
         self.padding = field.padding
         self.overhead = field.overhead
-        tokenizer = field.tokenizer
-        symbols = {tokenizer.id(symbol) for symbol in tokenizer.symbols}
-        self.mask = tokenizer.mask
-        self._pieces = np.array([id for id in range(tokenizer.size) if id not in symbols], dtype=np.int64)
+        self.mask = field.tokenizer.mask
+        self._pieces = drawable(field.tokenizer)
 
     def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
         """Return the tokens (L,), the places (M,) of the chosen ones in order, and what stood there (M,), int64.

@@ -17,7 +17,7 @@ from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.translator import MEMORY
-from shared.objectives.cross_entropy import CHUNK, IGNORED, label_smoothed_cross_entropy
+from shared.objectives.cross_entropy import CHUNK, IGNORED, CrossEntropySums, label_smoothed_cross_entropy
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part, check_head
 from shared.padded import Padded
@@ -35,6 +35,16 @@ def at_places(states: Tensor, places: Padded) -> Tensor:
     """Return the states (B, M, D) of ``states`` (B, L, D) at places (B, M); those of padding mean nothing."""
     index = places.values.masked_fill(~places.mask, 0)[..., None]
     return states.gather(1, index.expand(-1, -1, states.shape[-1]))
+
+
+def compare_at_places(
+    states: Tensor, projection: Any, batch: Batch, field: str, *, smoothing: float
+) -> CrossEntropySums:
+    """Compare what a projection makes of states (B, M, D) at ``<field>.places`` with ``<field>.labels``."""
+    labels = batch[f"{field}.labels"].values.masked_fill(~batch[f"{field}.places"].mask, IGNORED)
+    return label_smoothed_cross_entropy(
+        states.flatten(0, 1), projection, labels.flatten(), smoothing=smoothing, chunk=CHUNK
+    )
 
 
 class MaskedTokens(Part):
@@ -87,13 +97,9 @@ class MaskedTokens(Part):
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Gather the states of masked tokens, and compare what the head says with what stood there."""
-        places = batch[f"{self.field}.places"]
-        labels = batch[f"{self.field}.labels"].values.masked_fill(~places.mask, IGNORED)
         head = model.heads[self.head]
-        states = head.transform(at_places(encoding.memories[self.memory].values, places))
-        sums = label_smoothed_cross_entropy(
-            states.flatten(0, 1), head.projection, labels.flatten(), smoothing=self.smoothing, chunk=CHUNK
-        )
+        states = head.transform(at_places(encoding.memories[self.memory].values, batch[f"{self.field}.places"]))
+        sums = compare_at_places(states, head.projection, batch, self.field, smoothing=self.smoothing)
         return {
             f"{self.prefix}masked": Term(sums.loss, sums.count, self.weight),
             f"{self.prefix}masked_accuracy": Term(sums.correct, sums.count, 0.0),
