@@ -2,7 +2,9 @@
 
 A checkpoint is a folder ``checkpoints/00012000/`` with
 
-    objective.safetensors   every tensor of the objective
+    objective.safetensors   the objective's tensors
+    frozen.safetensors      parameters that do not learn, if there are some: a hard link to the file of the checkpoint
+                            before, as long as they are the same, so that they take their place on the disk once
     training.pt             optimiser, random states, position in the data; read back without running anything
     meta.json               update, epoch, validation scores
 
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import Any, NotRequired
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -38,6 +40,7 @@ _META: dict[str, Any] = {
     "adapter_scale": NotRequired[float | None],
     "interim": NotRequired[bool],
 }
+_LEARNING, _FROZEN = "objective.safetensors", "frozen.safetensors"
 #: What a training state holds.
 _TRAINING = ("optimizer", "position", "ranks")
 
@@ -57,11 +60,8 @@ class Checkpoint:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the objective's tensors."""
-        file = self.folder / "objective.safetensors"
-        try:
-            return load_file(file)
-        except (FileNotFoundError, SafetensorError, OSError) as error:
-            raise DataError(f"{file}: not a readable weights file ({error})") from error
+        frozen = self.folder / _FROZEN
+        return _load(self.folder / _LEARNING) | (_load(frozen) if frozen.exists() else {})
 
     def system_tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors of the system alone, adapters added to what they stand beside."""
@@ -155,7 +155,10 @@ class Checkpoints:
         place = folder / f"{meta['update']:08d}"
         try:
             with replaced_folder(place) as temporary:
-                save_file(contiguous(objective.state_dict()), temporary / "objective.safetensors")
+                learning, frozen = _divided(objective)
+                save_file(learning, temporary / _LEARNING)
+                if frozen:
+                    _save_frozen(frozen, temporary / _FROZEN, list_checkpoints(folder))
                 torch.save(training, temporary / "training.pt")
                 (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError, RuntimeError) as error:
@@ -199,7 +202,44 @@ def best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
 
 def load_objective(objective: nn.Module, checkpoint: Checkpoint) -> None:
     """Load a checkpoint's tensors into the objective that wrote them."""
-    load_exactly(objective, checkpoint.tensors(), str(checkpoint.folder / "objective.safetensors"))
+    load_exactly(objective, checkpoint.tensors(), str(checkpoint.folder / _LEARNING))
+
+
+def _divided(objective: nn.Module) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+    """Return the tensors of an objective: those that learn, with the buffers, and the frozen parameters."""
+    state = objective.state_dict(keep_vars=True)
+    frozen = {name for name, t in state.items() if isinstance(t, nn.Parameter) and not t.requires_grad}
+    tensors = contiguous(state)
+    return {n: t for n, t in tensors.items() if n not in frozen}, {n: t for n, t in tensors.items() if n in frozen}
+
+
+def _save_frozen(tensors: dict[str, torch.Tensor], file: Path, before: list[Checkpoint]) -> None:
+    """Write frozen parameters, or link to the newest checkpoint's file if it holds the same."""
+    if before and _holds(before[-1].folder / _FROZEN, tensors):
+        try:
+            file.hardlink_to(before[-1].folder / _FROZEN)
+            return
+        except OSError:
+            pass  # a disk without links gets a copy
+    save_file(tensors, file)
+
+
+def _holds(file: Path, tensors: dict[str, torch.Tensor]) -> bool:
+    try:
+        with safe_open(file, framework="pt") as found:
+            return {*found.keys()} == {*tensors} and all(
+                found.get_slice(name).get_shape() == list(tensor.shape) and found.get_tensor(name).equal(tensor)
+                for name, tensor in tensors.items()
+            )
+    except (SafetensorError, OSError):
+        return False
+
+
+def _load(file: Path) -> dict[str, torch.Tensor]:
+    try:
+        return load_file(file)
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{file}: not a readable weights file ({error})") from error
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -72,6 +73,39 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
         save(checkpoints, tmp_path, 2)
     assert [c.update for c in list_checkpoints(tmp_path)] == [1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["00000001"]
+
+
+def test_what_does_not_learn_is_on_the_disk_once(tmp_path, monkeypatch):
+    model = nn.ModuleDict({"system": nn.Linear(2, 1), "reader": nn.Linear(100, 100)})
+    model["reader"].requires_grad_(False)
+    model["reader"].register_buffer("seen", torch.zeros(3))
+    checkpoints = Checkpoints(keep="last 9")
+    first, second, third, fourth = (tmp_path / f"{update:08d}" for update in (1, 2, 3, 4))
+
+    def write(update):
+        with torch.no_grad():
+            model["system"].weight.fill_(update)
+            model["reader"].seen.fill_(update)
+        checkpoints.save(tmp_path, model, {}, {"update": update, "score": None})
+        return {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    expected = [write(1), write(2)]
+    model["reader"].bias.data[7] += 1  # such as by another version of what is frozen
+    expected.append(write(3))
+    monkeypatch.setattr(Path, "hardlink_to", lambda *_: (_ for _ in ()).throw(OSError("no links here")))
+    expected.append(write(4))
+
+    file = "frozen.safetensors"
+    assert (first / file).samefile(second / file)
+    assert not (second / file).samefile(third / file) and not (third / file).samefile(fourth / file)
+    assert (first / "objective.safetensors").stat().st_size < 1000 < (first / file).stat().st_size
+    for checkpoint, tensors in zip(list_checkpoints(tmp_path), expected, strict=True):
+        found = checkpoint.tensors()
+        assert found.keys() == tensors.keys()
+        assert all(found[name].equal(tensor) for name, tensor in tensors.items())
+    shutil.rmtree(first)
+    load_objective(model, list_checkpoints(tmp_path)[0])
+    assert all(tensor.equal(expected[1][name]) for name, tensor in model.state_dict().items())
 
 
 def test_a_checkpoint_cut_in_half_is_named(tmp_path):
