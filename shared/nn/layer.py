@@ -69,7 +69,52 @@ class LayerCache:
             self.memories = {name: memory.select(sentences) for name, memory in self.memories.items()}
 
 
-class Layer(Described, nn.Module):
+class EncoderLayer(Described, nn.Module):
+    """Base class of the layers that a stack can have.
+
+    Args:
+        width: D.
+        feedforward: F.
+        dropout: of what each sub-layer adds.
+        activation_dropout: inside the feed-forward net.
+        pre_norm: whether what leaves the layer is not normalised, so that what leaves the stack has to be.
+        norm_epsilon: added to the variance by which a normalisation divides.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        width: int,
+        feedforward: int,
+        dropout: float,
+        activation_dropout: float,
+        pre_norm: bool,
+        norm_epsilon: float,
+    ) -> None:
+        super().__init__()
+        if feedforward < 1:
+            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
+        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
+            if not 0 <= value < 1:
+                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
+        self.width = width
+        self.pre_norm = pre_norm
+        self.norm_epsilon = norm_epsilon
+        self.dropout = dropout
+        self.activation_dropout = activation_dropout
+
+    @property
+    def memories(self) -> list[str]:
+        """The names of the memories that the layer attends to."""
+        return []
+
+    def drop(self, h: Tensor) -> Tensor:
+        """Apply the dropout of what sub-layers make."""
+        return dropout(h, self.dropout, self.training)
+
+
+class Layer(EncoderLayer):
     """One layer.
 
     How it combines several memories is a method to override (:meth:`combine`).
@@ -102,18 +147,15 @@ class Layer(Described, nn.Module):
         pre_norm: bool = True,
         norm_epsilon: float = 1e-5,
     ) -> None:
-        super().__init__()
-        if feedforward < 1:
-            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
-        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
+        super().__init__(
+            width=width,
+            feedforward=feedforward,
+            dropout=dropout,
+            activation_dropout=activation_dropout,
+            pre_norm=pre_norm,
+            norm_epsilon=norm_epsilon,
+        )
         widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
-        self.width = width
-        self.pre_norm = pre_norm
-        self.norm_epsilon = norm_epsilon
-        self.dropout = dropout
-        self.activation_dropout = activation_dropout
         self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
         self.self_attention_norm = layer_norm(width, norm_epsilon)
         self.memory_attention = nn.ModuleDict(
@@ -129,6 +171,11 @@ class Layer(Described, nn.Module):
         self.outer = Linear(feedforward, width)
         self.activation = activation_module(activation)
         self.feedforward_norm = layer_norm(width, norm_epsilon)
+
+    @property
+    def memories(self) -> list[str]:
+        """The names of the memories that the layer attends to."""
+        return list(self.memory_attention)
 
     def forward(
         self,
@@ -186,10 +233,6 @@ class Layer(Described, nn.Module):
     def after(self, x: Tensor, h: Tensor, norm: nn.Module) -> Tensor:
         """Add what a sub-layer has made, ``h``, to what entered it."""
         return self.finish(x + self.drop(h), norm)
-
-    def drop(self, h: Tensor) -> Tensor:
-        """Apply the dropout of what sub-layers make."""
-        return dropout(h, self.dropout, self.training)
 
     def finish(self, x: Tensor, norm: nn.Module) -> Tensor:
         """Return what leaves a sub-layer, of what entered it and what it has made, added up."""

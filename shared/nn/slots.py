@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from shared.described import Described
 from shared.nn.attention import MemoryAttention, Prompts
 from shared.nn.dropout import dropout
-from shared.nn.layer import Layer, layer_norm
+from shared.nn.layer import EncoderLayer, layer_norm
 from shared.nn.linear import Linear
 from shared.nn.transformer import Encoder, fresh
 from shared.padded import Padded
@@ -95,7 +95,7 @@ class SlotEncoder(Encoder):
     def __init__(
         self,
         *,
-        layer: Layer,
+        layer: EncoderLayer,
         layers: int,
         memory_layer: MemoryLayer,
         memory_layers: int = 3,

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from shared.described import Described
 from shared.machine.memory import refuse_over
 from shared.nn.attention import Prompts
-from shared.nn.layer import Layer, LayerCache, layer_norm
+from shared.nn.layer import EncoderLayer, Layer, LayerCache, layer_norm
 from shared.nn.weights import size_of
 from shared.padded import Padded
 
@@ -50,7 +50,7 @@ class Stack(Described, nn.Module):
     def __init__(
         self,
         *,
-        layer: Layer,
+        layer: EncoderLayer,
         layers: int,
         final_norm: bool | None = None,
         layer_drop: float = 0.0,
@@ -73,7 +73,7 @@ class Stack(Described, nn.Module):
     @property
     def memories(self) -> list[str]:
         """The names of the memories that the layers attend to."""
-        return list(cast(Layer, self.layers[0]).memory_attention)
+        return cast(EncoderLayer, self.layers[0]).memories
 
     def through(self, layer: nn.Module, states: Tensor, **given: Any) -> Tensor:
         """Apply a layer to states (B, L, D), or in training leave it out."""
@@ -117,7 +117,7 @@ class Encoder(Stack):
     def __init__(
         self,
         *,
-        layer: Layer,
+        layer: EncoderLayer,
         layers: int,
         taps: list[int] | None = None,
         final_norm: bool | None = None,
@@ -173,6 +173,17 @@ class Decoder(Stack):
         recompute: see :class:`Stack`.
 
     """
+
+    def __init__(
+        self,
+        *,
+        layer: Layer,
+        layers: int,
+        final_norm: bool | None = None,
+        layer_drop: float = 0.0,
+        recompute: bool = False,
+    ) -> None:
+        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
 
     def caches(self, memories: Mapping[str, Padded]) -> list[LayerCache]:
         """Return caches, one a layer, that hold the memories of B sentences (projected) and no past."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from shared.errors import UsageError
-from shared.nn.layer import Layer
+from shared.nn.layer import EncoderLayer
 
 #: How many versions of a layer are compiled before the rest runs uncompiled. Lengths are dynamic, but a batch of one
 #: row, a first step, evaluation, or another set of memories each need their own.
@@ -24,7 +24,7 @@ def compile_layers(objective: nn.Module, *, backend: str = "inductor") -> None:
         UsageError: if the layers are on the CPU and there is no C++ compiler.
 
     """
-    layers = [module for module in objective.modules() if isinstance(module, Layer)]
+    layers = [module for module in objective.modules() if isinstance(module, EncoderLayer)]
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
     on_cpu = any(parameter.device.type == "cpu" for layer in layers for parameter in layer.parameters())
     if on_cpu and backend == "inductor" and not shutil.which(compiler):
