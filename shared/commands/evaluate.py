@@ -84,6 +84,7 @@ def evaluate_manifests(
         language_model=None if models.lm is None else str(models.lm),
         lm_weight=models.lm_weight,
         ctc=search.ctc,
+        ctc_weight=models.ctc_weight,
         reads=models.inputs,
         writes=models.writes,
         texts=texts,

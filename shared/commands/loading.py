@@ -33,6 +33,7 @@ def load_models(model: Path, options: ModelOptions, machine: Machine, *, ctc: bo
         language_model=options.lm,
         lm_weight=options.lm_weight,
         ctc=ctc,
+        ctc_weight=options.ctc_weight,
         reads=options.inputs,
         writes=options.writes,
     )

@@ -178,6 +178,9 @@ class ModelOptions:
     ] = None
     lm: Annotated[Path | None, _option("model folder of a language model (see recipes/text/lm.yaml)", MODELS)] = None
     lm_weight: Annotated[float, _option("weight of the language model's log-probabilities", MODELS)] = 0.3
+    ctc_weight: Annotated[
+        float, _option("share of the CTC head in a joint search with the decoder, below 1; 0: none", MODELS)
+    ] = 0.0
     batch_size: Annotated[
         int, _option("maximum number of inputs per batch; does not change the output", MODELS, min=1)
     ] = 32
@@ -193,11 +196,13 @@ class ModelOptions:
         return None if self.reads is None else self.reads.split(",")
 
     def check(self) -> None:
-        """Refuse an unknown engine, and a weight without a language model or that is not positive, by UsageError."""
+        """Refuse an unknown engine, a weight out of its range, and one without a language model, by UsageError."""
         if self.engine not in ENGINES:
             raise UsageError(f"--engine must be one of {', '.join(ENGINES)}, not {self.engine!r}")
-        if self.engine != "native" and (self.ensemble or self.lm):
-            raise UsageError(f"--ensemble and --lm need the native engine, not {self.engine}")
+        if self.engine != "native" and (self.ensemble or self.lm or self.ctc_weight):
+            raise UsageError(f"--ensemble, --lm and --ctc-weight need the native engine, not {self.engine}")
+        if not 0 <= self.ctc_weight < 1:
+            raise UsageError(f"--ctc-weight must be at least 0 and below 1, not {self.ctc_weight}")
         if self.lm is None and self.lm_weight != type(self).lm_weight:
             raise UsageError("--lm-weight needs --lm")
         if self.lm is not None:

@@ -45,6 +45,7 @@ class Evaluate(Phase):
         language_model: the model folder of a language model that has a say in the search.
         lm_weight: its weight.
         ctc: translate through the model's CTC head.
+        ctc_weight: the share of the CTC head in a joint search with the decoder; 0 for none.
 
     Raises:
         UsageError: for an unknown metric, or a weight that is not positive.
@@ -66,6 +67,7 @@ class Evaluate(Phase):
         language_model: str | None = None,
         lm_weight: float = 0.3,
         ctc: bool = False,
+        ctc_weight: float = 0.0,
     ) -> None:
         check_metrics(metrics, texts)
         check_weight(lm_weight, "lm_weight")
@@ -80,6 +82,7 @@ class Evaluate(Phase):
             "language_model": language_model,
             "lm_weight": lm_weight if language_model else None,
             "ctc": ctc,
+            "ctc_weight": ctc_weight or None,
             "reads": list(reads) if reads else None,
             "writes": writes,
         }
@@ -98,6 +101,7 @@ class Evaluate(Phase):
             language_model=Path(beside["language_model"]) if beside["language_model"] else None,
             lm_weight=beside["lm_weight"] or 0.0,
             ctc=beside["ctc"],
+            ctc_weight=beside["ctc_weight"] or 0.0,
             reads=beside["reads"],
             writes=beside["writes"],
         )

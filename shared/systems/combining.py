@@ -1,4 +1,4 @@
-"""Systems made of systems: an ensemble, one with a language model, one that is decoded through its CTC head.
+"""Systems made of systems: an ensemble, with a language model, searched through a CTC head or together with it.
 
 What comes out is a System like any other: it translates, is evaluated, and can be saved as one model folder.
 """
@@ -17,6 +17,7 @@ from shared.errors import UsageError
 from shared.generator import Generator, Scorer
 from shared.machine.settings import prepare_process
 from shared.nn.combined import Ensemble, ShallowFusion
+from shared.nn.joint_ctc import JointCtc
 from shared.nn.linear import store_for_search
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
@@ -42,6 +43,7 @@ def load_combined(
     language_model: Path | None = None,
     lm_weight: float = 0.0,
     ctc: bool = False,
+    ctc_weight: float = 0.0,
     reads: Sequence[str] | None = None,
     writes: str | None = None,
 ) -> System:
@@ -59,6 +61,7 @@ def load_combined(
         language_model: the folder of a language model that takes part in the search.
         lm_weight: its weight.
         ctc: decode through the CTC head.
+        ctc_weight: the head's share in the scores of a joint search with the decoder; 0 for none.
         reads: the inputs that are read; None for those that the folder names.
         writes: the text that is written; None for the one that the folder names.
 
@@ -71,6 +74,11 @@ def load_combined(
     system = System.load(model, device).for_task(reads=reads, writes=writes)
     if ctc:
         system = through_ctc(system)
+    if ctc_weight:
+        if ctc or ensemble:
+            other = "a search through the head alone" if ctc else "an ensemble"
+            raise UsageError(f"a joint search of decoder and CTC head (ctc_weight) does not go with {other}")
+        system = with_ctc(system, ctc_weight)
     if ensemble:
         others = [System.load(folder, device).for_task(reads=reads, writes=writes) for folder in ensemble]
         system = ensembled([system, *others])
@@ -154,6 +162,31 @@ def through_ctc(system: System) -> CtcSystem:
         source_languages=system.source_languages,
         target_languages=system.source_languages if output.side == "source" else system.target_languages,
     ).eval()
+
+
+def with_ctc(system: System, weight: float) -> System:
+    """Return a system whose decoder and CTC head judge every token together.
+
+    Raises:
+        UsageError: if there are not both, or they do not write the same text; if the weight is not between 0 and 1.
+
+    """
+    if not 0 < weight < 1:
+        raise UsageError(f"ctc_weight must be above 0 and below 1, not {weight} (CTC alone is ctc)")
+    output, own = system.ctc_output, system.output
+    if output is None or system.generator is None or "ctc" not in getattr(system.model, "heads", {}):
+        raise UsageError(
+            "this system has no joint search with CTC: it lacks a decoder or a CTC head, or does not describe the "
+            "output of that head"
+        )
+    if (output.column, output.fingerprint) != (own.column, own.fingerprint):
+        raise UsageError(
+            f"the CTC head writes {output.column!r} and the decoder {own.column!r}, or with other symbols: they "
+            "cannot judge the same tokens"
+        )
+    passed = sorted({symbol for code in system.output_languages for symbol in own.prefix_ids(code)})
+    joint = JointCtc(model=system.model, weight=weight, end=own.tokenizer.eos, passed=passed)
+    return type(system)(**system.arguments | {"model": joint}).eval()
 
 
 def _difference(one: System, other: System) -> str:

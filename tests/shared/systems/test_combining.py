@@ -25,7 +25,7 @@ from shared.nn.transformer import Decoder
 from shared.nn.translator import LanguageModel
 from shared.padded import Padded
 from shared.search import BeamSearch, CtcGreedySearch, CtcPrefixSearch, GreedySearch
-from shared.systems.combining import ensembled, load_combined, through_ctc, with_language_model
+from shared.systems.combining import ensembled, load_combined, through_ctc, with_ctc, with_language_model
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -172,6 +172,39 @@ def test_a_ctc_head_alone(folders, tmp_path):
     )
 
 
+def test_decoder_and_ctc_head_judge_together(folders, tmp_path):
+    """The head of this model writes another text than its decoder, so the score must fall with its share."""
+    system = System.load(folders / "model")
+    with pytest.raises(UsageError, match="head writes 'source_text' and the decoder 'target_text'"):
+        with_ctc(system, 0.3)
+    with pytest.raises(UsageError, match="lacks a decoder or a CTC head"):
+        with_ctc(System.load(folders / "lm"), 0.3)
+    with pytest.raises(UsageError, match="above 0 and below 1, not 1"):
+        with_ctc(system, 1.0)
+    for wrong, words in (({"ctc": True}, "a search through the head alone"), ({"ensemble": [GOLDEN]}, "an ensemble")):
+        with pytest.raises(UsageError, match=f"does not go with {words}"):
+            load_combined(folders / "model", ctc_weight=0.3, **wrong)
+    same = System(**system.arguments | {"ctc_output": system.output}).eval()
+    same.save(tmp_path / "same")
+    scores = []
+    for weight in (0.0, 0.01, 0.02):
+        found = load_combined(tmp_path / "same", ctc_weight=weight).hypotheses(TEXTS)
+        assert texts(found) == [{"translation": answer} for answer in ANSWERS]
+        scores.append([one[0].score for one in found])
+    assert all(one > two > three for one, two, three in zip(*scores, strict=True))
+    both = ("--ctc-weight", 0.02, "--lm", folders / "lm", "--lm-weight", 0.05)
+    assert run("translate", tmp_path / "same", *both, text="one two\n") == "zwei eins\n"
+    out = tmp_path / "results"
+    run("evaluate", tmp_path / "same", folders / "test.arrow", "--ctc-weight", 0.02, "--metrics", "chrf", "--out", out)
+    assert '"ctc_weight": 0.02' in (out / "results.jsonl").read_text()
+    table = tmp_path / "scores.tsv"
+    (tmp_path / "outputs").write_text("".join(answer + "\n" for answer in ANSWERS))
+    options = ("--outputs", tmp_path / "outputs", "--out", table, "--ctc-weight", 0.02)
+    run("rescore", tmp_path / "same", folders / "test.arrow", *options)
+    means = [float(line.split("\t")[3]) for line in table.read_text().splitlines()[1:]]
+    assert means == pytest.approx(scores[2], abs=1e-4)
+
+
 def run(*arguments, text=None):
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=text, catch_exceptions=False)
     assert result.exit_code == 0, result.output
@@ -277,6 +310,8 @@ def test_more_of_them():
         search_for(SearchOptions(sample=True), n_best=2)
     with pytest.raises(UsageError, match="--lm-weight needs --lm"):
         ModelOptions(lm_weight=0.5).check()
+    with pytest.raises(UsageError, match="--ctc-weight must be at least 0 and below 1, not 1.5"):
+        ModelOptions(ctc_weight=1.5).check()
     with pytest.raises(UsageError, match="above 0 and at most 10000 .*, not -1"):
         ModelOptions(lm=Path("x"), lm_weight=-1.0).check()
     with pytest.raises(UsageError, match="must be above 0 and at most 10000"):

@@ -1,0 +1,272 @@
+"""Joint search with a decoder and a CTC head: both judge every token (Watanabe et al. 2017, section II-C).
+
+    score(c | y) = (1 - w) log p_decoder(c | y) + w (log p_ctc(y c ...) - log p_ctc(y ...)),
+
+where p_ctc(y ...) is the probability that the head's output begins with y; of an end, p_ctc(y) that it is y. With the
+two sums of prefix search (shared/search/ctc_prefix.py) over alignments of y with the first t positions, b_t(y) of those
+that end in the blank and n_t(y) of those that end in y's last token,
+
+    p_ctc(y c ...) = sum_t before_t(y, c) p_t(c),   before_t(y, c) = b_{t-1}(y) + n_{t-1}(y), without n if c is y's last
+
+is one product of matrices for all tokens, and n_t(y c) = p_t(c) (n_{t-1}(y c) + before_t(y, c)) is a linear recurrence.
+
+Legend: B sentences, K beams, R = B x K rows, S positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from shared.batch import Batch
+from shared.described import Described
+from shared.generator import Encoding, State, next_scores
+from shared.nn.heads import head_log_probabilities
+from shared.padded import Padded
+
+NOTHING = float("-inf")
+#: The logarithm of what is impossible: an output longer than its sound is ranked, and the decoder still judges it.
+LOWEST = -1e4
+#: The extra of an encoding that holds the head's log-probabilities.
+SCORES = "ctc.scores"
+
+
+@dataclass(frozen=True)
+class CtcPrefixes:
+    """The prefixes y that R rows have written, as a CTC head sees them.
+
+    Attributes:
+        scores: (B, S, V) log-probabilities.
+        probabilities: (B, S, V) their exponentials.
+        real: (B, 1, S) bool, True where a position is real.
+        beams: K.
+        blank: (R, S) log b_t(y) of t = 1 to S, in double precision.
+        token: (R, S) log n_t(y), likewise.
+        last: (R,) the last token of y; -1 where it is empty.
+        total: (R,) log p_ctc(y ...).
+
+    """
+
+    scores: Tensor
+    probabilities: Tensor
+    real: Tensor
+    beams: int
+    blank: Tensor
+    token: Tensor
+    last: Tensor
+    total: Tensor
+
+    @staticmethod
+    def empty(scores: Padded, blank: int) -> CtcPrefixes:
+        """Return one empty prefix for each row of log-probabilities (B, S, V)."""
+        values = scores.values.float().clamp(min=LOWEST)
+        waiting = values[..., blank].double().cumsum(1)
+        return CtcPrefixes(
+            scores=values,
+            probabilities=values.exp(),
+            real=scores.mask[:, None],
+            beams=1,
+            blank=waiting,
+            token=torch.full_like(waiting, NOTHING),
+            last=torch.full((len(waiting),), -1, device=waiting.device),
+            total=waiting.new_zeros(len(waiting)),
+        )
+
+    def fork(self, beams: int) -> CtcPrefixes:
+        """Let each sentence have K equal rows."""
+        rows = torch.arange(len(self.last), device=self.last.device).repeat_interleave(beams)
+        return replace(self._taken(rows), beams=beams)
+
+    def reorder(self, index: Tensor) -> CtcPrefixes:
+        """Take rows; see :class:`shared.generator.State`."""
+        taken = self._taken(index)
+        if len(index) == len(self.last):
+            return taken
+        kept = index[:: self.beams] // self.beams
+        names = ("scores", "probabilities", "real")
+        return replace(taken, **{name: getattr(self, name).index_select(0, kept) for name in names})
+
+    def following(self, end: int, blank: int) -> Tensor:
+        """Return log p_ctc(y c ...) - log p_ctc(y ...) of every token c, (R, V) in single precision."""
+        before = self._before()
+        largest = before.amax(1, keepdim=True).clamp(min=LOWEST)
+        weights = (before - largest).exp().float().unflatten(0, (-1, self.beams))
+        totals = (weights @ self.probabilities).log().flatten(0, 1).double() + largest
+        written = self.last.clamp(min=0)
+        again = (self._shifted(self.blank) + self._of(written)).logsumexp(1)
+        again = torch.where(self.last < 0, totals.gather(1, written[:, None])[:, 0], again)
+        totals = totals.scatter(1, written[:, None], again[:, None])
+        place = self.real.sum(-1).repeat_interleave(self.beams, dim=0).clamp(min=1) - 1
+        totals[:, end] = torch.logaddexp(self.blank, self.token).gather(1, place)[:, 0]
+        following = (totals.clamp(min=LOWEST) - self.total[:, None]).float()
+        following[:, blank] = NOTHING
+        return following
+
+    def extended(self, tokens: Tensor, blank: int) -> CtcPrefixes:
+        """Return the prefixes with one more token each, (R,) int64."""
+        source = torch.where((tokens == self.last)[:, None], self._shifted(self.blank), self._before())
+        own = self._of(tokens)
+        token = _accumulated(own, source)
+        return replace(
+            self,
+            blank=_accumulated(self._of(torch.full_like(tokens, blank)), _one_later(token)),
+            token=token,
+            last=tokens,
+            total=(source + own).logsumexp(1).clamp(min=LOWEST),
+        )
+
+    def where(self, chosen: Tensor, other: CtcPrefixes) -> CtcPrefixes:
+        """Return these prefixes in the rows ``chosen`` (R,) bool, and the others elsewhere."""
+        return replace(
+            self,
+            blank=torch.where(chosen[:, None], self.blank, other.blank),
+            token=torch.where(chosen[:, None], self.token, other.token),
+            last=torch.where(chosen, self.last, other.last),
+            total=torch.where(chosen, self.total, other.total),
+        )
+
+    def _taken(self, rows: Tensor) -> CtcPrefixes:
+        names = ("blank", "token", "last", "total")
+        return replace(self, **{name: getattr(self, name).index_select(0, rows) for name in names})
+
+    def _of(self, tokens: Tensor) -> Tensor:
+        """Return log p_t (R, S) of a token a row, in double precision."""
+        index = tokens.view(-1, 1, self.beams).expand(-1, self.scores.shape[1], -1)
+        return self.scores.gather(2, index).transpose(1, 2).flatten(0, 1).double()
+
+    def _before(self) -> Tensor:
+        """Return log before_t(y, c) (R, S) for tokens that are not y's last."""
+        before = self._shifted(torch.logaddexp(self.blank, self.token))
+        before[:, 0] = torch.where(self.last < 0, 0.0, before[:, 0])  # an empty prefix is there before all positions
+        return before
+
+    def _shifted(self, values: Tensor) -> Tensor:
+        """Return values (R, S) of the position before each, and nothing for positions that are padding."""
+        padding = self.real.logical_not().expand(-1, self.beams, -1).flatten(0, 1)
+        return _one_later(values).masked_fill(padding, NOTHING)
+
+
+def _one_later(values: Tensor) -> Tensor:
+    return F.pad(values, (1, 0), value=NOTHING)[:, :-1]
+
+
+def _accumulated(own: Tensor, source: Tensor) -> Tensor:
+    """Return r_t = own_t + log(exp r_{t-1} + exp source_t), all (R, S), without a loop."""
+    product = own.cumsum(1)
+    return product + (source - (product - own)).logcumsumexp(1)
+
+
+@dataclass(frozen=True)
+class JointCtcState:
+    """The states of the decoder and of the prefixes."""
+
+    decoder: State
+    prefixes: CtcPrefixes
+
+    def fork(self, beams: int) -> JointCtcState:
+        """Fork both."""
+        return JointCtcState(self.decoder.fork(beams), self.prefixes.fork(beams))
+
+    def reorder(self, index: Tensor) -> JointCtcState:
+        """Reorder both."""
+        return JointCtcState(self.decoder.reorder(index), self.prefixes.reorder(index))
+
+
+class JointCtc(Described, nn.Module):
+    """A generator whose tokens a decoder and the CTC head of the same model judge together.
+
+    Args:
+        model: a Translator with the head, both of which write the same text.
+        weight: w, the head's share.
+        end: the end symbol.
+        passed: symbols that outputs may begin with and the head never writes, such as tags of languages.
+        head: the head's name.
+
+    Raises:
+        ValueError: if the weight is not between 0 and 1, or there is no such head.
+
+    """
+
+    def __init__(self, *, model: nn.Module, weight: float, end: int, passed: list[int], head: str = "ctc") -> None:
+        super().__init__()
+        if not 0 < weight < 1:
+            raise ValueError(f"the weight of a CTC head must be between 0 and 1, not {weight}")
+        if head not in getattr(model, "heads", {}):
+            raise ValueError(f"the model has no head {head!r}")
+        self.model = model
+        self.weight = weight
+        self.end = end
+        self.passed = list(passed)
+        self.head = head
+
+    @property
+    def _generator(self) -> Any:
+        return self.model
+
+    @property
+    def _blank(self) -> int:
+        return int(self._generator.heads[self.head].blank)
+
+    @property
+    def longest_output(self) -> int | None:
+        """The most tokens that the decoder can consume; None if there is no limit."""
+        return getattr(self.model, "longest_output", None)
+
+    def state_bytes(self, length: int) -> int:
+        """Return how many bytes the decoder's state of an output of `length` tokens takes."""
+        return int(self._generator.state_bytes(length))
+
+    def symbol_fields(self) -> dict[str, str]:
+        """See shared/nn/symbols.py."""
+        return {f"model.{part}": field for part, field in self._generator.symbol_fields().items()}
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Encode, and let the head score every position."""
+        encoding = self._generator.encode(batch)
+        scores = head_log_probabilities(self.model, encoding, self.head)
+        return Encoding(encoding.memories, encoding.extras | {SCORES: scores})
+
+    def start(self, encoding: Encoding, prefix: Padded | None) -> JointCtcState:
+        """Start the decoder, and an empty prefix: what is consumed here are start symbols."""
+        return JointCtcState(self._generator.start(encoding, prefix), self._empty(encoding))
+
+    def step(self, tokens: Tensor, state: JointCtcState) -> tuple[Tensor, JointCtcState]:
+        """Consume one token per row (R,), and return the joint scores (R, V)."""
+        decoded, decoder = next_scores(self._generator, tokens, state.decoder)
+        prefixes = self._consumed(tokens, state.prefixes)
+        return self._joint(decoded, prefixes), JointCtcState(decoder, prefixes)
+
+    def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return the joint scores (B, T, V) of the token after each token of prefix (B, T)."""
+        decoded = self._generator.log_probabilities(prefix, encoding)
+        prefixes, found = self._empty(encoding), []
+        for place, tokens in enumerate(prefix.values.unbind(1)):
+            prefixes = self._consumed(tokens, prefixes)
+            found.append(self._joint(decoded[:, place], prefixes))
+        return torch.stack(found, dim=1)
+
+    def scores(self, logits: Tensor) -> Tensor:
+        """Return what ``step`` returned: scores already."""
+        return logits
+
+    def _empty(self, encoding: Encoding) -> CtcPrefixes:
+        scores = encoding.extras[SCORES]
+        assert isinstance(scores, Padded)
+        return CtcPrefixes.empty(scores, self._blank)
+
+    def _consumed(self, tokens: Tensor, prefixes: CtcPrefixes) -> CtcPrefixes:
+        """Return prefixes with a token more each (R,), but for the symbols that outputs begin with."""
+        starting = torch.tensor([self.end, *self.passed], device=tokens.device)
+        kept = torch.isin(tokens, starting) & (prefixes.last < 0)
+        return prefixes.where(kept, prefixes.extended(tokens, self._blank))
+
+    def _joint(self, decoded: Tensor, prefixes: CtcPrefixes) -> Tensor:
+        """Return the weighted sum (R, V) of the decoder's log-probabilities and the head's."""
+        judged = prefixes.following(self.end, self._blank)
+        for symbol in {*self.passed} - {self.end}:
+            judged[:, symbol].masked_fill_(prefixes.last < 0, 0.0)
+        return (1 - self.weight) * decoded + self.weight * judged

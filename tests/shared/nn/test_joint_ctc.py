@@ -1,0 +1,180 @@
+"""Joint scores of a decoder and a CTC head against sums over all paths, and against torch's loss."""
+
+from itertools import groupby, product
+from math import exp, log
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from shared.batch import Batch
+from shared.generator import Encoding, normalised
+from shared.nn.joint_ctc import CtcPrefixes, JointCtc
+from shared.padded import Padded
+from shared.search import BeamSearch, GreedySearch
+from shared.search.rules import Rules
+
+BLANK, A, B, END, TAG = range(5)
+LENGTHS = (4, 2, 3)
+
+
+@pytest.fixture
+def scores():
+    torch.manual_seed(2)
+    return Padded(torch.randn(3, 4, 5).mul(2).log_softmax(-1), torch.tensor(LENGTHS))
+
+
+def written(path):
+    return [symbol for symbol, _ in groupby(path) if symbol != BLANK]
+
+
+def paths(scores, row):
+    """Return every output of a row with its probability, path by path."""
+    probabilities = scores.values[row].double().exp()
+    for path in product(range(5), repeat=LENGTHS[row]):
+        yield written(path), float(torch.stack([probabilities[t, symbol] for t, symbol in enumerate(path)]).prod())
+
+
+def begins(scores, row, prefix):
+    return log(sum(p for output, p in paths(scores, row) if output[: len(prefix)] == prefix) or exp(-700))
+
+
+def equals(scores, row, output):
+    return log(sum(p for found, p in paths(scores, row) if found == output) or exp(-700))
+
+
+@pytest.mark.parametrize("prefix", [[], [A], [A, B], [B, B], [A, A], [B, A, B], [TAG]])
+def test_what_follows_a_prefix_is_a_sum_over_paths(scores, prefix):
+    prefixes = CtcPrefixes.empty(scores, BLANK)
+    for token in prefix:
+        prefixes = prefixes.extended(torch.full((3,), token), BLANK)
+    found = prefixes.following(END, BLANK)
+    assert found[:, BLANK].tolist() == [float("-inf")] * 3
+    for row in range(3):
+        before = begins(scores, row, prefix)
+        if before < -600:
+            continue  # no path is long enough: below
+        for token in (A, B, TAG):
+            expected = begins(scores, row, [*prefix, token]) - before
+            assert (
+                found[row, token] == pytest.approx(expected, abs=1e-4) if expected > -600 else found[row, token] < -9e3
+            )
+        assert found[row, END] == pytest.approx(equals(scores, row, prefix) - before, abs=1e-4)
+
+
+def test_steps_add_up_to_the_loss_of_an_output(scores):
+    """The other library is torch."""
+    output = [A, B]
+    total, prefixes = torch.zeros(3), CtcPrefixes.empty(scores, BLANK)
+    for token in [*output, END]:
+        total += prefixes.following(END, BLANK)[:, token]
+        prefixes = prefixes.extended(torch.full((3,), token), BLANK)
+    expected = F.ctc_loss(
+        scores.values.transpose(0, 1), torch.tensor([output] * 3), scores.lengths, torch.tensor([2] * 3), BLANK, "none"
+    )
+    torch.testing.assert_close(total, -expected)
+
+
+def test_an_output_longer_than_its_sound_is_lowest_and_no_nan(scores):
+    prefixes = CtcPrefixes.empty(scores, BLANK)
+    for _ in range(6):
+        prefixes = prefixes.extended(torch.full((3,), A), BLANK)
+        assert prefixes.following(END, BLANK)[:, 1:].isfinite().all()
+    assert (prefixes.total == -1e4).all()
+
+
+class Head(nn.Module):
+    blank, tap = BLANK, 0
+
+    def forward(self, states):
+        return states
+
+
+class Model(nn.Module):
+    """A decoder that looks at the last token only, and a head whose logits are its input."""
+
+    longest_output = None
+
+    def __init__(self):
+        super().__init__()
+        self.heads = nn.ModuleDict({"ctc": Head()})
+        self.table = nn.Parameter(torch.randn(5, 5))
+
+    def encode(self, batch):
+        return Encoding({"source": batch["source"]}, {"tap.0": batch["source"]})
+
+    def tap(self, encoding, name):
+        return encoding.extras[f"tap.{name}"]
+
+    def start(self, encoding, prefix):
+        return Nothing()
+
+    def step(self, tokens, state):
+        return self.table[tokens].clone(), state
+
+
+class Nothing:
+    def fork(self, beams):
+        return self
+
+    def reorder(self, index):
+        return self
+
+
+def batch_of(scores, rows):
+    values = scores.select(torch.tensor(rows))
+    longest = int(values.lengths.max())
+    fields = {"source": Padded(values.values[:, :longest], values.lengths)}
+    return Batch(fields=fields, ids=[f"row {row}" for row in rows], languages={})
+
+
+def joint_score(model, scores, row, tokens, start, weight):
+    """Return the score of an output (with its end) by the equation."""
+    table, ctc = normalised(model.table.detach().clone()), tokens[:-1]
+    decoder = sum(float(table[one, two]) for one, two in zip([start, *tokens[:-1]], tokens, strict=True))
+    return (1 - weight) * decoder + weight * equals(scores, row, ctc)
+
+
+@pytest.mark.parametrize("start", [[END], [END, TAG]])
+@pytest.mark.parametrize("weight", [0.3, 0.9])
+def test_a_search_finds_the_best_output_of_both(scores, start, weight):
+    """Of all outputs of up to four tokens, for every row of one batch; a tag at the start is no token of the head."""
+    torch.manual_seed(3)
+    model = Model()
+    model.table.data[TAG, TAG] = -50.0
+    joint = JointCtc(model=model, weight=weight, end=END, passed=start)
+    rules = Rules(maximum_length_extra=4, minimum_length=0, start_symbols=len(start))
+    search = BeamSearch(beam=40, length_penalty=0.0, rules=rules)
+    prefix = Padded(torch.tensor([start] * 3), torch.full((3,), len(start)))
+    found = search.search(joint, batch_of(scores, [0, 1, 2]), prefix=prefix, end=END, padding=BLANK)
+    for row in range(3):
+        free = [[*some, END] for length in range(5) for some in product((A, B, TAG), repeat=length)]
+        outputs = [output for output in free if TAG not in start or output[0] != TAG]
+        ranked = sorted((joint_score(model, scores, row, out, start[-1], weight), out) for out in outputs)
+        assert found[row][0].tokens == ranked[-1][1]
+        assert found[row][0].score == pytest.approx(ranked[-1][0], abs=1e-4)
+
+
+def test_a_row_is_searched_alike_alone_and_in_a_batch(scores):
+    torch.manual_seed(4)
+    joint = JointCtc(model=Model(), weight=0.5, end=END, passed=[END])
+    for search in (BeamSearch(beam=3), GreedySearch()):
+
+        def run(rows, search=search):
+            prefix = Padded(torch.full((len(rows), 1), END), torch.ones(len(rows), dtype=torch.int64))
+            return search.search(joint, batch_of(scores, rows), prefix=prefix, end=END, padding=BLANK)
+
+        together = run([0, 1, 2])
+        for row in range(3):
+            alone = run([row])[0][0]
+            assert alone.tokens == together[row][0].tokens
+            assert alone.score == pytest.approx(together[row][0].score, abs=1e-5)
+
+
+def test_weights_and_heads_are_checked():
+    for weight in (0.0, 1.0, -0.5, float("nan")):
+        with pytest.raises(ValueError, match="weight of a CTC head must be between 0 and 1"):
+            JointCtc(model=Model(), weight=weight, end=END, passed=[])
+    with pytest.raises(ValueError, match="no head 'other'"):
+        JointCtc(model=Model(), weight=0.5, end=END, passed=[], head="other")
