@@ -128,6 +128,10 @@ class TextField(Described):
         """The side whose language the text is in: "source" or "target"."""
         return self.language_column.removesuffix("_language")
 
+    def first_text(self) -> tuple[TextField, int]:
+        """Return the text that an output begins with, and the symbol that ends it."""
+        return self, self.tokenizer.eos
+
     @property
     def fingerprint(self) -> str:
         """Hash of all that decides how many pieces a text has."""

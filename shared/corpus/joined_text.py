@@ -82,6 +82,10 @@ class JoinedText(TextField):
         total = np.sum(lengths, axis=0) - sum(overheads) + self.overhead
         return np.where(np.min(lengths, axis=0) < 0, -1, total)
 
+    def first_text(self) -> tuple[TextField, int]:
+        """Return the text that an output begins with, and the symbol that ends it."""
+        return next(iter(self.fields.values())), self.separator
+
     def split(self, tokens: Sequence[int]) -> dict[str, list[int]]:
         """Return the ids of each text; those that no separator has begun are empty, and the last has what is left."""
         texts: list[list[int]] = [[]]

@@ -9,6 +9,7 @@ that end in the blank and n_t(y) of those that end in y's last token,
     p_ctc(y c ...) = sum_t before_t(y, c) p_t(c),   before_t(y, c) = b_{t-1}(y) + n_{t-1}(y), without n if c is y's last
 
 is one product of matrices for all tokens, and n_t(y c) = p_t(c) (n_{t-1}(y c) + before_t(y, c)) is a linear recurrence.
+Where a decoder writes several texts one after the other, the head judges the first, and its score of what follows is 0.
 
 Legend: B sentences, K beams, R = B x K rows, S positions, V vocabulary.
 """
@@ -24,6 +25,7 @@ from torch.nn import functional as F
 
 from shared.batch import Batch
 from shared.described import Described
+from shared.errors import UsageError
 from shared.generator import Encoding, State, next_scores
 from shared.nn.heads import head_log_probabilities
 from shared.padded import Padded
@@ -31,6 +33,8 @@ from shared.padded import Padded
 NOTHING = float("-inf")
 #: The logarithm of what is impossible: an output longer than its sound is ranked, and the decoder still judges it.
 LOWEST = -1e4
+#: In the place of a last token.
+EMPTY, ENDED = -1, -2
 #: The extra of an encoding that holds the head's log-probabilities.
 SCORES = "ctc.scores"
 
@@ -46,7 +50,7 @@ class CtcPrefixes:
         beams: K.
         blank: (R, S) log b_t(y) of t = 1 to S, in double precision.
         token: (R, S) log n_t(y), likewise.
-        last: (R,) the last token of y; -1 where it is empty.
+        last: (R,) the last token of y; EMPTY where there is none, ENDED where y is over.
         total: (R,) log p_ctc(y ...).
 
     """
@@ -72,7 +76,7 @@ class CtcPrefixes:
             beams=1,
             blank=waiting,
             token=torch.full_like(waiting, NOTHING),
-            last=torch.full((len(waiting),), -1, device=waiting.device),
+            last=torch.full((len(waiting),), EMPTY, device=waiting.device),
             total=waiting.new_zeros(len(waiting)),
         )
 
@@ -91,7 +95,7 @@ class CtcPrefixes:
         return replace(taken, **{name: getattr(self, name).index_select(0, kept) for name in names})
 
     def following(self, end: int, blank: int) -> Tensor:
-        """Return log p_ctc(y c ...) - log p_ctc(y ...) of every token c, (R, V) in single precision."""
+        """Return log p_ctc(y c ...) - log p_ctc(y ...) of every token c, (R, V); 0 where y is over."""
         before = self._before()
         largest = before.amax(1, keepdim=True).clamp(min=LOWEST)
         weights = (before - largest).exp().float().unflatten(0, (-1, self.beams))
@@ -103,6 +107,7 @@ class CtcPrefixes:
         place = self.real.sum(-1).repeat_interleave(self.beams, dim=0).clamp(min=1) - 1
         totals[:, end] = torch.logaddexp(self.blank, self.token).gather(1, place)[:, 0]
         following = (totals.clamp(min=LOWEST) - self.total[:, None]).float()
+        following.masked_fill_((self.last == ENDED)[:, None], 0.0)
         following[:, blank] = NOTHING
         return following
 
@@ -118,6 +123,10 @@ class CtcPrefixes:
             last=tokens,
             total=(source + own).logsumexp(1).clamp(min=LOWEST),
         )
+
+    def ended(self, chosen: Tensor) -> CtcPrefixes:
+        """Return the same, but that prefixes are over in the rows ``chosen`` (R,) bool."""
+        return replace(self, last=self.last.masked_fill(chosen, ENDED))
 
     def where(self, chosen: Tensor, other: CtcPrefixes) -> CtcPrefixes:
         """Return these prefixes in the rows ``chosen`` (R,) bool, and the others elsewhere."""
@@ -141,7 +150,9 @@ class CtcPrefixes:
     def _before(self) -> Tensor:
         """Return log before_t(y, c) (R, S) for tokens that are not y's last."""
         before = self._shifted(torch.logaddexp(self.blank, self.token))
-        before[:, 0] = torch.where(self.last < 0, 0.0, before[:, 0])  # an empty prefix is there before all positions
+        before[:, 0] = torch.where(
+            self.last == EMPTY, 0.0, before[:, 0]
+        )  # an empty prefix is there before all positions
         return before
 
     def _shifted(self, values: Tensor) -> Tensor:
@@ -180,10 +191,10 @@ class JointCtc(Described, nn.Module):
     """A generator whose tokens a decoder and the CTC head of the same model judge together.
 
     Args:
-        model: a Translator with the head, both of which write the same text.
+        model: a Translator with the head, whose text the decoder's outputs begin with.
         weight: w, the head's share.
-        end: the end symbol.
-        passed: symbols that outputs may begin with and the head never writes, such as tags of languages.
+        end: the symbol that ends that text.
+        passed: symbols that outputs may begin with and the head never writes: the start symbol, tags of languages.
         head: the head's name.
 
     Raises:
@@ -225,8 +236,16 @@ class JointCtc(Described, nn.Module):
         return {f"model.{part}": field for part, field in self._generator.symbol_fields().items()}
 
     def encode(self, batch: Batch) -> Encoding:
-        """Encode, and let the head score every position."""
+        """Encode, and let the head score every position.
+
+        Raises:
+            UsageError: if there are no states for the head, as of text where it hears speech.
+
+        """
         encoding = self._generator.encode(batch)
+        tap = f"tap.{self._generator.heads[self.head].tap}"
+        if not {tap, f"logits.{self.head}"} & {*encoding.extras}:
+            raise UsageError(f"the head {self.head!r} reads states that the model has not made of this input")
         scores = head_log_probabilities(self.model, encoding, self.head)
         return Encoding(encoding.memories, encoding.extras | {SCORES: scores})
 
@@ -259,14 +278,14 @@ class JointCtc(Described, nn.Module):
         return CtcPrefixes.empty(scores, self._blank)
 
     def _consumed(self, tokens: Tensor, prefixes: CtcPrefixes) -> CtcPrefixes:
-        """Return prefixes with a token more each (R,), but for the symbols that outputs begin with."""
-        starting = torch.tensor([self.end, *self.passed], device=tokens.device)
-        kept = torch.isin(tokens, starting) & (prefixes.last < 0)
-        return prefixes.where(kept, prefixes.extended(tokens, self._blank))
+        """Return prefixes with a token more each (R,), but for what the head does not write."""
+        passed = torch.isin(tokens, torch.tensor(self.passed, device=tokens.device)) & (prefixes.last == EMPTY)
+        over = (tokens == self.end) & ~passed | (prefixes.last == ENDED)
+        return prefixes.where(passed | over, prefixes.extended(tokens, self._blank)).ended(over)
 
     def _joint(self, decoded: Tensor, prefixes: CtcPrefixes) -> Tensor:
         """Return the weighted sum (R, V) of the decoder's log-probabilities and the head's."""
         judged = prefixes.following(self.end, self._blank)
         for symbol in {*self.passed} - {self.end}:
-            judged[:, symbol].masked_fill_(prefixes.last < 0, 0.0)
+            judged[:, symbol].masked_fill_(prefixes.last == EMPTY, 0.0)
         return (1 - self.weight) * decoded + self.weight * judged

@@ -165,27 +165,34 @@ def through_ctc(system: System) -> CtcSystem:
 
 
 def with_ctc(system: System, weight: float) -> System:
-    """Return a system whose decoder and CTC head judge every token together.
+    """Return a system whose decoder and CTC head judge together: all tokens, or those of the first of several texts.
+
+    Args:
+        system: with both.
+        weight: the head's share; with 0 the system stays as it is.
 
     Raises:
-        UsageError: if there are not both, or they do not write the same text; if the weight is not between 0 and 1.
+        UsageError: if there are not both, or they do not write the same text; if the weight is not from 0 to below 1.
 
     """
-    if not 0 < weight < 1:
-        raise UsageError(f"ctc_weight must be above 0 and below 1, not {weight} (CTC alone is ctc)")
-    output, own = system.ctc_output, system.output
-    if output is None or system.generator is None or "ctc" not in getattr(system.model, "heads", {}):
+    if not 0 <= weight < 1:
+        raise UsageError(f"ctc_weight must be at least 0 and below 1, not {weight} (CTC alone is ctc)")
+    if not weight:
+        return system
+    heard = system.ctc_output
+    if heard is None or system.generator is None or "ctc" not in getattr(system.model, "heads", {}):
         raise UsageError(
             "this system has no joint search with CTC: it lacks a decoder or a CTC head, or does not describe the "
             "output of that head"
         )
-    if (output.column, output.fingerprint) != (own.column, own.fingerprint):
+    text, end = system.output.first_text()
+    if (heard.column, heard.fingerprint) != (text.column, text.fingerprint):
         raise UsageError(
-            f"the CTC head writes {output.column!r} and the decoder {own.column!r}, or with other symbols: they "
+            f"the CTC head writes {heard.column!r} and the decoder {text.column!r}, or with other symbols: they "
             "cannot judge the same tokens"
         )
-    passed = sorted({symbol for code in system.output_languages for symbol in own.prefix_ids(code)})
-    joint = JointCtc(model=system.model, weight=weight, end=own.tokenizer.eos, passed=passed)
+    passed = sorted({symbol for code in system.output_languages for symbol in system.output.prefix_ids(code)})
+    joint = JointCtc(model=system.model, weight=weight, end=end, passed=passed)
     return type(system)(**system.arguments | {"model": joint}).eval()
 
 

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from shared.batch import Batch
+from shared.errors import UsageError
 from shared.generator import Encoding, normalised
 from shared.nn.joint_ctc import CtcPrefixes, JointCtc
 from shared.padded import Padded
@@ -156,6 +157,33 @@ def test_a_search_finds_the_best_output_of_both(scores, start, weight):
         assert found[row][0].score == pytest.approx(ranked[-1][0], abs=1e-4)
 
 
+def test_the_head_judges_the_first_of_two_texts(scores):
+    """END stands between them, and TAG begins and ends the output."""
+    torch.manual_seed(6)
+    model = Model()
+    model.table.data[[TAG, A, END, B], [A, END, B, TAG]] += 4.0
+    joint = JointCtc(model=model, weight=0.6, end=END, passed=[TAG])
+    search = BeamSearch(beam=40, length_penalty=0.0, rules=Rules(maximum_length_extra=3, minimum_length=0))
+    prefix = Padded(torch.full((3, 1), TAG), torch.ones(3, dtype=torch.int64))
+    found = search.search(joint, batch_of(scores, [0, 1, 2]), prefix=prefix, end=TAG, padding=BLANK)
+    table = normalised(model.table.detach().clone())
+    with_both = 0
+    for row in range(3):
+        ranked = []
+        for tokens in (some for length in range(4) for some in product((A, B, END), repeat=length)):
+            decoder = sum(float(table[one, two]) for one, two in zip((TAG, *tokens), (*tokens, TAG), strict=True))
+            head = 0.0
+            if END in tokens:
+                head = equals(scores, row, list(tokens[: tokens.index(END)]))
+            elif tokens:
+                head = begins(scores, row, [*tokens, TAG])
+            ranked.append((0.4 * decoder + 0.6 * head, [*tokens, TAG]))
+        score, output = max(ranked)
+        assert found[row][0].tokens == output and found[row][0].score == pytest.approx(score, abs=1e-4)
+        with_both += END in output[:-2]
+    assert with_both, "no best output has two texts"
+
+
 def test_a_row_is_searched_alike_alone_and_in_a_batch(scores):
     torch.manual_seed(4)
     joint = JointCtc(model=Model(), weight=0.5, end=END, passed=[END])
@@ -176,5 +204,9 @@ def test_weights_and_heads_are_checked():
     for weight in (0.0, 1.0, -0.5, float("nan")):
         with pytest.raises(ValueError, match="weight of a CTC head must be between 0 and 1"):
             JointCtc(model=Model(), weight=weight, end=END, passed=[])
+    with pytest.raises(UsageError, match="reads states that the model has not made"):
+        silent = Model()
+        silent.encode = lambda batch: Encoding({"source": batch["source"]})
+        JointCtc(model=silent, weight=0.5, end=END, passed=[]).encode({"source": None})
     with pytest.raises(ValueError, match="no head 'other'"):
         JointCtc(model=Model(), weight=0.5, end=END, passed=[], head="other")

@@ -179,7 +179,7 @@ def test_decoder_and_ctc_head_judge_together(folders, tmp_path):
         with_ctc(system, 0.3)
     with pytest.raises(UsageError, match="lacks a decoder or a CTC head"):
         with_ctc(System.load(folders / "lm"), 0.3)
-    with pytest.raises(UsageError, match="above 0 and below 1, not 1"):
+    with pytest.raises(UsageError, match="at least 0 and below 1, not 1"):
         with_ctc(system, 1.0)
     for wrong, words in (({"ctc": True}, "a search through the head alone"), ({"ensemble": [GOLDEN]}, "an ensemble")):
         with pytest.raises(UsageError, match=f"does not go with {words}"):
