@@ -162,7 +162,7 @@ def test_the_head_judges_the_first_of_two_texts(scores):
     torch.manual_seed(6)
     model = Model()
     model.table.data[[TAG, A, END, B], [A, END, B, TAG]] += 4.0
-    joint = JointCtc(model=model, weight=0.6, end=END, passed=[TAG])
+    joint = JointCtc(model=model, weight=0.2, end=END, passed=[TAG])
     search = BeamSearch(beam=40, length_penalty=0.0, rules=Rules(maximum_length_extra=3, minimum_length=0))
     prefix = Padded(torch.full((3, 1), TAG), torch.ones(3, dtype=torch.int64))
     found = search.search(joint, batch_of(scores, [0, 1, 2]), prefix=prefix, end=TAG, padding=BLANK)
@@ -177,7 +177,7 @@ def test_the_head_judges_the_first_of_two_texts(scores):
                 head = equals(scores, row, list(tokens[: tokens.index(END)]))
             elif tokens:
                 head = begins(scores, row, [*tokens, TAG])
-            ranked.append((0.4 * decoder + 0.6 * head, [*tokens, TAG]))
+            ranked.append((0.8 * decoder + 0.2 * head, [*tokens, TAG]))
         score, output = max(ranked)
         assert found[row][0].tokens == output and found[row][0].score == pytest.approx(score, abs=1e-4)
         with_both += END in output[:-2]
