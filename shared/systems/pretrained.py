@@ -17,6 +17,7 @@ from shared.nn.translator import EncoderModel, Translator
 from shared.nn.waveform import WaveformEmbedding, WaveformEncoder
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
+from shared.text.tokenizer import Tokenizer
 
 
 def load(*, folder: str, changes: dict[str, Any] | None = None) -> Any:
@@ -77,6 +78,25 @@ def input_field(*, system: ReadingModel, name: str) -> Field:
     if name not in system.inputs:
         raise UsageError(f"the system reads {' and '.join(system.inputs)}, not {name!r}")
     return system.inputs[name]
+
+
+def tokenizer(*, folder: str, name: str = "source") -> Tokenizer:
+    """Return the tokenizer of a text that the system of a model folder reads; its parameters are not loaded.
+
+    Args:
+        folder: a model folder, of a run or imported.
+        name: of the batch field.
+
+    Raises:
+        DataError: if there is no such folder.
+        UsageError: if the system does not read that text.
+
+    """
+    with torch.device("meta"):
+        field = input_field(system=ReadingModel.from_description(Path(folder)), name=name)
+    if not isinstance(field, TextField):
+        raise UsageError(f"{folder}: {name!r} is no text")
+    return field.tokenizer
 
 
 def speech_translator(

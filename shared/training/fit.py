@@ -32,7 +32,7 @@ from shared.objectives.objective import Objective
 from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
 from shared.training.compiling import compile_layers
 from shared.training.history import History, Meter, report, status
-from shared.training.initialise import Initialise
+from shared.training.initialise import Initialiser
 from shared.training.notes import alternating_notes, warm_up_notes
 from shared.training.optimizer import Adam
 from shared.training.scheduled import Scheduled
@@ -96,7 +96,7 @@ class Fit(Phase):
         updates: how many updates to do.
         validation: how to score on held-out data, or None.
         checkpoints: which checkpoints to keep.
-        initialise: parameters to take from model folders before the first update.
+        initialise: what parameters begin as, such as those of model folders (Initialise), in this order.
         grad_accumulation_factor: batches per update and process.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
@@ -116,7 +116,7 @@ class Fit(Phase):
         updates: int,
         validation: Validation | None = None,
         checkpoints: Checkpoints | None = None,
-        initialise: list[Initialise] | None = None,
+        initialise: list[Initialiser] | None = None,
         grad_accumulation_factor: int = 1,
         max_grad_norm: float = 0.0,
         scheduled: dict[str, Schedule] | None = None,

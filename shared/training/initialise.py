@@ -5,13 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 
 from shared.errors import DataError, UsageError
 from shared.systems.reading_model import ReadingModel
+from shared.text.tagged import extends
+
+
+class Initialiser(Protocol):
+    """Gives parameters their values before the first update; several do so one after the other."""
+
+    def apply(self, system: ReadingModel) -> list[str]:
+        """Set parameters; return lines that report it, and add them to the system's ``origin``."""
+        ...
 
 
 class Initialise:
@@ -21,6 +30,8 @@ class Initialise:
 
         parts: {model.decoder: model.encoder}
         allow: [model.decoder.layers.*.memory_attention]
+
+    Of a tokenizer that is the other's with symbols behind its ids (TaggedTokenizer), the vectors of these stay new.
 
     Args:
         folder: a model folder; with None, the parts stay random, and the report says so.
@@ -85,15 +96,17 @@ class Initialise:
             here: {name: self._source(self.parts[here] + name[len(here) :], stored) for name in names}
             for here, names in wanted.items()
         }
-        self._check_symbols(system, [pair for part in pairs.values() for pair in part.items()])
+        longer = self._check_symbols(system, [pair for part in pairs.values() for pair in part.items()])
         report, problems = [], []
         for here, names in pairs.items():
-            new = []
+            new, rows = [], 0
             for name, there in names.items():
                 found = tensors.get_tensor(there) if there in stored else None
-                if found is not None and found.shape == own[name].shape:
+                place = own[name] if found is None or name not in longer else own[name][: len(found)]
+                if found is not None and found.shape == place.shape:
                     with torch.no_grad():
-                        own[name].copy_(found)
+                        place.copy_(found)
+                    rows += len(own[name]) - len(place)
                     continue
                 new.append(name)
                 if not any(pattern.match(name) for pattern in self._allowed):
@@ -101,7 +114,8 @@ class Initialise:
                     problems.append(f"{there} {shape}")
             taken = f"{len(names) - len(new)} of {len(names)} tensors"
             chosen = "" if self.layers is None else f", layers {' '.join(map(str, self.layers))}"
-            report.append(f"{here}: {taken} from {self.parts[here]} of {self.folder}{chosen}")
+            fresh = f", but for {rows} rows of further symbols" if rows else ""
+            report.append(f"{here}: {taken} from {self.parts[here]} of {self.folder}{chosen}{fresh}")
         return report, problems
 
     def _source(self, name: str, stored: set[str]) -> str:
@@ -119,19 +133,23 @@ class Initialise:
             raise UsageError(f"initialise: {self.folder} has {count} layers at {before[:-1]}, but no layer {chosen}")
         return f"{before}{chosen % count}{name[found.end(2) :]}"
 
-    def _check_symbols(self, system: ReadingModel, pairs: Sequence[tuple[str, str]]) -> None:
-        """Refuse vectors of symbols that mean something else there than here."""
+    def _check_symbols(self, system: ReadingModel, pairs: Sequence[tuple[str, str]]) -> set[str]:
+        """Refuse vectors of symbols that mean something else there; return the tensors with further symbols here."""
         assert self.folder is not None
         own = system.tokenizers_of_rows()
         needed = [(here, there) for here, there in pairs if here in own]
+        longer: set[str] = set()
         if not needed:
-            return
+            return longer
         with torch.device("meta"):  # its description is wanted, not its parameters
             others = ReadingModel.from_description(self.folder).tokenizers_of_rows()
         for here, there in needed:
             mine, theirs = own[here], others.get(there)
-            if theirs is not None and mine.fingerprint != theirs.fingerprint:
+            if theirs is not None and extends(mine, theirs):
+                longer.add(here)
+            elif theirs is not None and mine.fingerprint != theirs.fingerprint:
                 raise DataError(
                     f"{self.folder}: was trained with another tokenizer ({theirs.fingerprint}, here "
                     f"{mine.fingerprint}): its symbols cannot be used ({there})"
                 )
+        return longer

@@ -13,7 +13,9 @@ from tests.recipes.installed import RECIPES
 
 def load(name, folder, *words):
     given = ["--data_folder", str(folder / "data"), "--results_folder", str(folder / "results")]
-    return Recipe.load(name, [*given, "--source_language", "fr", "--target_language", "en", *words])
+    if {"source_language", "target_language"} <= RECIPES[name].used_keys:  # not one of many languages
+        given += ["--source_language", "fr", "--target_language", "en"]
+    return Recipe.load(name, [*given, *words])
 
 
 def runs(name):

@@ -8,10 +8,10 @@ from torch.nn import functional as F
 
 from shared.batch import Batch
 from shared.corpus.fields import SpeechField
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.exchange.importing import import_model
 from shared.padded import Padded
-from shared.systems.pretrained import encoder, input_field, load, speech_translator
+from shared.systems.pretrained import encoder, input_field, load, speech_translator, tokenizer
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
@@ -43,6 +43,25 @@ def test_an_encoder_for_others_has_no_heads(tmp_path):
     assert found.encoder is system.model.encoder and found.embeddings["source"] is system.model.embeddings["source"]
     with pytest.raises(UsageError, match="Translator is no encoder of text"):
         encoder(system=System.load(GOLDEN))
+
+
+def test_a_tokenizer_is_that_of_what_a_folder_reads(tmp_path):
+    import_model(
+        TESTS / "parity" / "fairseq" / "masked_tokens", tmp_path / "encoder", pieces="words", source_languages=["en"]
+    )
+    (tmp_path / "encoder" / "model.safetensors").unlink()  # its parameters are not needed
+    found = tokenizer(folder=str(tmp_path / "encoder"))
+    lines = (TESTS / "parity" / "fairseq" / "masked_tokens" / "dict.txt").read_text(encoding="utf-8").splitlines()
+    words = [line.split()[0] for line in lines]
+    assert found.encode(" ".join(words[2:0:-1])) == [6, 5]  # behind <s>, <pad>, </s>, <unk> and the first word
+    assert (found.bos, found.pad, found.eos, found.unk) == (0, 1, 2, 3)
+    with pytest.raises(UsageError, match="reads source, not 'speech'"):
+        tokenizer(folder=str(tmp_path / "encoder"), name="speech")
+    import_model(TESTS / "parity" / "fairseq_speech" / "waveform_base", tmp_path / "sound")
+    with pytest.raises(UsageError, match="'speech' is no text"):
+        tokenizer(folder=str(tmp_path / "sound"), name="speech")
+    with pytest.raises(DataError, match="nowhere"):
+        tokenizer(folder="nowhere")
 
 
 def test_half_precision_is_left_behind(tmp_path):

@@ -13,6 +13,7 @@ from shared.nn.translator import EncoderModel
 from shared.phases.averaging import Average
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
+from shared.text.tagged import TaggedTokenizer
 from shared.text.tokenizer import SentencePieceTokenizer
 from shared.training.initialise import Initialise
 
@@ -38,6 +39,54 @@ def test_vectors_of_other_symbols_are_refused(world, tmp_path, part):
         world.tokenizer = mine
     with pytest.raises(DataError, match="another tokenizer"):
         Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply(world.system())
+
+
+def with_tokenizer(world, tokenizer, seed=1):
+    """Build the world's system with another tokenizer."""
+    mine = world.tokenizer
+    world.tokenizer = tokenizer
+    try:
+        return world.system(seed=seed)
+    finally:
+        world.tokenizer = mine
+
+
+def test_vectors_of_further_symbols_stay_new(world, tmp_path):
+    """The rows are those of the other tokenizer's symbols, in its order; on both sides, and in all else too."""
+    theirs = world.system(seed=1)
+    theirs.save(tmp_path / "other")
+    longer = TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr", "<x>"])
+    ours, before = (with_tokenizer(world, longer, seed=2) for _ in range(2))
+    [line] = Initialise(folder=str(tmp_path / "other"), parts={"model": "model"}).apply(ours)
+    assert line.endswith("but for 4 rows of further symbols")  # two on each side
+    known, rows = theirs.state_dict(), world.tokenizer.size
+    for name, tensor in ours.state_dict().items():
+        if name.endswith("tokens.weight"):
+            expected = torch.cat([known[name], before.state_dict()[name][rows:]])
+            assert len(tensor) == rows + 2 and not torch.equal(expected, before.state_dict()[name])
+        else:
+            expected = known[name]
+        assert torch.equal(tensor, expected), name
+
+
+def test_further_symbols_do_not_excuse_another_tokenizer_or_width(world, tmp_path):
+    folder, parts = str(tmp_path / "other"), {"model.target_embedding": "model.target_embedding"}
+    train_sentencepiece(["abc", "cba", "a b c"], tmp_path / "t.model", kind="char", size=300)
+    other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
+    with_tokenizer(world, other).save(folder)
+    longer = with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"]))
+    with pytest.raises(DataError, match="another tokenizer"):
+        Initialise(folder=folder, parts=parts).apply(longer)
+    with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])).save(folder)
+    with pytest.raises(DataError, match="another tokenizer"):  # fewer symbols than there
+        Initialise(folder=folder, parts=parts).apply(world.system())
+    world.system().save(folder)
+    wide, tokenizer = world.system(), TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])
+    wide.output = TextField(column="target_text", tokenizer=tokenizer)
+    wide.model.target_embedding = TextEmbedding(vocabulary=tokenizer.size, width=18, padding=tokenizer.pad)
+    rows = world.tokenizer.size
+    with pytest.raises(DataError, match=rf"tokens\.weight is \({rows}, 16\), not \({rows + 1}, 18\)"):
+        Initialise(folder=folder, parts=parts).apply(wide)
 
 
 def test_without_a_folder_the_parts_stay_random_and_the_report_says_so(world):
