@@ -1,0 +1,77 @@
+"""XLM-T: a multilingual translator whose encoder and decoder begin as one multilingual masked language model.
+
+Ma et al. 2020, "XLM-T: Scaling up Multilingual Machine Translation with Pretrained Cross-lingual Transformer Encoders",
+arXiv 2012.15547. The encoder is that of XLM-R; the decoder's layers begin as layers of it, too, and both sides and the
+output have one table of token vectors. Nothing is frozen, and the loss is cross entropy over all directions. A symbol
+before the source names the language to write. So there is little that ``Initialise`` does not do: recipes/base/xlmt.yaml.
+
+A masked language model has no attention to another text. Here it begins with random parameters, or, with
+:class:`CrossFromSelf`, as the self-attention of its layer,
+
+    W_q <- W_q^self, [W_k; W_v] <- [W_k^self; W_v^self], W_o <- W_o^self, and likewise the biases.
+
+Which of the two the paper does is not established here.
+
+Legend: D width.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import torch
+
+from shared.errors import UsageError
+from shared.nn.attention import MemoryAttention
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder
+from shared.systems.reading_model import ReadingModel
+
+
+class CrossFromSelf:
+    """Let a decoder's attention to each memory begin as the self-attention of the same layer; an Initialiser.
+
+    It comes behind what initialises the self-attention. The norm around the attention stays as it is.
+
+    Args:
+        decoder: name of the decoder in the system; with None, its attention stays random, and the report says so.
+
+    """
+
+    def __init__(self, *, decoder: str | None = "model.decoder") -> None:
+        self.decoder = decoder
+
+    def apply(self, system: ReadingModel) -> list[str]:
+        """Copy the projections of each layer; return a line that reports it, which is kept in ``origin``, too.
+
+        Raises:
+            UsageError: if the system has no such decoder, it attends to nothing, or to a memory of another width.
+
+        """
+        if self.decoder is None:
+            return ["attention to the encoder begins with random parameters, no decoder is given"]
+        decoder = dict(system.named_modules()).get(self.decoder)
+        if not isinstance(decoder, Decoder):
+            raise UsageError(f"initialise: the system has no decoder {self.decoder!r}")
+        if not decoder.memories:
+            raise UsageError(f"initialise: {self.decoder} attends to no memory")
+        for layer in decoder.layers:
+            for name, attention in cast(Layer, layer).memory_attention.items():
+                self._copy(cast(Layer, layer), name, cast(MemoryAttention, attention))
+        line = f"{self.decoder}: attention to {' and '.join(decoder.memories)} begins as the self-attention of its layer"
+        system.origin.append(line)
+        return [line]
+
+    def _copy(self, layer: Layer, name: str, attention: MemoryAttention) -> None:
+        width, theirs = layer.width, attention.keys_values.in_features
+        if theirs != width:
+            raise UsageError(
+                f"initialise: {self.decoder} attends to states of width {theirs} ({name}), where its own have {width}"
+            )
+        own = layer.self_attention.queries_keys_values
+        with torch.no_grad():
+            for kind in ("weight", "bias"):
+                rows = getattr(own, kind)  # (3 D, D) or (3 D,): queries, keys, values
+                getattr(attention.queries, kind).copy_(rows[:width])
+                getattr(attention.keys_values, kind).copy_(rows[width:])
+        attention.output.load_state_dict(layer.self_attention.output.state_dict())

@@ -1,0 +1,301 @@
+"""XLM-T: the initialised translator against torch's own encoder and decoder, and against the library transformers."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from mt.xlmt import CrossFromSelf
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.errors import UsageError
+from shared.exchange.importing import import_model
+from shared.nn.embeddings import TextEmbedding, TypeVectors
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import EncoderModel, Translator
+from shared.padded import Padded
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.reading_model import ReadingModel
+from shared.systems.saved_model import SavedModel
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tagged import TaggedTokenizer
+from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.initialise import Initialise
+from tests.recipes.test_recipes import small
+
+WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST = 16, 2, 24, 4, 20
+TABLE = "model.embeddings.source.tokens.weight"
+NEW = ["model.decoder.layers.*.memory_attention", "model.decoder.layers.*.memory_attention_norm"]
+
+
+def layer(**options):
+    return Layer(width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD, dropout=0.0, activation="gelu", **options)
+
+
+def embedding(tokenizer, shared_with=None):
+    return TextEmbedding(
+        vocabulary=tokenizer.size,
+        width=WIDTH,
+        padding=tokenizer.pad,
+        positions=LearnedPositions(width=WIDTH, length=LONGEST, offset=2),
+        type_vector=TypeVectors(width=WIDTH, types=1),
+        dropout=0.0,
+        scaled=False,
+        norm=True,
+        shared_with=shared_with,
+    )
+
+
+def disturbed(system):
+    """Leave no bias at 0 and no norm at 1, where mistakes hide."""
+    with torch.no_grad():
+        for parameter in system.parameters():
+            parameter.add_(0.2 * torch.randn(parameter.shape))
+    return system.eval()
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    """The tokenizer of the masked language model, which has no symbols of languages."""
+    model = train_sentencepiece(["abcdef", "fedcba"], tmp_path_factory.mktemp("p") / "t.model", kind="char", size=300)
+    return SentencePieceTokenizer(model=str(model), tags=[])
+
+
+def masked_model(pieces, pre_norm):
+    torch.manual_seed(3)
+    source = embedding(pieces)
+    model = EncoderModel(
+        embeddings={"source": source},
+        encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
+        heads={"masked": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=source, bias=True))},
+    )
+    field = TextField(column="source_text", tokenizer=pieces, prefix=["<s>"])
+    return disturbed(EncoderSystem(model=model, inputs={"source": field}))
+
+
+def translator(pieces, pre_norm, layers=2, tags=("en", "de", "fr")):
+    torch.manual_seed(4)
+    tokenizer = TaggedTokenizer(tokenizer=pieces, tags=[*tags])
+    source = embedding(tokenizer)
+    target = embedding(tokenizer, source)
+    model = Translator(
+        embeddings={"source": source},
+        encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(pre_norm=pre_norm, memories=["source"]), layers=layers),
+        projection=TiedProjection(embedding=target),
+    )
+    return disturbed(
+        System(
+            model=model,
+            inputs={"source": TextField(column="source_text", tokenizer=tokenizer, prefix=["<{target_language}>"])},
+            output=TextField(column="target_text", tokenizer=tokenizer, prefix=["<s>"]),
+            source_languages=["de", "fr"],
+            target_languages=["en"],
+        )
+    )
+
+
+def initialise(system, folder, layers=None):
+    """Do what recipes/base/xlmt.yaml does."""
+    encoder = {"model.embeddings.source": "model.embeddings.source", "model.encoder": "model.encoder"}
+    decoder = {"model.decoder": "model.encoder", "model.target_embedding": "model.embeddings.source"}
+    lines = Initialise(folder=str(folder), parts=encoder).apply(system)
+    return lines + Initialise(folder=str(folder), parts=decoder, layers=layers, allow=NEW).apply(system)
+
+
+def embedded(state, table, tokens):
+    """Return the input of XLM-R's layers by hand: token, position counted from 2, type 0, norm."""
+    name = "model.embeddings.source"
+    x = table[tokens] + state[f"{name}.positions.weight"][2 : 2 + len(tokens)] + state[f"{name}.type_vector.weight"][0]
+    return F.layer_norm(x, (WIDTH,), state[f"{name}.norm.weight"], state[f"{name}.norm.bias"])[None]
+
+
+def of_encoder(state, number):
+    """Return a layer of the masked language model in the names of torch's layers."""
+    own = f"model.encoder.layers.{number}"
+    names = {
+        "self_attn.in_proj_": "self_attention.queries_keys_values.",
+        "self_attn.out_proj.": "self_attention.output.",
+        "linear1.": "inner.",
+        "linear2.": "outer.",
+        "norm1.": "self_attention_norm.",
+        "norm2.": "feedforward_norm.",
+    }
+    return {
+        f"{there}{kind}": state[f"{own}.{here}{kind}"] for there, here in names.items() for kind in ("weight", "bias")
+    }
+
+
+def torch_encoder(state, numbers, pre_norm):
+    one = nn.TransformerEncoderLayer(
+        WIDTH, HEADS, FEEDFORWARD, dropout=0.0, activation="gelu", batch_first=True, norm_first=pre_norm
+    )
+    norm = nn.LayerNorm(WIDTH) if pre_norm else None
+    theirs = nn.TransformerEncoder(one, len(numbers), norm=norm, enable_nested_tensor=False).eval()
+    for number, own in zip(numbers, theirs.layers, strict=True):
+        own.load_state_dict(of_encoder(state, number))
+    if norm is not None:
+        theirs.norm.load_state_dict({kind: state[f"model.encoder.norm.{kind}"] for kind in ("weight", "bias")})
+    return theirs
+
+
+def test_encoder_and_decoder_are_torchs_with_layers_of_the_masked_model(pieces, tmp_path):
+    """Attention to the encoder has the weights of self-attention, tokens the vectors of pre-training; tags are new."""
+    below, system, numbers = masked_model(pieces, False), translator(pieces, False), [1, 3]
+    below.save(tmp_path / "below")
+    before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
+    lines = initialise(system, tmp_path / "below", numbers) + CrossFromSelf().apply(system)
+    assert system.origin == lines and "but for 3 rows of further symbols" in lines[0] and "layers 1 3" in lines[2]
+    assert lines[-1] == "model.decoder: attention to source begins as the self-attention of its layer"
+    state = below.state_dict()
+    encoder = torch_encoder(state, range(LAYERS), False)
+    one = nn.TransformerDecoderLayer(
+        WIDTH, HEADS, FEEDFORWARD, dropout=0.0, activation="gelu", batch_first=True, norm_first=False
+    )
+    decoder = nn.TransformerDecoder(one, len(numbers)).eval()
+    for place, (number, own) in enumerate(zip(numbers, decoder.layers, strict=True)):
+        known = of_encoder(state, number)
+        crossed = {name.replace("self_", "multihead_"): value for name, value in known.items() if "attn" in name}
+        norm = {
+            f"norm2.{kind}": before[f"model.decoder.layers.{place}.memory_attention_norm.{kind}"]
+            for kind in ("weight", "bias")
+        }
+        last = {name.replace("norm2", "norm3"): value for name, value in known.items() if name.startswith("norm2")}
+        own.load_state_dict(known | crossed | norm | last)
+    table = torch.cat([state["model.embeddings.source.tokens.weight"], before[TABLE][pieces.size :]])
+    tag = system.output.tokenizer.id("<en>")
+    source, target = torch.tensor([tag, 3, 5, 4, pieces.eos]), torch.tensor([pieces.bos, 4, 6, 5])
+    memory = encoder(embedded(state, table, source))
+    states = decoder(
+        embedded(state, table, target),
+        memory,
+        tgt_mask=nn.Transformer.generate_square_subsequent_mask(len(target)),
+    )
+    encoding = system.model.encode(Batch({"source": Padded.from_sequences([source])}))
+    found = system.model.project(system.model.decode(Padded.from_sequences([target]), encoding))
+    torch.testing.assert_close(encoding.memories["source"].values, memory, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(found, states @ table.T, atol=1e-4, rtol=1e-4)
+
+
+def test_without_a_memory_the_decoder_is_the_encoder_that_sees_what_is_before(pieces, tmp_path):
+    """Normalised before sub-layers, a decoder whose attention to the encoder adds nothing is a causal encoder."""
+    below, system = masked_model(pieces, True), translator(pieces, True, layers=LAYERS)
+    below.save(tmp_path / "below")
+    initialise(system, tmp_path / "below")
+    CrossFromSelf().apply(system)
+    with torch.no_grad():
+        for one in system.model.decoder.layers:
+            for parameter in one.memory_attention["source"].output.parameters():
+                parameter.zero_()
+    state, target = below.state_dict(), torch.tensor([pieces.bos, 4, 6, 5])
+    expected = torch_encoder(state, range(LAYERS), True)(
+        embedded(state, state[TABLE], target), mask=nn.Transformer.generate_square_subsequent_mask(len(target))
+    )
+    encoding = system.model.encode(Batch({"source": Padded.from_sequences([torch.tensor([3, 4])])}))
+    found = system.model.decode(Padded.from_sequences([target]), encoding)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_only_the_attention_to_memories_is_copied(pieces):
+    system = translator(pieces, True)
+    before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
+    CrossFromSelf().apply(system)
+    changed = {name for name, tensor in system.state_dict().items() if not torch.equal(tensor, before[name])}
+    parts = ("queries", "keys_values", "output")
+    assert changed == {
+        f"model.decoder.layers.{number}.memory_attention.source.{part}.{kind}"
+        for number in range(2)
+        for part in parts
+        for kind in ("weight", "bias")
+    }
+
+
+def test_without_a_decoder_attention_stays_random_and_the_report_says_so(pieces):
+    system = translator(pieces, True)
+    before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
+    [line] = CrossFromSelf(decoder=None).apply(system)
+    assert line == "attention to the encoder begins with random parameters, no decoder is given"
+    assert system.origin == [] and all(torch.equal(t, before[name]) for name, t in system.state_dict().items())
+
+
+def test_decoders_that_cannot_begin_so_are_refused(pieces):
+    system = translator(pieces, True)
+    for name in ("model.encoder", "model.decoders"):
+        with pytest.raises(UsageError, match=f"the system has no decoder '{name}'"):
+            CrossFromSelf(decoder=name).apply(system)
+    system.model.decoder = Decoder(layer=layer(memories={"source": 12}), layers=1)
+    with pytest.raises(UsageError, match=r"attends to states of width 12 \(source\), where its own have 16"):
+        CrossFromSelf().apply(system)
+    system.model.decoder = Decoder(layer=layer(), layers=1)
+    with pytest.raises(UsageError, match=r"model\.decoder attends to no memory"):
+        CrossFromSelf().apply(system)
+
+
+@pytest.mark.parity
+def test_it_is_the_encoder_decoder_that_transformers_makes_of_the_same_files(tmp_path):
+    """Their decoder has the encoder's layers, and attention to it that is new, as here; all read <s> ... </s>."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path / "theirs"
+    torch.manual_seed(5)
+    rows = save_tiny(transformers, folder)
+    import_model(folder, tmp_path / "below", source_languages=["en"])
+    below = ReadingModel.load(tmp_path / "below")
+    assert below.inputs["source"].tokenizer.size == rows
+    torch.manual_seed(6)
+    theirs = transformers.EncoderDecoderModel.from_encoder_decoder_pretrained(str(folder), str(folder)).eval()
+    system = translator(below.inputs["source"].tokenizer, False, layers=LAYERS)
+    initialise(system, tmp_path / "below")
+    for own, other in zip(system.model.decoder.layers, theirs.decoder.roberta.encoder.layer, strict=True):
+        cross, projections = own.memory_attention["source"], other.crossattention.self
+        with torch.no_grad():
+            for kind in ("weight", "bias"):
+                getattr(projections.query, kind).copy_(getattr(cross.queries, kind))
+                key, value = getattr(cross.keys_values, kind).chunk(2)
+                getattr(projections.key, kind).copy_(key)
+                getattr(projections.value, kind).copy_(value)
+        other.crossattention.output.dense.load_state_dict(cross.output.state_dict())
+        other.crossattention.output.LayerNorm.load_state_dict(own.memory_attention_norm.state_dict())
+    source = Padded.from_sequences([torch.tensor([0, 7, 5, 2]), torch.tensor([0, 6, 2])], padding=1)
+    target = Padded.from_sequences([torch.tensor([0, 4, 6]), torch.tensor([0, 5, 8])], padding=1)
+    memory = theirs.encoder(input_ids=source.values, attention_mask=source.mask.long()).last_hidden_state
+    expected = theirs.decoder.roberta(
+        input_ids=target.values, encoder_hidden_states=memory, encoder_attention_mask=source.mask.long()
+    ).last_hidden_state
+    encoding = system.model.encode(Batch({"source": source}))
+    found = system.model.decode(target, encoding)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    vectors = theirs.encoder.embeddings.word_embeddings.weight
+    torch.testing.assert_close(
+        system.model.project(found)[..., :rows], expected @ vectors.T, atol=1e-4, rtol=1e-4
+    )
+
+
+def save_tiny(transformers, folder):
+    """Save a random XLM-R of the sizes here with a small tokenizer; return the number of its ids."""
+    from tokenizers import Tokenizer, models
+
+    rows = ["<s>", "<pad>", "</s>", "<unk>", *(f"\u2581{letter}" for letter in "abcdef"), "<mask>"]
+    folder.mkdir()
+    Tokenizer(models.Unigram([(row, -1.0) for row in rows], 3, False)).save(str(folder / "tokenizer.json"))
+    config = transformers.XLMRobertaConfig(
+        vocab_size=len(rows),
+        hidden_size=WIDTH,
+        num_attention_heads=HEADS,
+        intermediate_size=FEEDFORWARD,
+        num_hidden_layers=LAYERS,
+        max_position_embeddings=LONGEST + 2,
+        type_vocab_size=1,
+        pad_token_id=1,
+        layer_norm_eps=1e-5,
+    )
+    model = transformers.XLMRobertaForMaskedLM(config)
+    disturbed(model)
+    model.save_pretrained(folder)
+    return len(rows)
