@@ -1,5 +1,8 @@
 """XLM-T: the initialised translator against torch's own encoder and decoder, and against the library transformers."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
@@ -27,7 +30,7 @@ from shared.text.piece_model import train_sentencepiece
 from shared.text.tagged import TaggedTokenizer
 from shared.text.tokenizer import SentencePieceTokenizer
 from shared.training.initialise import Initialise
-from tests.recipes.test_recipes import small
+from tests.recipes.test_recipes import Vocabulary, small
 
 WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST = 16, 2, 24, 4, 20
 TABLE = "model.embeddings.source.tokens.weight"
@@ -236,6 +239,69 @@ def test_decoders_that_cannot_begin_so_are_refused(pieces):
     system.model.decoder = Decoder(layer=layer(), layers=1)
     with pytest.raises(UsageError, match=r"model\.decoder attends to no memory"):
         CrossFromSelf().apply(system)
+
+
+DIRECTIONS = {
+    "many": ({}, {"de-en", "fr-en", "ru-en", "tr-en"}),
+    "one": ({"source_languages": "[en]", "target_languages": "!ref <many>"}, {"en-de", "en-fr", "en-ru", "en-tr"}),
+    "both": (
+        {"source_languages": "!ref <tags>", "target_languages": "!ref <tags>"},
+        {"de-en", "fr-en", "ru-en", "tr-en", "en-de", "en-fr", "en-ru", "en-tr"},
+    ),
+}
+
+
+@pytest.mark.recipes
+def test_all_directions_begin_as_one_masked_model_of_all_languages(tmp_path, monkeypatch):
+    """The masked model is pre-trained once, though its users translate in other directions."""
+    monkeypatch.chdir(tmp_path)
+    common = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu", "learning_rate": 1e-12}
+    common |= {"encoder_layers": 2, "decoder_layers": 2, "phases.xlmr.encoder_layers": 2}
+    common |= {"optimizer.weight_decay": 0.0, "average": "last 1"}
+    sizes = small(Recipe.load("almanac/xlmt", {})) | common
+    for name, (keys, directions) in DIRECTIONS.items():
+        changes = keys | {"output_folder": f"results/{name}"}
+        changes |= {"cross_from_self": "model.decoder"} if name == "both" else {}
+        recipe = Recipe.load("almanac/xlmt", sizes | changes)
+        output = run_recipe(recipe, command="a test").output
+        rows = [json.loads(line) for line in (output / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+        found = {row["split"].partition("/")[0] for row in rows if row["metric"] == "bleu"}
+        assert {one for one in found if "-" in one} == directions
+        system = SavedModel.load(output / "average" / "model")
+        [below] = [SavedModel.load(path) for path in tmp_path.glob("results/**/xlmr/1-debug/average/model")]
+        own, theirs = system.state_dict(), below.state_dict()
+        assert below.source_languages == ["de", "en", "fr", "ru", "tr"]
+        assert own[TABLE].shape == theirs[TABLE].shape  # symbols of languages are there in pre-training
+        compared = [TABLE]
+        torch.testing.assert_close(own[TABLE], theirs[TABLE], atol=1e-6, rtol=0)
+        for known in (known for known in theirs if known.startswith("model.encoder.")):
+            for side in ("encoder", "decoder"):
+                here = known.replace("model.encoder", f"model.{side}")
+                torch.testing.assert_close(own[here], theirs[known], atol=1e-6, rtol=0)
+                compared.append(here)
+        assert {name for name in own if name not in compared and ".memory_attention" not in name} == set()
+        for number in range(2):
+            one = f"model.decoder.layers.{number}"
+            same = torch.allclose(
+                own[f"{one}.memory_attention.source.queries.weight"],
+                own[f"{one}.self_attention.queries_keys_values.weight"][:16],
+                atol=1e-6,
+            )
+            assert same == (name == "both")
+
+
+def test_the_masked_model_reads_texts_of_all_languages_that_say_nothing_of_them():
+    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 9, tags: [en, de]}}"
+    recipe = Recipe.load("almanac/xlmr", {"tokenizer": vocabulary})
+    with torch.device("meta"):
+        fit = recipe.build("fit")
+    [stream] = fit.streams
+    assert [path.parent.name for path in map(Path, stream.paths)] == ["de", "en", "fr", "ru", "tr"]
+    field = fit.objective.system.inputs["source"]
+    for code in ("en", "de"):
+        assert field({"source_text": "abc", "source_language": code}, None).tolist() == [
+            field.tokenizer.bos, 0, 0, 0, field.tokenizer.eos,
+        ]  # fmt: skip
 
 
 @pytest.mark.parity
