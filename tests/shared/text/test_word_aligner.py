@@ -1,0 +1,146 @@
+"""The word aligner: its passes against all alignments, one by one; and what it finds in hand-made corpora."""
+
+import itertools
+import math
+from collections import defaultdict
+
+import pytest
+
+from shared.errors import UsageError
+from shared.text.word_aligner import DirectedAligner, WordAligner
+
+PAIRS = [
+    (["a", "b"], ["x", "y"]),
+    (["b", "c", "a"], ["y", "z"]),
+    (["c"], ["z", "w", "z"]),
+    (["b"], ["y"]),
+    ([], ["x"]),
+    (["a"], []),
+]
+TENSION, NULL = 3.0, 0.1
+
+
+def chance(i, j, m, n):
+    """Return p(i | j, m, n) of the paper, with words counted from 1."""
+    if i == 0:
+        return NULL
+    return (1 - NULL) * math.exp(-TENSION * abs(i / m - j / n)) / sum(
+        math.exp(-TENSION * abs(k / m - j / n)) for k in range(1, m + 1)
+    )  # fmt: skip
+
+
+def joint(table, alignment, source, target):
+    """Return the probability of a target and of one alignment of all its words."""
+    product = 1.0
+    for j, (i, word) in enumerate(zip(alignment, target, strict=True), 1):
+        product *= chance(i, j, len(source), len(target)) * table[["", *source][i], word]
+    return product
+
+
+def alignments(source, target):
+    return list(itertools.product(range(1 + len(source)), repeat=len(target)))
+
+
+def one_by_one(passes):
+    """Learn by the expectation over all alignments of each pair; return the table and the log-likelihoods."""
+    words = {word for source, target in PAIRS if source for word in target}
+    table = defaultdict(lambda: 1 / len(words))
+    likelihoods = []
+    for _ in range(passes):
+        counts, likelihood = defaultdict(float), 0.0
+        for source, target in PAIRS:
+            if not source or not target:
+                continue
+            total = sum(joint(table, a, source, target) for a in alignments(source, target))
+            likelihood += math.log(total)
+            for a in alignments(source, target):
+                for i, word in zip(a, target, strict=True):
+                    counts[["", *source][i], word] += joint(table, a, source, target) / total
+        sums = defaultdict(float)
+        for (source, _), count in counts.items():
+            sums[source] += count
+        table = {pair: count / sums[pair[0]] for pair, count in counts.items()}
+        likelihoods.append(likelihood)
+    return table, likelihoods
+
+
+@pytest.mark.parametrize("passes", [1, 2, 6])
+def test_the_table_against_the_sum_over_all_alignments(passes):
+    found = DirectedAligner(PAIRS, iterations=passes, tension=TENSION, null=NULL)
+    table, likelihoods = one_by_one(passes)
+    for source in ("", "a", "b", "c"):
+        for target in ("x", "y", "z", "w"):
+            expected = table.get((source, target), 0.0)
+            assert found.probability(source, target) == pytest.approx(expected, abs=1e-9), (source, target)
+    assert found.log_likelihoods == pytest.approx(likelihoods)
+    assert all(one < other for one, other in itertools.pairwise(found.log_likelihoods))
+
+
+def test_links_are_those_of_the_most_probable_alignment():
+    found = DirectedAligner(PAIRS, iterations=2, tension=TENSION, null=NULL)
+    table, _ = one_by_one(2)
+    table = defaultdict(float, table)
+    for source, target in PAIRS[:4]:
+        best = max(alignments(source, target), key=lambda a: joint(table, a, source, target))
+        assert found.links(source, target) == {(i - 1, j) for j, i in enumerate(best) if i}
+
+
+def test_a_word_that_was_never_seen_has_no_link():
+    found = DirectedAligner(PAIRS)
+    assert found.links(["b", "new"], ["other", "y"]) == {(0, 1)}
+    assert found.links([], ["y"]) == found.links(["b"], []) == set()
+    assert (found.probability("new", "y"), found.probability("a", "new")) == (0.0, 0.0)
+
+
+def test_a_small_language_is_learned_in_both_directions():
+    """Two words are exchanged, one has no translation, one becomes two words."""
+    texts = [
+        ("the house is small", "das haus ist klein"),
+        ("the book is big", "das buch ist gross"),
+        ("a small book", "ein klein buch"),
+        ("the old house", "das alt haus"),
+        ("a book is old", "ein buch ist alt"),
+        ("a big house indeed", "ein gross haus"),
+        ("indeed the book", "das buch"),
+        ("a potato is old", "ein erd apfel ist alt"),
+        ("the potato indeed", "das erd apfel"),
+        ("small potato", "erd apfel klein"),
+        ("big potato", "erd apfel gross"),
+    ]
+    pairs = [(source.split(), target.split()) for source, target in texts]
+    aligner = WordAligner(pairs, iterations=10)
+    lexicon = aligner.forward.best()
+    wanted = {"the": "das", "house": "haus", "book": "buch", "small": "klein", "big": "gross", "old": "alt", "a": "ein"}
+    assert {word: lexicon[word] for word in wanted} == wanted
+    assert lexicon["potato"] in ("erd", "apfel")
+    backward = aligner.backward.best()
+    assert {backward[word]: word for word in wanted.values()} == wanted
+    assert aligner.links("the potato is small".split(), "das erd apfel ist klein".split()) == [
+        (0, 0), (1, 1), (1, 2), (2, 3), (3, 4)
+    ]  # fmt: skip
+    assert aligner.links("small house".split(), "haus klein".split()) == [(0, 1), (1, 0)]
+
+
+def test_the_diagonal_decides_between_equal_words():
+    pairs = [(["a", "a"], ["x", "x"])] * 3
+    assert DirectedAligner(pairs).links(["a", "a"], ["x", "x"]) == {(0, 0), (1, 1)}
+    flat = DirectedAligner(pairs, tension=0.0).prior(4, 3)
+    assert flat[:, 1:] == pytest.approx(0.92 / 4)
+
+
+def test_equal_translations_are_decided_by_which_was_seen_first():
+    aligner = DirectedAligner([(["a"], ["y"]), (["a"], ["x"])])
+    assert aligner.best() == {"a": "y"}
+
+
+def test_no_pairs():
+    aligner = WordAligner([])
+    assert aligner.forward.best() == {} and aligner.links(["a"], ["b"]) == []
+
+
+def test_refusals():
+    for changes in ({"iterations": 0}, {"tension": -1.0}, {"null": 0.0}, {"null": 1.0}):
+        with pytest.raises(UsageError, match="an aligner needs iterations >= 1"):
+            WordAligner(PAIRS, **changes)
+    with pytest.raises(UsageError, match="symmetrisation must be one of intersection, .*, not 'all'"):
+        WordAligner(PAIRS, symmetrisation="all")
