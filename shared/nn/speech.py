@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
+import torch
 from torch import Tensor, nn
 
 from shared.described import Described
@@ -70,14 +71,30 @@ class SpeechEmbedding(Described, nn.Module):
         """The subsampler's width, D."""
         return int(cast(Any, self.subsampler).width)
 
+    @property
+    def hop(self) -> int:
+        """The number of samples from one frame to the next."""
+        return int(cast(Any, self.frontend).hop)
+
+    @property
+    def stride(self) -> int:
+        """The number of samples from one vector to the next."""
+        return self.hop * int(cast(Any, self.subsampler).stride)
+
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many vectors rows of `samples` samples have, (B,) int64."""
         return cast(Tensor, cast(Any, self.subsampler).lengths(cast(Any, self.frontend).lengths(samples)))
 
-    def forward(self, speech: Padded) -> Padded:
-        """Embed waveforms (B, N) in [-1, 1]: (B, S, D)."""
+    def forward(self, speech: Padded, hidden: Tensor | None = None) -> Padded:
+        """Embed waveforms (B, N) in [-1, 1]: (B, S, D).
+
+        Frames that ``hidden`` (B, T) bool marks are replaced by the mean of their row.
+        """
         augmented = speech if self.waveform_augmentation is None else self.waveform_augmentation(speech)
         features = self.features(augmented)
+        if hidden is not None:
+            mean = features.mean()[:, None].to(features.values.dtype)
+            features = features.map(lambda values: torch.where(hidden[..., None], mean, values))
         return self.embed(features if self.augmentation is None else self.augmentation(features))
 
     def features(self, speech: Padded) -> Padded:

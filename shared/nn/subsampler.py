@@ -47,6 +47,11 @@ class Conv1dSubsampler(Described, nn.Module):
             for before, after, kernel in zip(entering, outputs, kernels, strict=True)
         )
 
+    @property
+    def stride(self) -> int:
+        """The number of frames from one vector to the next."""
+        return self.STRIDE ** len(self.convolutions)
+
     def lengths(self, frames: Tensor) -> Tensor:
         """Return how many of `frames` frames are left, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
         for _ in self.convolutions:

@@ -177,6 +177,29 @@ def test_speech_embedding_knows_its_lengths_and_lies_below_an_encoder() -> None:
     assert below.width == 8
 
 
+def test_hidden_frames_are_heard_as_the_mean_of_their_row() -> None:
+    front = front_end().eval()
+    torch.manual_seed(1)
+    speech = Padded.from_sequences([torch.randn(4000), torch.randn(3000)])
+    hidden = torch.zeros(2, 23, dtype=torch.bool)
+    hidden[0, 3:9] = hidden[1, 0] = True
+    features = front.features(speech)
+    values = features.values.clone()
+    for row, frames in ((0, range(3, 9)), (1, [0])):
+        for frame in frames:
+            values[row, frame] = features.rows()[row].mean(0)
+    expected = front.embed(Padded(values, features.lengths))
+    torch.testing.assert_close(front(speech, hidden).values, expected.values)
+    assert not torch.allclose(front(speech).values, expected.values)
+
+
+def test_a_vector_begins_every_40_milliseconds() -> None:
+    front = front_end()
+    assert (front.hop, front.stride) == (160, 640)
+    one = Conv1dSubsampler(inputs=80, channels=8, width=4, kernels=[5])
+    assert one.stride == 2
+
+
 def test_augmentation_happens_in_training_only() -> None:
     embedding = front_end(augmentation=SpecAugment(frequency_width=80), dropout=0.0)
     speech = Padded.from_sequences([torch.randn(9000) * 0.1])
