@@ -325,7 +325,15 @@ class SpeechField(Described):
             raise UsageError("speeds must hold at least one speed, not []")
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
-        """Return (N,) float32.
+        """Return (N,) float32; see :meth:`waveform`."""
+        return self.waveform(row, self.speed(rng))
+
+    def speed(self, rng: np.random.Generator) -> float:
+        """Draw a speed."""
+        return self.speeds[int(rng.integers(len(self.speeds)))] if len(self.speeds) > 1 else self.speeds[0]
+
+    def waveform(self, row: Row, speed: float) -> Tensor:
+        """Return a row at a speed, (N,) float32: second t of the row is at second t / speed.
 
         Raises:
             DataError: if the row has no audio, or it cannot be read.
@@ -334,7 +342,6 @@ class SpeechField(Described):
         if not row.get("audio"):
             raise DataError(f"row {row.get('id')!r} has no audio")
         waveform = torch.from_numpy(read_audio(row["audio"], row.get("start") or 0.0, row.get("duration")))
-        speed = self.speeds[int(rng.integers(len(self.speeds)))] if len(self.speeds) > 1 else self.speeds[0]
         return waveform if speed == 1 else _resampler(speed)(waveform)
 
     def length(self, row: Row) -> int:
