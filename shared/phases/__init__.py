@@ -1,9 +1,11 @@
 """The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
+from shared.phases.aligning import AlignSpeech
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
 from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
 from shared.phases.generating import Generate
+from shared.phases.linking import AlignWords
 from shared.phases.manifests import Prepare, Write
 from shared.phases.nested import RunRecipe
 from shared.phases.pieces import TrainTokenizer
@@ -15,6 +17,8 @@ from shared.phases.trim import Trim
 from shared.training.fit import Fit
 
 __all__ = [
+    "AlignSpeech",
+    "AlignWords",
     "Assemble",
     "Average",
     "CompareInputs",

@@ -1,0 +1,107 @@
+"""Words get times in their recordings, by a phase that copies manifests."""
+
+import logging
+
+import numpy as np
+import pytest
+import soundfile
+
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
+from shared.errors import UsageError
+from shared.machine.workspace import Workspace
+from shared.phases import AlignSpeech
+from shared.phases.aligning import widened
+from shared.systems.system import System
+from tests.shared.systems.test_word_times import system_of, tokenizer  # noqa: F401 - a fixture
+
+
+def test_spans_grow_by_reach_at_most_to_the_middle_of_a_gap():
+    spans = [(0.05, 0.2), (0.2, 0.3), (0.36, 0.5), (1.5, 1.7)]
+    assert [pytest.approx(span) for span in widened(spans, 2.0, 0.1)] == [
+        (0.0, 0.2),  # up to the beginning, and not into what is next to it
+        (0.2, 0.33),  # half of 0.06
+        (0.33, 0.6),  # all of 0.1
+        (1.4, 1.8),
+    ]
+    assert widened([(0.5, 1.95)], 2.0, 0.1) == [pytest.approx((0.4, 2.0))]
+    assert widened(spans, 2.0, 0.0) == spans
+    assert widened([], 2.0, 0.1) == []
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, tokenizer):  # noqa: F811 - a fixture
+    """Two utterances of a file, one too short for its text, one without; the head marks a word every 1.2 seconds."""
+    words = ["one", "three", "seven"]
+    pieces = [tokenizer.encode(word) for word in words]
+    places, emitted = [], {}
+    for number, ids in enumerate(pieces):
+        places.append([3 + 12 * number + 2 * place for place in range(len(ids))])
+        emitted |= dict(zip(places[-1], ids, strict=True))
+    seconds = (max(emitted) + 4) / 10
+    soundfile.write(tmp_path / "a.wav", np.full(int(16000 * (1.5 + seconds)), 0.1), 16000)
+    row = {"audio": str(tmp_path / "a.wav"), "start": 1.5, "duration": seconds, "source_text": " ".join(words)}
+    row |= {"source_language": "en", "target_text": "eins drei sieben", "target_language": "de", "topic": "numbers"}
+    rows = [row | {"id": "long"}, row | {"id": "short", "duration": 0.1}, row | {"id": "silent", "source_text": None}]
+    Manifest.write(tmp_path / "en-de" / "train.arrow", rows)
+    system = system_of(tokenizer, emitted)
+    monkeypatch.setattr(System, "load", lambda folder, device: system)
+    return tmp_path, places
+
+
+def run(folder, reach, **changes):
+    phase = AlignSpeech(
+        **{
+            "model": "somewhere",
+            "manifests": [str(folder / "*" / "train.arrow")],
+            "budget": Budget(rows=2),
+            "reach": reach,
+        }
+        | changes
+    )
+    phase.run(Workspace(output=folder / "run", phase="align"))
+    return folder / "run" / "align" / "en-de" / "train.arrow"
+
+
+def test_rows_keep_their_columns_and_get_their_words(folder, caplog):
+    where, places = folder
+    with caplog.at_level(logging.INFO, logger="dragoman"):
+        made = Manifest.open(run(where, 0.0))
+    assert [row["id"] for row in made] == ["long", "short", "silent"]
+    assert [row["topic"] for row in made] == ["numbers"] * 3
+    assert made[1]["words"] is made[2]["words"] is None
+    found = made[0]["words"]
+    assert [word["text"] for word in found] == ["one", "three", "seven"]
+    for word, positions in zip(found, places, strict=True):  # a position is a tenth of a second, of the row
+        assert (word["start"], word["end"]) == pytest.approx((positions[0] / 10, (positions[-1] + 1) / 10))
+    assert "3 words of 1 of 3 rows" in caplog.text
+
+
+def test_words_reach_beyond_where_they_are_marked(folder):
+    where, places = folder
+    found = Manifest.open(run(where, 0.1))[0]["words"]
+    assert found[0]["start"] == pytest.approx(places[0][0] / 10 - 0.1)
+    gap = places[1][0] / 10 - (places[0][-1] + 1) / 10
+    assert found[0]["end"] == pytest.approx((places[0][-1] + 1) / 10 + min(0.1, gap / 2))
+
+
+def test_what_is_whole_stays_and_what_is_missing_is_made(folder, monkeypatch):
+    where, _ = folder
+    first = run(where, 0.0)
+    before = first.stat().st_mtime_ns, first.read_bytes()
+    Manifest.write(where / "en-fr" / "train.arrow", list(Manifest.open(where / "en-de" / "train.arrow")))
+    again = run(where, 0.0)
+    assert (again.stat().st_mtime_ns, again.read_bytes()) == before
+    assert Manifest.open(again.parent.parent / "en-fr" / "train.arrow")[0]["words"] == Manifest.open(again)[0]["words"]
+    monkeypatch.setattr(System, "load", None)  # all is there: no model is loaded
+    run(where, 0.0)
+
+
+def test_refusals(folder):
+    where, _ = folder
+    with pytest.raises(UsageError, match="reach must not be negative, not -1"):
+        run(where, -1.0)
+    Manifest.write(where / "other" / "en-de" / "train.arrow", [{"id": "1"}])
+    both = [str(where / "en-de" / "train.arrow"), str(where / "other" / "en-de" / "train.arrow")]
+    with pytest.raises(UsageError, match="align: two of .* have the same names of folder and file"):
+        run(where, 0.0, manifests=both)
