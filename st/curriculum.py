@@ -1,0 +1,152 @@
+r"""Curriculum pre-training: a speech encoder learns to transcribe, then to understand words, then to translate.
+
+Wang et al. 2020, ACL, "Curriculum Pre-training for End-to-End Speech Translation", section 3. The elementary course is
+speech recognition with the lower layers of the encoder, L_ASR = a L_CTC + (1 - a) L_CE. In the advanced course, the
+recordings are aligned with the words of their transcripts, and the whole encoder learns
+
+    L_FMLM = sum over hidden words w of KL(q_w || softmax(A mean h^N_w))       frame-based masked language model
+    L_FBLT = sum over words w of KL(u_w || softmax(C mean h^L_w))              frame-based bilingual lexicon translation
+
+where h^N are the states of the layer N with which transcribing ended, h^L those of the last one, the mean is over the
+states of a word, q_w is uniform over the pieces of the word, and u_w over those of the words that translate it (no loss
+if none does). Of the words, 15 % are hidden: their frames become the mean of the utterance. Last, the encoder and a new
+decoder learn to translate.
+
+Whether FBLT hears the hidden words is not established: here both losses share one pass. The states of layer N have no
+norm in this encoder, as they had in the recogniser: FMLM has its own. Norm and projections belong to the losses, and are
+left behind after pre-training.
+
+Legend: B rows, N samples, T frames, S states, W words of a row, P pieces of words, M words that are asked for, D width,
+V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from shared.batch import Batch, naming_longest
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.heads import OutputProjection
+from shared.nn.layer import layer_norm
+from shared.nn.segments import inside, segment_means, touched
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.translator import EncoderModel
+from shared.objectives.objective import Term
+from shared.objectives.parts import Part
+from shared.padded import Padded
+
+SPEECH = "speech"
+#: Batch fields of ``SpokenWords``.
+WORDS, HIDDEN = f"{SPEECH}.words", f"{SPEECH}.hidden"
+
+
+class HidingEncoder(EncoderModel):
+    """An encoder of speech that does not hear the words which the batch says are hidden.
+
+    Its embedding of "speech" is a ``SpeechEmbedding``. Arguments: those of ``EncoderModel``.
+    """
+
+    def embed(self, batch: Batch, field: str | None = None) -> Padded:
+        """Embed a field (B, S, D); of speech, the frames of hidden words become the mean of their utterance."""
+        if field != SPEECH or HIDDEN not in batch:
+            return super().embed(batch, field)
+        embedding, speech = cast(SpeechEmbedding, self.embeddings[SPEECH]), batch[SPEECH]
+        frames = cast(Any, embedding.frontend).lengths(speech.lengths)
+        segments = touched(batch[WORDS].values, embedding.hop)
+        chosen = batch[HIDDEN].values & batch[HIDDEN].mask
+        hidden = (inside(segments, int(frames.max())) & chosen[..., None]).any(1)  # (B, T)
+        with naming_longest(batch, SPEECH):
+            return cast(Padded, embedding(speech, hidden))
+
+
+class WordPrediction(Part):
+    """KL divergence of a word's pieces from what is predicted of the mean of its states, per word that is asked for.
+
+    Terms: ``name``, and reported only: ``<name>_accuracy``, the share of words whose most probable piece is one of theirs.
+
+    Args:
+        name: of the term.
+        field: what is predicted, of ``SpokenWords``: "said", a word's own pieces, or "translated".
+        tap: the layer of the encoder whose states are read.
+        width: D.
+        vocabulary: V, of the tokenizer of the pieces.
+        hidden: ask for hidden words alone.
+        norm: normalise the states before their mean is taken, as a layer that is not the last needs.
+        weight: factor of the term in the loss.
+
+    Raises:
+        UsageError: for another field.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        field: str,
+        tap: int,
+        width: int,
+        vocabulary: int,
+        hidden: bool = False,
+        norm: bool = False,
+        weight: float = 1.0,
+    ) -> None:
+        super().__init__(source=SPEECH)
+        if field not in ("said", "translated"):
+            raise UsageError(f"field must be said or translated, not {field!r}")
+        self.name = name
+        self.field = f"{SPEECH}.{field}"
+        self.tap = tap
+        self.hidden = hidden
+        self.weight = weight
+        self.norm = layer_norm(width, 1e-5) if norm else None
+        self.projection = OutputProjection(width=width, vocabulary=vocabulary)
+
+    def check(self, model: Any) -> None:
+        """Raise UsageError if the model's encoder is not tapped at the layer."""
+        if self.tap not in model.taps:
+            raise UsageError(f"{self.name} reads the states of layer {self.tap}, but the model's taps are {model.taps}")
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of words that are asked for."""
+        count = self._asked(batch).sum()
+        return {self.name: count, f"{self.name}_accuracy": count}
+
+    def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
+        """Take the mean of each word's states, and compare what is predicted of it with the word's pieces."""
+        states = model.tap(encoding, self.tap)
+        values = states.values if self.norm is None else self.norm(states.values)
+        segments = touched(batch[WORDS].values, model.embeddings[SPEECH].stride)
+        # The last frames of a recording do not fill a window: a word that is said there has the last state.
+        last = states.lengths[:, None] - 1
+        first = segments[..., 0].minimum(last)
+        segments = torch.stack([first, segments[..., 1].minimum(last + 1).maximum(first + 1)], dim=-1)
+        asked = self._asked(batch)
+        means = segment_means(values, segments)[asked]  # (M, D)
+        log_p = self.projection(means).float().log_softmax(-1)  # (M, V)
+        pieces, shares = batch[self.field], batch[f"{self.field}_shares"].values
+        rows = torch.arange(len(batch), device=asked.device)[:, None].expand(pieces.mask.shape)
+        word, id = pieces.values.unbind(-1)  # (B, P)
+        real = pieces.mask & asked[rows, word]
+        number = (asked.flatten().cumsum(0) - 1).reshape(asked.shape)[rows, word][real]
+        id, shares = id[real], shares[real]
+        divergence = (shares * (shares.log() - log_p[number, id])).sum()
+        best = log_p.argmax(-1)
+        count = asked.sum()
+        return {
+            self.name: Term(divergence, count, self.weight),
+            f"{self.name}_accuracy": Term((best[number] == id).sum(), count, 0.0),
+        }
+
+    def _asked(self, batch: Batch) -> Tensor:
+        """Return which words have pieces, of hidden ones if only they are asked for, (B, W) bool."""
+        pieces, hidden = batch[self.field], batch[HIDDEN]
+        found = torch.zeros_like(hidden.values, dtype=torch.int64)
+        if found.shape[1]:
+            found.scatter_add_(1, pieces.values[..., 0], pieces.mask.long())
+        asked = (found > 0) & hidden.mask
+        return asked & hidden.values if self.hidden else asked

@@ -1,0 +1,209 @@
+"""Curriculum pre-training: its losses against loops and numpy, and what it hides."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.nn.fbank import Fbank, UtteranceNorm
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.transformer import Encoder
+from shared.objectives import EncoderDecoderObjective
+from shared.padded import Padded
+from st.curriculum import HidingEncoder, WordPrediction
+
+WIDTH, BINS, VOCABULARY = 16, 8, 11
+SAMPLES = [9000, 6400]
+#: First sample and end of each word, whether it is hidden, its pieces, and those of its translation.
+WORDS = [
+    [((0, 1700), False, [3, 4], [5]), ((1700, 4001), True, [6, 6, 7], []), ((4500, 9000), False, [8], [9, 10])],
+    [((333, 2560), True, [3], [1, 1]), ((6300, 6400), False, [2, 5], [4])],
+]
+
+
+def embedding():
+    return SpeechEmbedding(
+        frontend=Fbank(bins=BINS),
+        normalisation=UtteranceNorm(variances=False),
+        subsampler=Conv1dSubsampler(inputs=BINS, channels=8, width=WIDTH),
+        positions=SinusoidalPositions(width=WIDTH),
+        dropout=0.0,
+    )
+
+
+def model(taps=(1, 3)):
+    torch.manual_seed(1)
+    layer = Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0)
+    encoder = Encoder(layer=layer, layers=3, taps=[*taps])
+    return HidingEncoder(embeddings={"speech": embedding()}, encoder=encoder).eval()
+
+
+def batch(rows=(0, 1), hide=True):
+    torch.manual_seed(2)
+    sounds = [torch.randn(count) * 0.1 for count in SAMPLES]
+    fields = {"speech": [sounds[row] for row in rows]}
+    fields["speech.words"] = [torch.tensor([word[0] for word in WORDS[row]]) for row in rows]
+    fields["speech.hidden"] = [torch.tensor([word[1] and hide for word in WORDS[row]]) for row in rows]
+    for place, key in ((2, "said"), (3, "translated")):
+        pieces, shares = [], []
+        for row in rows:
+            different = [(n, id, word[place]) for n, word in enumerate(WORDS[row]) for id in dict.fromkeys(word[place])]
+            pieces.append(torch.tensor([(n, id) for n, id, _ in different]))
+            shares.append(torch.tensor([ids.count(id) / len(ids) for _, id, ids in different]))
+        fields |= {f"speech.{key}": pieces, f"speech.{key}_shares": shares}
+    return Batch({name: Padded.from_sequences(sequences) for name, sequences in fields.items()})
+
+
+def masked_words(**changes):
+    torch.manual_seed(3)
+    settings = {"name": "masked_words", "field": "said", "tap": 1, "hidden": True, "norm": True}
+    return WordPrediction(**settings | {"width": WIDTH, "vocabulary": VOCABULARY} | changes)
+
+
+def lexicon(**changes):
+    torch.manual_seed(4)
+    settings = {"name": "lexicon", "field": "translated", "tap": 3, "width": WIDTH, "vocabulary": VOCABULARY}
+    return WordPrediction(**settings | changes)
+
+
+def test_frames_of_hidden_words_become_the_mean_of_their_utterance_and_no_others():
+    speech = batch()["speech"]
+    front = embedding()
+    features = front.features(speech)
+    told = HidingEncoder(
+        embeddings={"speech": front}, encoder=Encoder(layer=Layer(width=WIDTH, heads=2, feedforward=8), layers=1)
+    )
+    seen = []
+    front.subsampler.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    told.embed(batch(), "speech")
+    for row, words in enumerate(WORDS):
+        own = features.rows()[row]
+        hidden = {
+            frame
+            for (first, end), is_hidden, *_ in words
+            if is_hidden
+            for frame in range(len(own))
+            if 160 * (frame + 1) > first and 160 * frame < end  # a hop that holds a sample of the word
+        }
+        assert 0 < len(hidden) < len(own)
+        for frame in range(len(own)):
+            expected = own.mean(0) if frame in hidden else own[frame]
+            torch.testing.assert_close(seen[0].rows()[row][frame], expected, atol=1e-5, rtol=1e-5)
+
+
+def test_without_hidden_words_it_hears_all():
+    one, rows = model(), batch(hide=False)
+    plain = Batch({"speech": rows["speech"]})
+    assert torch.equal(one.embed(rows, "speech").values, one.embed(plain, "speech").values)
+    assert not torch.equal(one.embed(batch(), "speech").values, one.embed(plain, "speech").values)
+
+
+def expected(states, projection, norm, place, only_hidden):
+    """Return the divergence and the right answers, word by word, in numpy."""
+    weight = projection.weight.detach().double().numpy()
+    total, right, asked = 0.0, 0, 0
+    for row, words in enumerate(WORDS):
+        own = states.rows()[row]
+        own = (own if norm is None else norm(own)).detach().double().numpy()
+        for word in words:
+            (first, end), hidden, ids = word[0], word[1], word[place]
+            if not ids or (only_hidden and not hidden):
+                continue
+            frames = first // 160, -(-end // 160)
+            begin, stop = frames[0] // 4, -(-frames[1] // 4)
+            begin, stop = min(begin, len(own) - 1), min(stop, len(own))
+            mean = np.mean([own[state] for state in range(begin, stop)], axis=0)
+            logits = weight @ mean
+            p = np.exp(logits) / np.exp(logits).sum()
+            q = np.bincount(ids, minlength=VOCABULARY) / len(ids)
+            total += sum(q[id] * np.log(q[id] / p[id]) for id in range(VOCABULARY) if q[id])
+            right += int(p.argmax() in ids)
+            asked += 1
+    return total, right, asked
+
+
+@pytest.mark.parametrize(
+    ("part", "place"), [(masked_words(weight=0.15), 2), (lexicon(), 3), (masked_words(hidden=False), 2)]
+)
+def test_divergences_against_numpy(part, place):
+    one, rows = model(), batch()
+    if part.norm is not None:
+        nn.init.normal_(part.norm.weight)
+    encoding = one.encode(rows, "speech")
+    terms = part.terms(one, rows, encoding)
+    states = encoding.extras[f"tap.{part.tap}"]
+    total, right, asked = expected(states, part.projection, part.norm, place, part.hidden)
+    assert asked == int(part.counts(rows)[part.name]) == int(terms[part.name].count)
+    assert terms[part.name].sum.item() == pytest.approx(total, rel=1e-5)
+    assert int(terms[f"{part.name}_accuracy"].sum) == right
+    assert [terms[name].weight for name in terms] == [part.weight, 0.0]
+
+
+def test_a_certain_right_answer_costs_nothing():
+    part, one = lexicon(), model()
+    rows = batch()
+    encoding = one.encode(rows, "speech")
+    states = encoding.extras["tap.3"]
+    encoding.extras["tap.3"] = states.map(torch.ones_like)
+    with torch.no_grad():
+        part.projection.weight.zero_()
+        part.projection.weight[[9, 10]] = 10.0
+    lone = {name: value for name, value in rows.fields.items() if "translated" not in name}
+    lone["speech.translated"] = Padded.from_sequences([torch.tensor([[2, 9], [2, 10]])] * 2)
+    lone["speech.translated_shares"] = Padded.from_sequences([torch.tensor([0.5, 0.5])] * 2)
+    lone["speech.words"] = lone["speech.words"].map(lambda words: words.clamp(max=6400))
+    lone["speech.hidden"] = Padded(lone["speech.hidden"].values, torch.tensor([3, 3]))
+    terms = part.terms(one, Batch(lone), encoding)
+    assert terms["lexicon"].sum.item() == pytest.approx(0, abs=1e-5)
+    assert int(terms["lexicon_accuracy"].sum) == 2
+
+
+def test_rows_do_not_depend_on_each_other():
+    one = model()
+    for part in (masked_words(), lexicon()):
+        alone = []
+        for row in (0, 1):
+            rows = batch((row,))
+            alone.append(part.terms(one, rows, one.encode(rows, "speech"))[part.name].sum)
+        together = part.terms(one, batch(), one.encode(batch(), "speech"))[part.name].sum
+        torch.testing.assert_close(together, sum(alone), rtol=1e-4, atol=1e-4)
+
+
+def test_what_learns():
+    """The masked words teach the layers up to theirs, the lexicon all of them."""
+    system = nn.Module()
+    system.model = model()
+    for parts, untouched in (([masked_words()], {"1", "2"}), ([lexicon()], set()), ([masked_words(), lexicon()], set())):
+        objective = EncoderDecoderObjective(system=system, parts=parts)
+        objective.zero_grad()
+        objective(batch()).total().backward()
+        layers = {
+            name.split(".")[4]: parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
+            for name, parameter in objective.named_parameters()
+            if name.startswith("system.model.encoder.layers.") and name.endswith("weight")
+        }
+        assert {number for number, learns in layers.items() if not learns} == untouched
+        assert all(parameter.grad is not None for part in parts for parameter in part.parameters())
+
+
+def test_nobody_is_asked_where_nothing_is_translated():
+    rows, part, one = batch(), lexicon(), model()
+    empty = Padded(torch.zeros(2, 0, 2, dtype=torch.int64), torch.tensor([0, 0]))
+    shares = Padded(torch.zeros(2, 0), empty.lengths)
+    rows = rows.with_fields(**{"speech.translated": empty, "speech.translated_shares": shares})
+    terms = part.terms(one, rows, one.encode(rows, "speech"))
+    assert (terms["lexicon"].sum.item(), int(terms["lexicon"].count)) == (0.0, 0)
+
+
+def test_refusals():
+    with pytest.raises(UsageError, match="field must be said or translated, not 'source'"):
+        masked_words(field="source")
+    system = nn.Module()
+    system.model = model()
+    with pytest.raises(UsageError, match=r"lexicon reads the states of layer 2, but the model's taps are \[1, 3\]"):
+        EncoderDecoderObjective(system=system, parts=[lexicon(tap=2)])
