@@ -13,8 +13,8 @@ if none does). Of the words, 15 % are hidden: their frames become the mean of th
 decoder learn to translate.
 
 Whether FBLT hears the hidden words is not established: here both losses share one pass. The states of layer N have no
-norm in this encoder, as they had in the recogniser: FMLM has its own. Norm and projections belong to the losses, and are
-left behind after pre-training.
+norm in this encoder, as they had in the recogniser: FMLM has its own. Norm and projections belong to the losses, and
+are left behind after pre-training.
 
 Legend: B rows, N samples, T frames, S states, W words of a row, P pieces of words, M words that are asked for, D width,
 V vocabulary.
@@ -66,7 +66,7 @@ class HidingEncoder(EncoderModel):
 class WordPrediction(Part):
     """KL divergence of a word's pieces from what is predicted of the mean of its states, per word that is asked for.
 
-    Terms: ``name``, and reported only: ``<name>_accuracy``, the share of words whose most probable piece is one of theirs.
+    Terms: ``name``, and reported only: ``<name>_accuracy``, the share of words whose most probable piece is theirs.
 
     Args:
         name: of the term.

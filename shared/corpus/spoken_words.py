@@ -1,8 +1,8 @@
 """A recording with its words: when each is said, its pieces, and those of its translation.
 
 The words and their times are the column ``words`` of a manifest, which ``AlignSpeech`` writes: for each word its text,
-and start and end in seconds from the beginning of the row; their translations are the column ``word_translations``, which
-``AlignWords`` writes ("" for none).
+and start and end in seconds from the beginning of the row. Their translations are the column ``word_translations``,
+which ``AlignWords`` writes ("" for none).
 
 Legend: N samples, W words, P different pieces of words.
 """
@@ -43,7 +43,7 @@ class SpokenWords:
     - ``speech.hidden``: (W,) bool: which words were chosen to be hidden, ``share`` of them and at least one;
     - ``speech.said``: (P, 2) int64: a word's number and one of its pieces; ``speech.said_shares``: (P,) float32: the
       share of the word's pieces that are this one, which add up to 1 for each word that has pieces;
-    - ``speech.translated``, ``speech.translated_shares``: likewise of the translations; a word without one has no piece.
+    - ``speech.translated``, ``speech.translated_shares``: likewise of the translations; a word without one has none.
 
     Args:
         speech: the recording.

@@ -1,6 +1,6 @@
 """The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
-from shared.phases.aligning import AlignSpeech
+from shared.phases.aligning import AlignSpeech, ReadWords
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
 from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
@@ -30,6 +30,7 @@ __all__ = [
     "Pictures",
     "Prepare",
     "Quality",
+    "ReadWords",
     "Rescore",
     "Retrieve",
     "RunRecipe",

@@ -1,46 +1,51 @@
-"""Phases that copy manifests and add columns to them; the one that finds the words of a text in its recording.
+"""Phases that copy manifests and add columns to them: when each word of a text is said, found or read.
 
-The copies are ``<pair>/<split>.arrow`` for each ``.../<pair>/<split>.arrow``. One is whole on disk or absent; a start after an
-interruption makes those that are missing.
+The copies are ``<pair>/<split>.arrow`` for each ``.../<pair>/<split>.arrow``. One is whole on disk or absent; a start
+after an interruption makes those that are missing.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 
 from shared.corpus.find import find_manifests
+from shared.corpus.lines import read_lines
 from shared.corpus.manifest import Manifest, Row
 from shared.corpus.spoken_words import WORDS, WORDS_TYPE
 from shared.corpus.stream import Budget
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.machine.processes import MainPhase
 from shared.machine.progress import progress
 from shared.machine.workspace import Workspace
 from shared.phases.testing import opened
 from shared.systems.system import System
 from shared.systems.word_times import word_times
+from shared.text.subtitles import Cue
 
 #: Rows that are aligned with their sound at a time.
 ROWS = 2000
 
 
 class AddColumns(MainPhase):
-    """Copies manifests with further columns. Subclasses define :meth:`begin`, :meth:`rows` and ``columns``.
+    """Copies manifests with further columns. Subclasses define :meth:`rows` and ``columns``.
 
     Args:
         manifests: what is copied, as paths or patterns.
+        further: manifests that are read beside.
 
     """
 
     columns: Mapping[str, pa.DataType]
 
-    def __init__(self, *, manifests: list[str]) -> None:
-        self.manifests = list(manifests)
+    def __init__(self, *, manifests: list[str], further: Sequence[str] = ()) -> None:
+        self.copied = list(manifests)
+        self.manifests = [*manifests, *further]
 
     def work(self, workspace: Workspace) -> None:
         """Write the manifests that are not there yet.
@@ -49,7 +54,7 @@ class AddColumns(MainPhase):
             UsageError: if two manifests have the same names of folder and file.
 
         """
-        paths = find_manifests(self.manifests)
+        paths = find_manifests(self.copied)
         outputs = {workspace.folder / path.parent.name / path.name: path for path in paths}
         if len(outputs) < len(paths):
             raise UsageError(
@@ -62,7 +67,6 @@ class AddColumns(MainPhase):
             manifest = opened(path, workspace)
             Manifest.write(out, self.rows(manifest, workspace), {**manifest.free_columns, **self.columns})
 
-    @abstractmethod
     def begin(self, workspace: Workspace) -> None:
         """Load or learn what all manifests need."""
 
@@ -75,8 +79,8 @@ class AlignSpeech(AddColumns):
     """Find when each word of a row's text is said, by the CTC head of a recogniser.
 
     Adds the column ``words``: text, start and end of each word, in seconds from the beginning of the row; None for a
-    row without sound or text, or whose text does not fit into its sound. A CTC head marks a word inside of its sound, so
-    that each word is made longer on either side by ``reach``, or by half of the gap to the next one if that is less.
+    row without sound or text, or whose text does not fit into its sound. A CTC head marks a word inside of its sound;
+    so each word is made longer on either side by ``reach``, or by half of the gap to the next one if that is less.
 
     Args:
         model: a model folder with a CTC head on the transcript.
@@ -149,3 +153,58 @@ def widened(spans: Sequence[tuple[float, float]], length: float, reach: float) -
         (start - max(min(reach, before / 2), 0), end + max(min(reach, after / 2), 0))
         for (start, end), before, after in zip(spans, befores, afters, strict=True)
     ]
+
+
+class ReadWords(AddColumns):
+    """Read when each word of a row is said from a table beside its recording, ``talk.words.tsv`` beside ``talk.wav``.
+
+    The table has a header and the columns word, start and end, in seconds of the file, and may have others. A row has
+    the words whose middle lies in it. Adds the column ``words``, as :class:`AlignSpeech`; None for a row without sound.
+
+    Args:
+        manifests: see :class:`AddColumns`.
+
+    """
+
+    columns = {WORDS: WORDS_TYPE}
+
+    def rows(self, manifest: Manifest, workspace: Workspace) -> Iterator[Row]:
+        """Yield the rows with the times of their words.
+
+        Raises:
+            DataError: if a table is missing, or not one.
+
+        """
+        for row in manifest:
+            words = None
+            if row["audio"]:
+                first, length = row["start"], row["duration"]
+                words = [
+                    {"text": cue.text, "start": max(cue.start - first, 0), "end": min(cue.end - first, length)}
+                    for cue in words_of(Path(row["audio"]).with_suffix(".words.tsv"))
+                    if first <= (cue.start + cue.end) / 2 < first + length
+                ]
+            yield row | {WORDS: words}
+
+
+@lru_cache(maxsize=4)
+def words_of(path: Path) -> list[Cue]:
+    """Return the words of a table with their times in the file.
+
+    Raises:
+        DataError: if the table is missing, lacks a column, or has a time that is not one.
+
+    """
+    header, *lines = (line.split("\t") for line in read_lines(path))
+    lost = [name for name in ("word", "start", "end") if name not in header]
+    if lost:
+        raise DataError(f"{path}: column {lost[0]!r} is missing (it has {', '.join(header)})")
+    places = [header.index(name) for name in ("word", "start", "end")]
+    cues = []
+    for number, cells in enumerate(lines, 2):
+        try:
+            word, start, end = (cells[place] for place in places)
+            cues.append(Cue(float(start), float(end), word))
+        except (IndexError, ValueError):
+            raise DataError(f"{path}, line {number}: a word and two times were expected, not {cells}") from None
+    return cues

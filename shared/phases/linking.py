@@ -29,12 +29,13 @@ LINKS = "word_links"
 class AlignWords(AddColumns):
     """Link the words of texts with those of their translations, by a model that is learned from sentence pairs.
 
-    Words are what spaces divide (in scripts without spaces, each character); those of the column ``words``, if a manifest
-    has it. Case, and signs at their ends, do not count. Adds the columns
+    Words are what spaces divide (in scripts without spaces, each character); those of the column ``words``, if a
+    manifest has it. Case, and signs at their ends, do not count. Adds the columns
 
-    - ``word_links``: the links in Pharaoh's format ("0-0 1-2"); None where a row has no translation, or with ``by_table``;
-    - ``word_translations``, to manifests with the column ``words``: for each word those that it is linked with, in the form
-      in which they are most frequent, "" for none. Without links, its most probable translation by the table p(t | s).
+    - ``word_links``: the links in Pharaoh's format ("0-0 1-2"); None where a row has no translation, or ``by_table``;
+    - ``word_translations``, to manifests with the column ``words``: for each word those that it is linked with, in the
+      form in which they are most frequent, "" for none. Without links, its most probable translation by the table
+      p(t | s).
 
     Args:
         manifests: see :class:`AddColumns`.
@@ -65,7 +66,7 @@ class AlignWords(AddColumns):
         check_symmetrisation(symmetrisation)
         if by_table and links:
             raise UsageError("by_table: True does not read links")
-        super().__init__(manifests=manifests)
+        super().__init__(manifests=manifests, further=pairs)
         self.pairs = list(pairs)
         self.normalizers = dict(normalizers or {})
         self.symmetrisation = symmetrisation
@@ -82,7 +83,7 @@ class AlignWords(AddColumns):
             UsageError: if there is no manifest of the name of a file of links.
 
         """
-        names = {f"{path.parent.name}/{path.name}" for path in find_manifests(self.manifests)}
+        names = {f"{path.parent.name}/{path.name}" for path in find_manifests(self.copied)}
         lost = sorted(self.links.keys() - names)
         if lost:
             raise UsageError(f"{workspace.phase}: links of {lost[0]}, but the manifests are {', '.join(sorted(names))}")

@@ -44,13 +44,11 @@ class DirectedAligner:
 
     """
 
-    def __init__(
-        self, pairs: Iterable[Pair], *, iterations: int = 5, tension: float = 4.0, null: float = 0.08
-    ) -> None:
+    def __init__(self, pairs: Iterable[Pair], *, iterations: int = 5, tension: float = 4.0, null: float = 0.08) -> None:
         if iterations < 1 or tension < 0 or not 0 < null < 1:
             raise UsageError(
-                f"an aligner needs iterations >= 1, tension >= 0 and null between 0 and 1, not {iterations}, {tension}, "
-                f"{null}"
+                f"an aligner needs iterations >= 1, tension >= 0 and null between 0 and 1, not {iterations}, "
+                f"{tension}, {null}"
             )
         self.tension = tension
         self.null = null
@@ -73,26 +71,24 @@ class DirectedAligner:
         """
         if not source or not target:
             return set()
-        table = np.zeros((len(target), 1 + len(source)))
-        for j, word in enumerate(target):
-            for i, other in enumerate(["", *source]):
-                table[j, i] = self.probability(other, word)
-        best = (table * self.prior(len(source), len(target))).argmax(1)  # the first of equal ones
-        return {(int(i) - 1, j) for j, i in enumerate(best) if i}
+        joint = self.probabilities(["", *source], target) * self.prior(len(source), len(target))
+        return {(int(i) - 1, j) for j, i in enumerate(joint.argmax(1)) if i}  # the first of equal ones
 
-    def probability(self, source: str, target: str) -> float:
-        """Return p(target word | source word); "" is no word."""
-        s, t = self._sources.get(source), self._targets.get(target)
-        if s is None or t is None:
-            return 0.0
-        key = s * len(self._targets) + t
-        place = int(np.searchsorted(self._keys, key))
-        return float(self._table[place]) if place < len(self._keys) and self._keys[place] == key else 0.0
+    def probabilities(self, source: Sequence[str], target: Sequence[str]) -> np.ndarray:
+        """Return p(t | s) of each target word (rows) and source word (columns); "" is no source word."""
+        if not len(self._keys):
+            return np.zeros((len(target), len(source)))
+        s = np.array([self._sources.get(word, -1) for word in source])
+        t = np.array([self._targets.get(word, -1) for word in target])[:, None]
+        asked = s * len(self._targets) + t
+        places = np.searchsorted(self._keys, asked).clip(max=len(self._keys) - 1)
+        known = (s >= 0) & (t >= 0) & (self._keys[places] == asked)
+        return np.where(known, self._table[places], 0.0)
 
     def best(self) -> dict[str, str]:
-        """Return for each source word the target word of the highest p(t | s); of equal ones the first that was seen."""
-        words, found = list(self._targets), {}
-        names = list(self._sources)
+        """Return each source word's target word of the highest p(t | s); of equal ones the first that was seen."""
+        found: dict[str, str] = {}
+        names, words = list(self._sources), list(self._targets)
         sources, targets = np.divmod(self._keys, max(len(words), 1))
         for place in np.lexsort((targets, -self._table, sources)).tolist():
             found.setdefault(names[int(sources[place])], words[int(targets[place])])

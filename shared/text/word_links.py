@@ -68,8 +68,8 @@ def symmetrised(forward: Set[Link], backward: Set[Link], how: str) -> list[Link]
                     grown = True
     for links in (forward, backward):
         for source, target in sorted(links):
-            free = [source not in sources, target not in targets]
-            if all(free) if how == "grow-diag-final-and" else any(free):
+            both = source not in sources, target not in targets
+            if all(both) if how == "grow-diag-final-and" else any(both):
                 add((source, target))
     return sorted(found)
 

@@ -178,7 +178,11 @@ def test_what_learns():
     """The masked words teach the layers up to theirs, the lexicon all of them."""
     system = nn.Module()
     system.model = model()
-    for parts, untouched in (([masked_words()], {"1", "2"}), ([lexicon()], set()), ([masked_words(), lexicon()], set())):
+    for parts, untouched in (
+        ([masked_words()], {"1", "2"}),
+        ([lexicon()], set()),
+        ([masked_words(), lexicon()], set()),
+    ):
         objective = EncoderDecoderObjective(system=system, parts=parts)
         objective.zero_grad()
         objective(batch()).total().backward()

@@ -1,7 +1,7 @@
 """Almanac's and a user's recipes, interrupted after the first update of each training: they end with the same bits.
 
-Methods combined by a recipe; masks that are drawn in training; texts that are written between
-two trainings.
+Methods combined by a recipe; masks that are drawn in training; texts that are written, or words that are aligned,
+between two trainings.
 """
 
 import pytest
@@ -12,10 +12,11 @@ from tests.resume.conftest import differences
 COMBINED = ["almanac/xstnet_consecutive", "almanac/chimera_shrunk", "almanac/costt_from_mbart"]
 MASKED = ["almanac/fat_st", "own/fat_st"]
 LABELLED = ["almanac/self_training", "almanac/back_translation", "almanac/unsupervised"]
+ALIGNED = ["almanac/curriculum", "own/curriculum"]
 
 
 @pytest.mark.recipes
-@pytest.mark.parametrize("name", COMBINED + MASKED + LABELLED)
+@pytest.mark.parametrize("name", COMBINED + MASKED + LABELLED + ALIGNED)
 def test_an_interrupted_run_ends_with_the_same_bits(name, miniature, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     whole, resumed = both_ways(name, given(name, miniature, None), tmp_path, monkeypatch)

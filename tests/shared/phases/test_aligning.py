@@ -8,9 +8,9 @@ import soundfile
 
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
-from shared.phases import AlignSpeech
+from shared.phases import AlignSpeech, ReadWords
 from shared.phases.aligning import widened
 from shared.systems.system import System
 from tests.shared.systems.test_word_times import system_of, tokenizer  # noqa: F401 - a fixture
@@ -105,3 +105,44 @@ def test_refusals(folder):
     both = [str(where / "en-de" / "train.arrow"), str(where / "other" / "en-de" / "train.arrow")]
     with pytest.raises(UsageError, match="align: two of .* have the same names of folder and file"):
         run(where, 0.0, manifests=both)
+
+
+TABLE = """utterance\tword\tstart\tend
+0\tbefore\t0.100\t0.900
+1\t"The\t1.000\t1.250
+1\thouse.\t1.250\t2.100
+2\tafter\t2.100\t3.000
+"""
+
+
+def read(folder, *tables):
+    for number, table in enumerate(tables):
+        (folder / f"{number}.words.tsv").write_text(table, encoding="utf-8")
+    Manifest.write(
+        folder / "en-de" / "train.arrow",
+        [
+            {"id": "a", "audio": str(folder / "0.wav"), "start": 1.05, "duration": 1.0},
+            {"id": "b", "audio": None},
+            {"id": "c", "audio": str(folder / "0.wav"), "start": 5.0, "duration": 1.0},
+        ],
+    )
+    phase = ReadWords(manifests=[str(folder / "en-de" / "train.arrow")])
+    phase.run(Workspace(output=folder / "run", phase="read"))
+    return [row["words"] for row in Manifest.open(folder / "run" / "read" / "en-de" / "train.arrow")]
+
+
+def test_words_of_a_table_are_cut_to_their_row(tmp_path):
+    [words, nothing, silence] = read(tmp_path, TABLE)
+    assert [word["text"] for word in words] == ['"The', "house."]
+    times = [time for word in words for time in (word["start"], word["end"])]
+    assert times == pytest.approx([0.0, 0.2, 0.2, 1.0])
+    assert nothing is None and silence == []
+
+
+def test_tables_that_are_none(tmp_path):
+    with pytest.raises(DataError, match=r"0\.words\.tsv"):
+        read(tmp_path)
+    with pytest.raises(DataError, match=r"0\.words\.tsv: column 'end' is missing \(it has word, start\)"):
+        read(tmp_path, "word\tstart\n")
+    with pytest.raises(DataError, match=r"0\.words\.tsv, line 3: a word and two times were expected"):
+        read(tmp_path, TABLE.replace("1.250\n1", "later\n1").replace("0.900", "0.9"))
