@@ -97,7 +97,7 @@ class TokenDecoder(nn.Module):
         """Return how many bytes the keys and values of an output of `length` tokens take, in both of their buffers."""
         weight = self.target_embedding.weight
         positions = -(-length // Past.STEP) * Past.STEP
-        return 4 * len(self.decoder.layers) * positions * self.decoder.width * weight.element_size()
+        return 4 * self.decoder.depth * positions * self.decoder.width * weight.element_size()
 
     def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
         """Return log-probabilities (B, T, V) in float32 of the token after each token of prefix (B, T)."""

@@ -71,6 +71,11 @@ class Stack(Described, nn.Module):
         self.norm = layer_norm(layer.width, layer.norm_epsilon) if normalised else nn.Identity()
 
     @property
+    def depth(self) -> int:
+        """The number of layers; a subclass counts those that it has elsewhere, too."""
+        return len(self.layers)
+
+    @property
     def memories(self) -> list[str]:
         """The names of the memories that the layers attend to."""
         return cast(EncoderLayer, self.layers[0]).memories
