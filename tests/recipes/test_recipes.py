@@ -29,6 +29,7 @@ TINY = {
     "shared_layers": 1,
     "shared_channels": 16,
     "slots": 4,
+    "new_layers": 1,
     "waveform_width": 16,
     "waveform_heads": 2,
     "waveform_feedforward": 32,

@@ -1,0 +1,330 @@
+"""Grafted encoders and decoders against torch's layers and ordinary stacks, and fused logits against dense ones."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
+from shared.batch import Batch
+from shared.described import build, describe
+from shared.errors import UsageError
+from shared.exchange.hf_export import plain_translator
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import OutputProjection, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.linear import store_for_search
+from shared.nn.positions import LearnedPositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import LanguageModel
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from shared.padded import Padded
+from shared.recipe.recipe import Recipe
+from shared.search.beam import BeamSearch
+from shared.systems.system import System
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "model"
+WIDTH, HEADS, INNER, VOCABULARY = 16, 2, 24, 30
+BELOW, NEW = 2, 3
+ROWS = {"source": [4, 6, 2], "target": [5, 3, 4]}
+
+
+def layer(memories=None, width=WIDTH):
+    return Layer(width=width, heads=HEADS, feedforward=INNER, memories=memories, activation="gelu", dropout=0.1)
+
+
+def embedding():
+    positions = LearnedPositions(width=WIDTH, length=20)
+    return TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=0, positions=positions, scaled=False)
+
+
+def stack(kind, layers=BELOW, final_norm=False, memories=None, width=WIDTH, **options):
+    return kind(layer=layer(memories, width), layers=layers, final_norm=final_norm, **options)
+
+
+def shaken(model):
+    """Give norms and biases other values than those they begin with, so that none can be left out unseen."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter), alpha=0.3)
+    return model
+
+
+def translator(fusion=True, **changes):
+    torch.manual_seed(1)
+    target = embedding()
+    own = OutputProjection(width=WIDTH, vocabulary=VOCABULARY)
+    fused = FusedProjection(own=own, language=TiedProjection(embedding=target))
+    parts = {
+        "embeddings": {"source": embedding()},
+        "encoder": GraftedEncoder(below=stack(Encoder), layer=layer(), layers=NEW),
+        "target_embedding": target,
+        "decoder": GraftedDecoder(below=stack(Decoder), layer=layer(["source"]), layers=NEW, fusion=fusion),
+        "projection": fused if fusion else own,
+    }
+    return shaken(GraftedTranslator(**parts | changes)).eval()
+
+
+def batch(rows=ROWS):
+    torch.manual_seed(5)
+    fields = {name: [torch.randint(3, VOCABULARY, (length,)) for length in own] for name, own in rows.items()}
+    return Batch({name: Padded.from_sequences(own) for name, own in fields.items()})
+
+
+def theirs(ours, kind):
+    """Return torch's layer with the parameters of ours."""
+    found = kind(WIDTH, HEADS, INNER, dropout=0.0, activation="gelu", norm_first=True, batch_first=True).eval()
+    decodes = kind is nn.TransformerDecoderLayer
+    attention = ours.self_attention
+    values = {
+        "self_attn.in_proj_weight": attention.queries_keys_values.weight,
+        "self_attn.in_proj_bias": attention.queries_keys_values.bias,
+        "self_attn.out_proj": attention.output,
+        "linear1": ours.inner,
+        "linear2": ours.outer,
+        "norm1": ours.self_attention_norm,
+        "norm3" if decodes else "norm2": ours.feedforward_norm,
+    }
+    if decodes:
+        memory = ours.memory_attention["source"]
+        maps = (memory.queries, memory.keys_values)
+        values["multihead_attn.in_proj_weight"] = torch.cat([part.weight for part in maps])
+        values["multihead_attn.in_proj_bias"] = torch.cat([part.bias for part in maps])
+        values |= {"multihead_attn.out_proj": memory.output, "norm2": ours.memory_attention_norm}
+    tensors = {}
+    for name, value in values.items():
+        modules = {f"{name}.weight": value.weight, f"{name}.bias": value.bias} if isinstance(value, nn.Module) else {}
+        tensors |= modules or {name: value}
+    found.load_state_dict({name: tensor.detach() for name, tensor in tensors.items()})
+    return found
+
+
+def normed(norm, x):
+    return F.layer_norm(x, (WIDTH,), norm.weight, norm.bias)
+
+
+def by_torch(model, rows):
+    """Return the states of the encoder and the logits by torch's layers and the formula of the paper."""
+    source, prefix = rows["source"], rows["target"]
+    memory = model.embeddings["source"](source).values
+    for one in (*model.encoder.below.layers, *model.encoder.layers):
+        memory = theirs(one, nn.TransformerEncoderLayer)(memory, src_key_padding_mask=~source.mask)
+    memory = normed(model.encoder.norm, memory)
+    later = torch.ones(prefix.values.shape[1], prefix.values.shape[1], dtype=torch.bool).triu(1)
+    known = model.target_embedding(prefix).values
+    for one in model.decoder.below.layers:
+        known = theirs(one, nn.TransformerEncoderLayer)(known, src_mask=later)
+    states = known
+    for one in model.decoder.layers:
+        states = theirs(one, nn.TransformerDecoderLayer)(
+            states, memory, tgt_mask=later, memory_key_padding_mask=~source.mask
+        )
+    logits = normed(model.decoder.norm, states) @ model.projection.own.weight.T
+    return memory, logits + normed(model.decoder.language_norm, known) @ model.target_embedding.weight.T
+
+
+def test_states_and_logits_against_torch():
+    model, rows = translator(), batch()
+    encoding = model.encode(rows)
+    memory, logits = by_torch(model, rows)
+    mask = rows["source"].mask
+    torch.testing.assert_close(encoding.memories["source"].values[mask], memory[mask], atol=1e-5, rtol=1e-5)
+    found = model.project(model.decode(rows["target"], encoding))
+    mask = rows["target"].mask
+    torch.testing.assert_close(found[mask], logits[mask], atol=1e-5, rtol=1e-5)
+
+
+def test_without_what_is_new_it_is_the_language_model():
+    model, rows = translator(), batch()
+    with torch.no_grad():
+        model.projection.own.weight.zero_()
+    decoder = stack(Decoder, final_norm=True)
+    decoder.layers.load_state_dict(model.decoder.below.layers.state_dict())
+    decoder.norm.load_state_dict(model.decoder.language_norm.state_dict())
+    target = model.target_embedding
+    language = LanguageModel(target_embedding=target, decoder=decoder, projection=TiedProjection(embedding=target))
+    expected = language.eval().log_probabilities(rows["target"], language.encode(rows))
+    assert torch.equal(model.log_probabilities(rows["target"], model.encode(rows)), expected)
+
+
+def joined(kind, below, above, **options):
+    """Return an ordinary stack with the layers of two."""
+    one = stack(kind, layers=BELOW + NEW, final_norm=True, **options)
+    own = [*below.layers, *above.layers]
+    for layer_of_one, layer_of_own in zip(one.layers, own, strict=True):
+        layer_of_one.load_state_dict(layer_of_own.state_dict())
+    one.norm.load_state_dict(above.norm.state_dict())
+    return one.eval()
+
+
+def prompts():
+    torch.manual_seed(7)
+    return [tuple(torch.randn(1, 2, WIDTH) for _ in range(2)) for _ in range(BELOW + NEW)]
+
+
+def test_an_encoder_is_one_stack_with_prompts_and_taps():
+    torch.manual_seed(1)
+    grafted = GraftedEncoder(below=stack(Encoder), layer=layer(), layers=NEW, taps=[0, 2, NEW])
+    shaken(grafted).eval()
+    ordinary = joined(Encoder, grafted.below, grafted, taps=[BELOW, BELOW + 2, BELOW + NEW])
+    x = embedding()(batch()["source"])
+    for given in (None, prompts()):
+        (found, found_taps), (expected, taps) = (one(x, prompts=given) for one in (grafted, ordinary))
+        torch.testing.assert_close(found.values, expected.values)
+        assert [number + BELOW for number in found_taps] == [*taps]
+        for one, other in zip(found_taps.values(), taps.values(), strict=True):
+            torch.testing.assert_close(one.values, other.values)
+
+
+def test_a_decoder_without_memories_is_one_stack_with_prompts():
+    torch.manual_seed(1)
+    grafted = shaken(GraftedDecoder(below=stack(Decoder), layer=layer(), layers=NEW, fusion=False)).eval()
+    ordinary = joined(Decoder, grafted.below, grafted)
+    x = embedding()(batch()["target"])
+    for given in (None, prompts()):
+        torch.testing.assert_close(grafted(x, prompts=given).values, ordinary(x, prompts=given).values)
+
+
+@pytest.mark.parametrize("fusion", [True, False])
+def test_step_by_step_as_at_once_with_beams(fusion):
+    model, rows = translator(fusion), batch()
+    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
+    found = BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)
+    for number, hypotheses in enumerate(found):
+        one = Batch({"source": Padded.from_sequences([rows["source"].rows()[number]])})
+        for hypothesis in hypotheses:
+            tokens = torch.tensor([[int(prefix.values[number, 0]), *hypothesis.tokens]])
+            given = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
+            scores = model.log_probabilities(given, model.encode(one))[0]
+            total = scores.gather(1, tokens[0, 1:, None]).sum().item()
+            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+
+
+def test_a_sentence_alone_is_as_in_a_batch():
+    model, rows = translator(), batch()
+    whole = model.decode(rows["target"], model.encode(rows))
+    for number in range(3):
+        one = Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in ROWS})
+        states = model.decode(one["target"], model.encode(one))[0]
+        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+
+
+def test_a_chunked_loss_of_fused_logits():
+    torch.manual_seed(1)
+    target = embedding()
+    own = OutputProjection(width=WIDTH, vocabulary=VOCABULARY)
+    fused = FusedProjection(own=own, language=TiedProjection(embedding=target))
+    target.requires_grad_(False)
+    states = torch.randn(7, 2 * WIDTH, requires_grad=True)
+    labels = torch.randint(0, VOCABULARY, (7,))
+    label_smoothed_cross_entropy(states, fused, labels, chunk=3 * VOCABULARY).loss.backward()
+    found = [states.grad.clone(), own.weight.grad.clone()]
+    states.grad = own.weight.grad = None
+    logits = states[:, :WIDTH] @ own.weight.T + states[:, WIDTH:] @ target.weight.T
+    F.cross_entropy(logits, labels, reduction="sum").backward()
+    for one, other in zip(found, (states.grad, own.weight.grad), strict=True):
+        torch.testing.assert_close(one, other)
+    assert target.weight.grad is None
+    torch.testing.assert_close(fused(states), logits)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_logits_of_a_model_that_is_stored_for_search(dtype):
+    model = translator()
+    states = torch.randn(4, 2 * WIDTH, generator=torch.Generator().manual_seed(2))
+    before = model.project(states)
+    store_for_search(model, dtype)
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype is not None):
+        found = model.project(states)
+    tolerance = 1e-5 if dtype is None else 0.1
+    torch.testing.assert_close(found.float(), before, atol=tolerance, rtol=tolerance)
+
+
+def test_a_search_knows_the_states_of_all_layers():
+    values = 2 * 2 * 16 * WIDTH * (BELOW + NEW)  # keys and values in both buffers of 16 positions
+    assert translator().state_bytes(3) == 4 * values
+
+
+def test_it_is_built_again_from_its_description():
+    model, rows = translator(), batch()
+    again = build(describe(model)).eval()
+    again.load_state_dict(model.state_dict())
+    assert again.projection.language.weight is again.target_embedding.weight
+    expected = model.log_probabilities(rows["target"], model.encode(rows))
+    assert torch.equal(again.log_probabilities(rows["target"], again.encode(rows)), expected)
+
+
+def test_symbols_are_known():
+    """Vocabularies are trimmed, and vectors taken from other folders, by them (shared/nn/symbols.py)."""
+    model = translator()
+    known = {"embeddings.source": "source", "target_embedding": "output", "projection": "output"}
+    assert model.symbol_fields() == known
+    assert model.projection.symbol_tensors() == ["own.weight"]
+    assert [name for name, _ in model.projection.named_parameters()] == ["own.weight"]
+
+
+def test_all_of_it_learns_unless_it_is_frozen():
+    model, rows = translator(), batch()
+    system = nn.Module()
+    system.model = model
+    EncoderDecoderObjective(system=system, parts=[CrossEntropy()])(rows).parts["cross_entropy"].sum.backward()
+    without = [name for name, parameter in model.named_parameters() if not parameter.grad.abs().sum()]
+    assert without == []
+
+
+def test_what_does_not_fit_is_refused():
+    def encoder(below):
+        return GraftedEncoder(below=below, layer=layer(), layers=1)
+
+    with pytest.raises(ValueError, match="must not normalise what leaves them: give them final_norm: False"):
+        encoder(stack(Encoder, final_norm=True))
+    with pytest.raises(ValueError, match="the layers below have the width 8, but those above them 16"):
+        encoder(stack(Encoder, width=8))
+    with pytest.raises(ValueError, match=r"nobody reads what the layers below are tapped for: \[1\]"):
+        encoder(stack(Encoder, taps=[1]))
+    with pytest.raises(ValueError, match=r"the layers below must attend to no memory, not to \['source'\]"):
+        GraftedDecoder(below=stack(Decoder, memories=["source"]), layer=layer(["source"]), layers=1)
+    own = OutputProjection(width=WIDTH, vocabulary=VOCABULARY)
+    with pytest.raises(ValueError, match="the projection reads states of width 16, but the decoder's have 32"):
+        translator(projection=own)
+    other = OutputProjection(width=WIDTH, vocabulary=7)
+    tied = TiedProjection(embedding=embedding())
+    with pytest.raises(ValueError, match="logits over vocabularies of 7 and 30 cannot be added"):
+        FusedProjection(own=other, language=tied)
+    for one, two in (
+        (OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True), tied),
+        (own, TiedProjection(embedding=embedding(), bias=True)),
+    ):
+        with pytest.raises(ValueError, match="the projections of a grafted decoder must have no bias"):
+            FusedProjection(own=one, language=two)
+
+
+def test_transformers_has_no_place_for_it():
+    golden = System.load(GOLDEN)
+    system = System(**(golden.arguments | {"model": translator()}))
+    with pytest.raises(UsageError, match="System of a GraftedTranslator"):
+        plain_translator(system)
+
+
+def test_what_learns_on_top_of_two_frozen_language_models():
+    """The names of all parameters that the recipe trains, spelled out."""
+    vocabulary = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 10, tags: [en, de]}"
+    changes = {"encoder_layers": 1, "decoder_layers": 1, "new_layers": 2, "tokenizer": vocabulary}
+    with torch.device("meta"):
+        fit = Recipe.load("almanac/graft", changes).build("fit")
+    fit.optimizer.tuning.apply(fit.objective)
+    named = [*fit.objective.named_parameters()]
+    found = {name.removeprefix("system.model.") for name, parameter in named if parameter.requires_grad}
+    learned = ["feedforward_norm", "inner", "outer", "self_attention.output", "self_attention.queries_keys_values"]
+    attending = [f"memory_attention.source.{name}" for name in ("queries", "keys_values", "output")]
+    of_decoder = [*learned, *attending, "memory_attention_norm"]
+    modules = [f"encoder.layers.{number}.{name}" for number in range(2) for name in learned]
+    modules += [f"decoder.layers.{number}.{name}" for number in range(2) for name in of_decoder]
+    modules += [f"{side}.layers.1.self_attention_norm" for side in ("encoder", "decoder")]
+    modules += ["encoder.norm", "decoder.norm", "decoder.language_norm"]
+    expected = {f"{name}.{kind}" for name in modules for kind in ("weight", "bias")}
+    assert found == expected | {"projection.own.weight"}
