@@ -1,0 +1,79 @@
+"""The reader of the table of TED talks in many languages."""
+
+import pytest
+
+from mt.corpora.ted import Ted
+from shared.corpus.manifest import Manifest
+from shared.corpus.preparation import prepare
+from shared.corpus.reader import Unusable
+from shared.errors import DataError
+
+HEADER = ["en", "talk_name", "fr", "pt-br"]
+TRAIN = [
+    ['I love " a challenge .', "one", "J&apos; aime .", "Eu amo ."],
+    ["Only here", "one", "__NULL__", "_ _ NULL _ _"],
+    ["_ _ NULL _ _", "one", "Pas d' anglais", "Sem"],
+    ["", "two", "vide", "vazio"],
+    [" Two words ", "two", "deux mots", "  "],
+]
+
+
+def table(rows):
+    return "".join("\t".join(cells) + "\n" for cells in (HEADER, *rows))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    root = tmp_path / "ted"
+    root.mkdir()
+    for split, rows in (("test", TRAIN[:1]), ("train", TRAIN), ("dev", TRAIN[4:])):
+        (root / f"all_talks_{split}.tsv").write_text(table(rows), encoding="utf-8")
+    return root
+
+
+def test_sentences_with_both_sides(folder):
+    corpus = Ted(root=folder, source_language="fr", target_language="en")
+    assert corpus.splits() == ["train", "dev", "test"] and corpus.folder == "fr-en" and corpus.count("train") is None
+    assert corpus.inputs("dev") == [folder / "all_talks_dev.tsv"]
+    rows = list(corpus.rows("train"))
+    languages = {"source_language": "fr", "target_language": "en"}
+    assert rows == [
+        {"id": "train_1", "source_text": "J&apos; aime .", "target_text": 'I love " a challenge .', "document": "one"}
+        | languages,
+        {"id": "train_5", "source_text": "deux mots", "target_text": "Two words", "document": "two"} | languages,
+    ]
+    assert [row.line for row in rows] == [2, 6]
+
+
+def test_columns_are_in_lower_case(folder):
+    corpus = Ted(root=folder, source_language="en", target_language="pt-BR", splits=["train"])
+    assert [row["target_text"] for row in corpus.rows("train")] == ["Eu amo ."]
+    assert {row["target_language"] for row in corpus.rows("train")} == {"pt-BR"}
+
+
+def test_it_becomes_manifests(folder, tmp_path):
+    prepare(Ted(root=folder, source_language="en", target_language="fr"), tmp_path / "manifests", workers=1)
+    manifest = Manifest.open(tmp_path / "manifests" / "en-fr" / "train.arrow")
+    assert [(row["source_text"], row["document"]) for row in manifest] == [
+        ('I love " a challenge .', "one"),
+        ("Two words", "two"),
+    ]
+
+
+def test_a_line_with_other_cells_is_named(folder):
+    path = folder / "all_talks_test.tsv"
+    path.write_text(table(TRAIN[:1]) + "one\ttwo\n", encoding="utf-8")
+    *rows, last = Ted(root=folder, source_language="en", target_language="fr").rows("test")
+    assert len(rows) == 1 and isinstance(last, Unusable) and last.line == 3
+    assert "2 cells where the header has 4" in last.reason
+
+
+def test_what_is_not_there_is_named(folder, tmp_path):
+    with pytest.raises(DataError, match=r"no column 'de' for the language 'de'; there are en, fr, pt-br"):
+        list(Ted(root=folder, source_language="en", target_language="de").rows("train"))
+    with pytest.raises(DataError, match="source and target language are both 'en'"):
+        Ted(root=folder, source_language="en", target_language="en")
+    with pytest.raises(DataError, match=r"no split 'valid'; there are dev, test, train"):
+        Ted(root=folder, source_language="en", target_language="fr", splits=["valid"])
+    with pytest.raises(DataError, match=r"neither a file that ends in \.tsv nor a folder with one"):
+        Ted(root=tmp_path, source_language="en", target_language="fr")
