@@ -44,6 +44,7 @@ def miniature(tmp_path_factory):
         text = (almanac / "text" / f"train.{code}").read_text(encoding="utf-8")
         (almanac / "text" / "monolingual" / f"train.{code}").write_text(text, encoding="utf-8")
     manifests = {name: root / "manifests" / "en-de" / f"{name}.arrow" for name in ("train", "dev")}
+    write_ted(root / "ted", almanac)
     write_librispeech(root / "librispeech", {"train-clean-100": manifests["train"], "dev-other": manifests["dev"]})
     write_librilight(root / "librilight", manifests["train"])
     return {
@@ -52,6 +53,7 @@ def miniature(tmp_path_factory):
         **_campaigns(root, almanac),
         "fleurs": root / "fleurs",
         "mtedx": root / "mtedx",
+        "ted": root / "ted",
         "mustc": almanac,
         "covost2": almanac / "covost2",
         "text": almanac / "text",
@@ -85,6 +87,23 @@ def write_fleurs(root, manifests):
             sounds = [{"bytes": flac_of(row), "path": f"{row['id']}.flac"} for row in rows]
             table = {"id": [*range(len(rows))], "raw_transcription": [row[column] for row in rows], "audio": sounds}
             pq.write_table(pa.table(table), path)
+
+
+def write_ted(root, almanac):
+    """Write the table of TED talks, and monolingual text; sentences in one language stand for all others."""
+    codes = ["en", *next(recipe for name, recipe in RECIPES.items() if name.startswith("ted/")).value("languages")]
+    texts = root / "monolingual"
+    texts.mkdir(parents=True)
+    for split, name in (("train", "train"), ("dev", "dev"), ("test", "dev")):
+        columns = {}
+        for code in codes:
+            columns[code] = _lines(almanac, name, code if code in ("en", "de") else "fr")[:4]
+            if split != "test":
+                (texts / f"{split}.{code}").write_text("\n".join(columns[code]) + "\n", encoding="utf-8")
+        columns["fr"] = [*columns["fr"][:3], "_ _ NULL _ _"]
+        rows = [["talk_name", *codes], *([split, *cells] for cells in zip(*columns.values(), strict=True))]
+        lines = "".join("\t".join(cells) + "\n" for cells in rows)
+        (root / f"all_talks_{split}.tsv").write_text(lines, encoding="utf-8")
 
 
 def sound_of(row):
