@@ -1,7 +1,7 @@
 """Grafting: new layers between a frozen masked language model and a frozen language model make a translator.
 
-Sun et al. 2021, Findings of EMNLP, "Multilingual Translation via Grafting Pre-trained Language Models", and the authors'
-code (Graformer, fairseq). Both language models are multilingual, have pre-norm layers, and are trained on texts alone.
+Sun et al. 2021, Findings of EMNLP, "Multilingual Translation via Grafting Pre-trained Language Models", arXiv 2109.05256;
+equations and what is frozen are those of the authors' code (Graformer, BridgeTransformer). Both language models are multilingual, have pre-norm layers, and are trained on texts alone.
 The encoder is the layers of the first and new layers above them; the decoder is the layers of the second, which attend
 to nothing but the output so far, and new layers above them, which attend to the encoder as well. With h the states that
 leave the language model's last layer, not normalised, and x those that leave the last new one,

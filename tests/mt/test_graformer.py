@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
 from shared.batch import Batch
+from shared.corpus.manifest import Manifest
 from shared.described import build, describe
 from shared.errors import UsageError
 from shared.exchange.hf_export import plain_translator
@@ -25,6 +26,7 @@ from shared.padded import Padded
 from shared.recipe.recipe import Recipe
 from shared.search.beam import BeamSearch
 from shared.systems.system import System
+from shared.systems.trimming import trim
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model"
 WIDTH, HEADS, INNER, VOCABULARY = 16, 2, 24, 30
@@ -36,9 +38,9 @@ def layer(memories=None, width=WIDTH):
     return Layer(width=width, heads=HEADS, feedforward=INNER, memories=memories, activation="gelu", dropout=0.1)
 
 
-def embedding():
+def embedding(vocabulary=VOCABULARY):
     positions = LearnedPositions(width=WIDTH, length=20)
-    return TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=0, positions=positions, scaled=False)
+    return TextEmbedding(vocabulary=vocabulary, width=WIDTH, padding=0, positions=positions, scaled=False)
 
 
 def stack(kind, layers=BELOW, final_norm=False, memories=None, width=WIDTH, **options):
@@ -54,13 +56,13 @@ def shaken(model):
     return model
 
 
-def translator(fusion=True, **changes):
+def translator(fusion=True, vocabulary=VOCABULARY, **changes):
     torch.manual_seed(1)
-    target = embedding()
-    own = OutputProjection(width=WIDTH, vocabulary=VOCABULARY)
+    target = embedding(vocabulary)
+    own = OutputProjection(width=WIDTH, vocabulary=vocabulary)
     fused = FusedProjection(own=own, language=TiedProjection(embedding=target))
     parts = {
-        "embeddings": {"source": embedding()},
+        "embeddings": {"source": embedding(vocabulary)},
         "encoder": GraftedEncoder(below=stack(Encoder), layer=layer(), layers=NEW),
         "target_embedding": target,
         "decoder": GraftedDecoder(below=stack(Decoder), layer=layer(["source"]), layers=NEW, fusion=fusion),
@@ -265,6 +267,23 @@ def test_symbols_are_known():
     assert model.symbol_fields() == known
     assert model.projection.symbol_tensors() == ["own.weight"]
     assert [name for name, _ in model.projection.named_parameters()] == ["own.weight"]
+
+
+def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
+    golden = System.load(GOLDEN)
+    model = translator(vocabulary=golden.output.tokenizer.size)
+    System(**(golden.arguments | {"model": model})).save(tmp_path / "model")
+    row = {"id": "1", "source_text": "one two", "target_text": "eins", "source_language": "en", "target_language": "de"}
+    texts = Manifest.write(tmp_path / "texts.arrow", [row]).path
+    trim(tmp_path / "model", [texts], tmp_path / "trimmed")
+    systems, logits = (System.load(tmp_path / "model"), System.load(tmp_path / "trimmed")), []
+    for system in systems:
+        tokens = Padded.from_sequences([torch.tensor(system.output.tokenizer.encode("eins"))])
+        encoding = system.model.encode(Batch({"source": tokens}))
+        logits.append(system.model.project(system.model.decode(tokens, encoding)))
+    kept = systems[1].output.tokenizer.kept
+    assert len(kept) < logits[0].shape[-1]
+    torch.testing.assert_close(logits[1], logits[0][..., kept])
 
 
 def test_all_of_it_learns_unless_it_is_frozen():
