@@ -1,10 +1,11 @@
 """Grafting: new layers between a frozen masked language model and a frozen language model make a translator.
 
-Sun et al. 2021, Findings of EMNLP, "Multilingual Translation via Grafting Pre-trained Language Models", arXiv 2109.05256;
-equations and what is frozen are those of the authors' code (Graformer, BridgeTransformer). Both language models are multilingual, have pre-norm layers, and are trained on texts alone.
-The encoder is the layers of the first and new layers above them; the decoder is the layers of the second, which attend
-to nothing but the output so far, and new layers above them, which attend to the encoder as well. With h the states that
-leave the language model's last layer, not normalised, and x those that leave the last new one,
+Sun et al. 2021, Findings of EMNLP, "Multilingual Translation via Grafting Pre-trained Language Models", arXiv
+2109.05256; equations and what is frozen are those of the authors' code (Graformer, BridgeTransformer). Both language
+models are multilingual, have pre-norm layers, and are trained on texts alone. The encoder is the layers of the first
+and new layers above them; the decoder is the layers of the second, which attend to nothing but the output so far, and
+new layers above them, which attend to the encoder as well. With h the states that leave the language model's last
+layer, not normalised, and x those that leave the last new one,
 
     logits = W x + E LN(h),
 
@@ -251,9 +252,9 @@ class GraftedTranslator(Translator):
             projection=projection,
             heads=heads,
         )
-        read = projection.weight.shape[1]
-        if read != decoder.output_width:
-            raise ValueError(f"the projection reads states of width {read}, but the decoder's have {decoder.output_width}")
+        read, made = projection.weight.shape[1], decoder.output_width
+        if read != made:
+            raise ValueError(f"the projection reads states of width {read}, but the decoder's have {made}")
 
 
 def _parted(items: Sequence[Item] | None, count: int) -> tuple[Sequence[Item] | None, Sequence[Item] | None]:

@@ -8,8 +8,8 @@ Layout, as the authors have published it: a table for each split, with a column 
     paul_stamets_on_6_w   I love a challenge  ...  __NULL__       Eu amo desafios  _ _ NULL _ _
 
 A cell that contains NULL, or none at all, has no translation; sentences without either side are passed over, as the
-authors' reader does it. Quotes are ordinary characters. Texts are tokenised already, by spaces around punctuation, and stay
-so: scores are those of tokenised text. Columns are in lower case: ``pt-BR`` is read from ``pt-br``.
+authors' reader does it. Quotes are ordinary characters. Texts are tokenised already (Moses), and stay so: scores are
+those of tokenised text. Columns are in lower case: ``pt-BR`` is read from ``pt-br``.
 """
 
 from __future__ import annotations
