@@ -5,16 +5,97 @@ Denoising Pre-training for Neural Machine Translation", section 2.2. The loss is
 
     L = - sum_languages sum_X log P(X | g(X)),
 
-and g, below, permutes the sentences of a text and then replaces spans of its words by one mask each. The decoder begins
+and g permutes the sentences of a text and then replaces spans of its words by one mask each. The decoder begins
 with the language's symbol, and reads the text as in translation: all of the model can go on as a translator.
+
+BART compares five noises, all of which are here: token masking, token deletion, text infilling, sentence permutation
+and document rotation. Each takes a text's words and returns words, so that a recipe may apply any of them one after
+another. Tokens are the pieces of the words: the noise of tokens leaves the other pieces of a word together.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from shared.corpus.noise import SpanDraw, Word, words_of
+from shared.corpus.noise import SpanDraw, Word, share_of, words_of
+from shared.errors import UsageError
 from shared.text.tokenizer import Tokenizer
+
+
+class TokenMasking:
+    """Tokens become masks, one each, so that the model sees where something is missing.
+
+    Args:
+        tokenizer: of the words, with a mask.
+        share: of the tokens that are masked, rounded up; the paper does not give it.
+
+    Raises:
+        DataError: if the tokenizer has no mask.
+        UsageError: if the share is not in [0, 1].
+
+    """
+
+    def __init__(self, *, tokenizer: Tokenizer, share: float = 0.3) -> None:
+        self._mask = tokenizer.mask
+        self.share = _checked("share", share)
+
+    def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
+        """Return words of as many tokens, masks among them."""
+        chosen = _drawn(share_of(_tokens(words), self.share), words, rng)
+        numbers = iter(range(_tokens(words)))
+        return [[self._mask if next(numbers) in chosen else token for token in word] for word in words]
+
+
+class TokenDeletion:
+    """Tokens are left out, so that the model has to find out where something is missing. One token always stays.
+
+    Args:
+        share: of the tokens that are left out, rounded up; the paper does not give it.
+
+    Raises:
+        UsageError: if the share is not in [0, 1].
+
+    """
+
+    def __init__(self, *, share: float = 0.3) -> None:
+        self.share = _checked("share", share)
+
+    def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
+        """Return what is left of the words, in their order."""
+        count = _tokens(words)
+        chosen = _drawn(min(share_of(count, self.share), count - 1), words, rng)
+        numbers = iter(range(count))
+        left = [[token for token in word if next(numbers) not in chosen] for word in words]
+        return [word for word in left if word]
+
+
+class DocumentRotation:
+    """A text begins with one of its tokens, drawn evenly; what was before that token comes behind the last one.
+
+    A word whose inner token is drawn is divided: its end comes first, its beginning last.
+
+    Args:
+        probability: that a text is rotated.
+
+    Raises:
+        UsageError: if the probability is not in [0, 1].
+
+    """
+
+    def __init__(self, *, probability: float = 1.0) -> None:
+        self.probability = _checked("probability", probability)
+
+    def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
+        """Return the words, rotated."""
+        if not words or rng.random() >= self.probability:
+            return words
+        ends = np.cumsum([len(word) for word in words])
+        begin = int(rng.integers(int(ends[-1])))
+        number = int(np.searchsorted(ends, begin, side="right"))
+        word = words[number]
+        inside = begin - (int(ends[number]) - len(word))
+        parts = [word[inside:], *words[number + 1 :], *words[:number], word[:inside]]
+        return [part for part in parts if part]
 
 
 class SentencePermutation:
@@ -64,3 +145,20 @@ class TextInfilling:
             result += [*words[position:begin], self._mask]
             position = end
         return result + words[position:]
+
+
+def _checked(name: str, share: float) -> float:
+    if not 0 <= share <= 1:
+        raise UsageError(f"{name} must be between 0 and 1, not {share}")
+    return share
+
+
+def _tokens(words: list[Word]) -> int:
+    return sum(map(len, words))
+
+
+def _drawn(wanted: int, words: list[Word], rng: np.random.Generator) -> set[int]:
+    """Return the numbers of tokens that are drawn, each set of them with the same probability."""
+    if wanted < 1:
+        return set()
+    return {*rng.choice(_tokens(words), wanted, replace=False, shuffle=False).tolist()}

@@ -175,6 +175,11 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     return "".join([*parts, text[position:]])
 
 
+def share_of(count: int, share: float) -> int:
+    """Return how many of ``count`` things are a share of them, rounded up."""
+    return math.ceil(share * count - 1e-9)  # 0.07 * 100 is a little more than 7
+
+
 class SpanDraw:
     """Draws spans that cover a share of a text's words, as in BART's infilling (Lewis et al. 2020, section 2.2).
 
@@ -209,7 +214,7 @@ class SpanDraw:
 
         """
         total = count if of is None else of
-        wanted = min(count, math.ceil(self.share * total - 1e-9))  # 0.07 * 100 is a little more than 7
+        wanted = min(count, share_of(total, self.share))
         if not wanted:
             return []
         lengths = _span_lengths(wanted, mean=self.mean_length, rng=rng)

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter
-from itertools import permutations
+from itertools import chain, combinations, permutations
 
 import numpy as np
 import pytest
 
-from mt.bart import SentencePermutation, TextInfilling
-from shared.corpus.noise import words_of
+from mt.bart import DocumentRotation, SentencePermutation, TextInfilling, TokenDeletion, TokenMasking
+from shared.corpus.fields import TextField
+from shared.corpus.noise import NoisyText, words_of
 from shared.errors import UsageError
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -150,3 +151,147 @@ def test_sentences_are_permuted_as_wholes_and_evenly(tokenizer):
     assert all(abs(count - 100) < 50 for count in found.values())
     assert permutation(text[:2], rng) == text[:2]  # one sentence
     assert permutation([], rng) == []
+
+
+#: Three words of one, three and two tokens.
+THREE = [[11], [21, 22, 23], [31, 32]]
+
+
+class Chosen:
+    """A generator that draws the tokens that the test wants, and begins texts where it wants."""
+
+    def __init__(self, *tokens):
+        self.tokens = list(tokens)
+
+    def choice(self, count, size, *, replace, shuffle):
+        assert count == 6 and not replace and size == len(self.tokens)
+        return np.array(self.tokens)
+
+    def random(self):
+        return 0.0
+
+    def integers(self, count):
+        assert count == 6
+        return self.tokens[0]
+
+
+@pytest.mark.parametrize(
+    ("share", "tokens", "masked", "deleted"),
+    [
+        (0.3, [0, 2], "_ 21_23 31.32", "21.23 31.32"),  # 1.8 tokens, rounded up: a word goes with its only token
+        (0.5, [1, 2, 5], "11 __23 31_", "11 23 31"),
+        (0.1, [4], "11 21.22.23 _32", "11 21.22.23 32"),
+        (0.0, [], "11 21.22.23 31.32", "11 21.22.23 31.32"),
+    ],
+)
+def test_tokens_are_masked_or_deleted_by_hand(tokenizer, share, tokens, masked, deleted):
+    def written(words):
+        names = [[str(token) if token != tokenizer.mask else "_" for token in word] for word in words]
+        return " ".join(".".join(word).replace("._", "_").replace("_.", "_") for word in names)
+
+    given = [list(word) for word in THREE]
+    assert written(TokenMasking(tokenizer=tokenizer, share=share)(given, Chosen(*tokens))) == masked
+    assert written(TokenDeletion(share=share)(given, Chosen(*tokens))) == deleted
+    assert given == THREE  # what was given stays
+
+
+@pytest.mark.parametrize(
+    ("begin", "result"),
+    [
+        (0, [[11], [21, 22, 23], [31, 32]]),
+        (1, [[21, 22, 23], [31, 32], [11]]),
+        (2, [[22, 23], [31, 32], [11], [21]]),
+        (3, [[23], [31, 32], [11], [21, 22]]),
+        (4, [[31, 32], [11], [21, 22, 23]]),
+        (5, [[32], [11], [21, 22, 23], [31]]),
+    ],
+)
+def test_rotation_by_hand(begin, result):
+    assert DocumentRotation()(THREE, Chosen(begin)) == result
+
+
+def test_each_set_of_tokens_is_drawn_equally_often(tokenizer):
+    rng = np.random.default_rng(0)
+    masking, deletion = TokenMasking(tokenizer=tokenizer, share=0.3), TokenDeletion(share=0.3)
+    left = Counter(tuple(chain.from_iterable(deletion(THREE, rng))) for _ in range(3000))
+    masked = Counter(tuple(chain.from_iterable(masking(THREE, rng))) for _ in range(3000))
+    tokens, expected, places = list(chain.from_iterable(THREE)), set(), set()
+    for pair in combinations(range(6), 2):
+        expected.add(tuple(token for number, token in enumerate(tokens) if number not in pair))
+        places.add(tuple(tokenizer.mask if number in pair else token for number, token in enumerate(tokens)))
+    assert {*left} == expected and {*masked} == places and len(expected) == 15
+    assert all(abs(count - 200) < 70 for count in (*left.values(), *masked.values()))
+
+
+def test_every_token_begins_a_rotated_text_equally_often():
+    rotation, rng = DocumentRotation(), np.random.default_rng(0)
+    tokens = list(chain.from_iterable(THREE))
+    found = Counter(tuple(chain.from_iterable(rotation(THREE, rng))) for _ in range(3000))
+    assert {*found} == {(*tokens[begin:], *tokens[:begin]) for begin in range(6)}
+    assert all(abs(count - 500) < 110 for count in found.values())
+
+
+def test_so_many_texts_are_rotated():
+    rotation, rng = DocumentRotation(probability=0.3), np.random.default_rng(0)
+    same = sum(rotation(THREE, rng) == THREE for _ in range(3000))
+    assert same == pytest.approx(3000 * (0.7 + 0.3 / 6), abs=120)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_a_token_always_stays_and_nothing_becomes_something(tokenizer, share):
+    rng = np.random.default_rng(0)
+    noises = [TokenDeletion(share=share), TokenMasking(tokenizer=tokenizer, share=share), DocumentRotation()]
+    assert all(noise([], rng) == [] for noise in noises)
+    found = {tuple(noises[0]([[5]], rng)[0]) for _ in range(20)}
+    assert found == {(5,)}
+    left = [list(chain.from_iterable(noises[0](THREE, rng))) for _ in range(50)]
+    assert {len(tokens) for tokens in left} == {{0.0: 6, 0.3: 4, 1.0: 1}[share]}
+    assert {len(list(chain.from_iterable(noises[1](THREE, rng)))) for _ in range(50)} == {6}
+
+
+def test_a_share_of_tokens_is_rounded_up_but_not_for_the_last_bit(tokenizer):
+    rng = np.random.default_rng(0)
+    for count, drawn in ((100, 7), (101, 8)):
+        assert len(TokenDeletion(share=0.07)(words(count, pieces=1), rng)) == count - drawn
+        masked = TokenMasking(tokenizer=tokenizer, share=0.07)(words(count, pieces=1), rng)
+        assert masked.count([tokenizer.mask]) == drawn
+
+
+def test_noises_can_be_applied_one_after_another(tokenizer):
+    """Sentences first, then tokens, then the rotation: the order of the list, with the symbols around the text kept."""
+    field = TextField(column="source_text", tokenizer=tokenizer)
+    row = {"source_text": TEXT, "source_language": "en"}
+    every = [
+        SentencePermutation(tokenizer=tokenizer),
+        TextInfilling(tokenizer=tokenizer, share=0.3),
+        TokenMasking(tokenizer=tokenizer, share=0.1),
+        TokenDeletion(share=0.2),
+        DocumentRotation(),
+    ]
+    whole = field(row, np.random.default_rng(0)).tolist()
+    for noise in permutations(every, 5):
+        ids = NoisyText(field=field, noise=list(noise))(row, np.random.default_rng(1)).tolist()
+        assert ids[0] == whole[0] and ids[-1] == whole[-1] and len(ids) < len(whole)
+        kept = Counter(id for id in ids if id != tokenizer.mask)
+        assert not kept - Counter(whole)
+        again = NoisyText(field=field, noise=list(noise))(row, np.random.default_rng(1)).tolist()
+        assert ids == again
+    by_hand = words_of(tokenizer).split(tokenizer.encode(TEXT), "en")
+    rng = np.random.default_rng(2)
+    for noise in (every[0], every[3], every[4]):
+        by_hand = noise(by_hand, rng)
+    found = NoisyText(field=field, noise=[every[0], every[3], every[4]])(row, np.random.default_rng(2)).tolist()
+    assert found[1:-1] == list(chain.from_iterable(by_hand))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda tokenizer: TokenMasking(tokenizer=tokenizer, share=-0.1), "share must be between 0 and 1, not -0.1"),
+        (lambda tokenizer: TokenDeletion(share=1.2), "share must be between 0 and 1, not 1.2"),
+        (lambda tokenizer: DocumentRotation(probability=math.nan), "probability must be between 0 and 1, not nan"),
+    ],
+)
+def test_bad_arguments_of_the_noise_of_tokens(tokenizer, make, message):
+    with pytest.raises(UsageError, match=message):
+        make(tokenizer)

@@ -1,6 +1,8 @@
 """Noise on text: what a word and a sentence are, and that only words change."""
 
 import json
+import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
-from shared.corpus.noise import NoisyText, WordFinder, words_of
+from shared.corpus.noise import NoisyText, WordFinder, share_of, words_of
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.text.json_file import JsonTokenizer
@@ -309,3 +311,10 @@ def test_edits_are_given_up_from_the_last_while_there_is_no_room(tmp_path):
 def test_a_rewriting_cannot_shorten_the_budget(tmp_path):
     with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.9"):
         rewritten(characters(tmp_path), {}, 0.9)
+
+
+def test_a_share_is_rounded_up_as_the_decimal_that_was_written():
+    for hundredths in range(101):
+        for count in (0, 1, 3, 7, 100, 101, 4096):
+            exact = math.ceil(Fraction(hundredths, 100) * count)
+            assert share_of(count, hundredths / 100) == exact
