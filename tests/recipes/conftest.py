@@ -170,6 +170,9 @@ def _campaigns(root, almanac):
                 (folder / f"{stem}.{pair[0]}-{pair[1]}.{code}").write_text(text, encoding="utf-8")
             for name in tests:
                 _sgm(folder / f"{name}-{side}.{code}.sgm", _lines(almanac, "dev", known), name)
+    for name in ("newsdev2016-roen", "newstest2016-roen"):  # the other direction has test files of its own
+        for side, code, known in (("src", "ro", "fr"), ("ref", "en", "en")):
+            _sgm(root / "wmt16" / f"{name}-{side}.{code}.sgm", _lines(almanac, "dev", known), name)
     talks = root / "iwslt14" / "de-en"
     talks.mkdir(parents=True)
     _dictionary(root / "iwslt14" / "dictionaries", "de", "en")

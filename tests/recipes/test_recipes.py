@@ -57,6 +57,8 @@ TINY = {
 }
 #: What is given to the recipes of a folder: scores of Japanese, one of the 30 languages there, need an extra.
 FEWER = {"ted": {"languages": ["de", "fr"]}}
+#: The keys under which recipes have tokenizers.
+TOKENIZERS = {"tokenizer", "masked_tokenizer", "source_tokenizer"}
 NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} <= {*FILLED_IN}]
 
 
@@ -114,7 +116,7 @@ def folder_of_its_own(tmp_path, monkeypatch):
 def test_full_size(name):
     recipe = load(name)
     vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr, <bt>]}}"
-    recipe = load(name, **dict.fromkeys({"tokenizer", "masked_tokenizer"} & {*recipe.keys}, vocabulary))
+    recipe = load(name, **dict.fromkeys(TOKENIZERS & {*recipe.keys}, vocabulary))
     with torch.device("meta"):
         fit = recipe.build("fit")
     objective = fit.objective
