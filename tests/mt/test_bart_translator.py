@@ -209,6 +209,7 @@ def test_all_of_the_model_above_is_kept_but_its_embedding(tokenizers, shared):
     assert len(system.model.embeddings["source"].encoder.layers) == 3
     states = torch.randn(2, WIDTH)
     torch.testing.assert_close(system.model.project(states), above.model.project(states))
+    assert system.model.projection.weight is system.model.target_embedding.weight  # they learn together
     above.eval(), system.eval()
     prefix, memory = padded([[4, 5], [4, 6]]), above.model.encode(batch())
     assert torch.equal(system.model.decode(prefix, memory), above.model.decode(prefix, memory))
