@@ -158,9 +158,7 @@ def put_before(
     return system
 
 
-def _replacing(
-    old: TextEmbedding, above: Encoder, *, source: TextField, layers: int, dropout: float
-) -> ForeignEncoder:
+def _replacing(old: TextEmbedding, above: Encoder, *, source: TextField, layers: int, dropout: float) -> ForeignEncoder:
     """Return the new encoder with the positions and the norm of the embedding that it replaces."""
     layer = cast(Layer, above.layers[0])
     norm = isinstance(old.norm, nn.LayerNorm)

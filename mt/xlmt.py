@@ -3,7 +3,7 @@
 Ma et al. 2020, "XLM-T: Scaling up Multilingual Machine Translation with Pretrained Cross-lingual Transformer Encoders",
 arXiv 2012.15547. The encoder is that of XLM-R; the decoder's layers begin as layers of it, too, and both sides and the
 output have one table of token vectors. Nothing is frozen, and the loss is cross entropy over all directions. A symbol
-before the source names the language to write. So there is little that ``Initialise`` does not do: recipes/base/xlmt.yaml.
+before the source names the language to write. So ``Initialise`` does nearly all of it: recipes/base/xlmt.yaml.
 
 A masked language model has no attention to another text. Here it begins with random parameters, or, with
 :class:`CrossFromSelf`, as the self-attention of its layer,
@@ -58,7 +58,9 @@ class CrossFromSelf:
         for layer in decoder.layers:
             for name, attention in cast(Layer, layer).memory_attention.items():
                 self._copy(cast(Layer, layer), name, cast(MemoryAttention, attention))
-        line = f"{self.decoder}: attention to {' and '.join(decoder.memories)} begins as the self-attention of its layer"
+        line = (
+            f"{self.decoder}: attention to {' and '.join(decoder.memories)} begins as the self-attention of its layer"
+        )
         system.origin.append(line)
         return [line]
 

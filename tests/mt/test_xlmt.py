@@ -338,9 +338,7 @@ def test_it_is_the_encoder_decoder_that_transformers_makes_of_the_same_files(tmp
     found = system.model.decode(target, encoding)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     vectors = theirs.encoder.embeddings.word_embeddings.weight
-    torch.testing.assert_close(
-        system.model.project(found)[..., :rows], expected @ vectors.T, atol=1e-4, rtol=1e-4
-    )
+    torch.testing.assert_close(system.model.project(found)[..., :rows], expected @ vectors.T, atol=1e-4, rtol=1e-4)
 
 
 def save_tiny(transformers, folder):
