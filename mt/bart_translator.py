@@ -16,7 +16,7 @@ Legend: B sentences, S source tokens, D width.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from torch import nn
 
@@ -195,7 +195,8 @@ def _with_own_vectors(above: Translator, old: TextEmbedding) -> tuple[TextEmbedd
 
     """
     target, projection = above.target_embedding, above.projection
-    tied_to = projection.arguments["embedding"] if isinstance(projection, TiedProjection) else None
+    arguments: dict[str, Any] = getattr(projection, "arguments", {})
+    tied_to = arguments["embedding"] if isinstance(projection, TiedProjection) else None
     if target.arguments.get("shared_with") is not old:
         if tied_to is old:
             raise UsageError("text: its output is tied to the vectors of its source, which the source encoder replaces")
@@ -204,6 +205,6 @@ def _with_own_vectors(above: Translator, old: TextEmbedding) -> tuple[TextEmbedd
     own.load_state_dict(target.state_dict() | {"tokens.weight": old.weight})
     if tied_to is None:
         return own, projection
-    tied = TiedProjection(**projection.arguments | {"embedding": own})
+    tied = TiedProjection(**arguments | {"embedding": own})
     tied.load_state_dict(projection.state_dict())
     return own, tied
