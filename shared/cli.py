@@ -71,7 +71,7 @@ def prepare(
         str,
         typer.Argument(
             help="of speech: mustc, mtedx, covost2, fleurs, europarl_st, librispeech, librilight, parquet, nemo, "
-            "lhotse, fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt; made on the spot: almanac; or one "
+            "lhotse, fairseq_s2t, tsv; of text: moses, monolingual, wmt, iwslt, ted; made on the spot: almanac; or one "
             "that a package provides"
         ),
     ],
