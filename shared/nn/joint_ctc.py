@@ -33,6 +33,8 @@ from shared.padded import Padded
 NOTHING = float("-inf")
 #: The logarithm of what is impossible: an output longer than its sound is ranked, and the decoder still judges it.
 LOWEST = -1e4
+#: Of log-probabilities: below, single precision has no probability, and sums of them would not be those of logarithms.
+FLOOR = -80.0
 #: In the place of a last token.
 EMPTY, ENDED = -1, -2
 #: The extra of an encoding that holds the head's log-probabilities.
@@ -44,9 +46,8 @@ class CtcPrefixes:
     """The prefixes y that R rows have written, as a CTC head sees them.
 
     Attributes:
-        scores: (B, S, V) log-probabilities.
+        scores: (B, S, V) log-probabilities; at positions that are padding the blank is certain.
         probabilities: (B, S, V) their exponentials.
-        real: (B, 1, S) bool, True where a position is real.
         beams: K.
         blank: (R, S) log b_t(y) of t = 1 to S, in double precision.
         token: (R, S) log n_t(y), likewise.
@@ -57,7 +58,6 @@ class CtcPrefixes:
 
     scores: Tensor
     probabilities: Tensor
-    real: Tensor
     beams: int
     blank: Tensor
     token: Tensor
@@ -67,12 +67,14 @@ class CtcPrefixes:
     @staticmethod
     def empty(scores: Padded, blank: int) -> CtcPrefixes:
         """Return one empty prefix for each row of log-probabilities (B, S, V)."""
-        values = scores.values.float().clamp(min=LOWEST)
+        padding = scores.mask.logical_not()
+        values = scores.values.float().clamp(min=FLOOR)
+        values = values.masked_fill(padding[..., None], 2 * LOWEST)  # all of them together are below LOWEST
+        values[..., blank].masked_fill_(padding, 0.0)
         waiting = values[..., blank].double().cumsum(1)
         return CtcPrefixes(
             scores=values,
             probabilities=values.exp(),
-            real=scores.mask[:, None],
             beams=1,
             blank=waiting,
             token=torch.full_like(waiting, NOTHING),
@@ -91,21 +93,22 @@ class CtcPrefixes:
         if len(index) == len(self.last):
             return taken
         kept = index[:: self.beams] // self.beams
-        names = ("scores", "probabilities", "real")
-        return replace(taken, **{name: getattr(self, name).index_select(0, kept) for name in names})
+        return replace(
+            taken, scores=self.scores.index_select(0, kept), probabilities=self.probabilities.index_select(0, kept)
+        )
 
     def following(self, end: int, blank: int) -> Tensor:
         """Return log p_ctc(y c ...) - log p_ctc(y ...) of every token c, (R, V); 0 where y is over."""
         before = self._before()
         largest = before.amax(1, keepdim=True).clamp(min=LOWEST)
         weights = (before - largest).exp().float().unflatten(0, (-1, self.beams))
-        totals = (weights @ self.probabilities).log().flatten(0, 1).double() + largest
+        with torch.autocast(weights.device.type, enabled=False):  # steps would not add up
+            totals = (weights @ self.probabilities).log().flatten(0, 1).double() + largest
         written = self.last.clamp(min=0)
-        again = (self._shifted(self.blank) + self._of(written)).logsumexp(1)
+        again = (_one_later(self.blank) + self._of(written)).logsumexp(1)
         again = torch.where(self.last < 0, totals.gather(1, written[:, None])[:, 0], again)
         totals = totals.scatter(1, written[:, None], again[:, None])
-        place = self.real.sum(-1).repeat_interleave(self.beams, dim=0).clamp(min=1) - 1
-        totals[:, end] = torch.logaddexp(self.blank, self.token).gather(1, place)[:, 0]
+        totals[:, end] = torch.logaddexp(self.blank[:, -1], self.token[:, -1])
         following = (totals.clamp(min=LOWEST) - self.total[:, None]).float()
         following.masked_fill_((self.last == ENDED)[:, None], 0.0)
         following[:, blank] = NOTHING
@@ -113,7 +116,7 @@ class CtcPrefixes:
 
     def extended(self, tokens: Tensor, blank: int) -> CtcPrefixes:
         """Return the prefixes with one more token each, (R,) int64."""
-        source = torch.where((tokens == self.last)[:, None], self._shifted(self.blank), self._before())
+        source = torch.where((tokens == self.last)[:, None], _one_later(self.blank), self._before())
         own = self._of(tokens)
         token = _accumulated(own, source)
         return replace(
@@ -149,19 +152,14 @@ class CtcPrefixes:
 
     def _before(self) -> Tensor:
         """Return log before_t(y, c) (R, S) for tokens that are not y's last."""
-        before = self._shifted(torch.logaddexp(self.blank, self.token))
-        before[:, 0] = torch.where(
-            self.last == EMPTY, 0.0, before[:, 0]
-        )  # an empty prefix is there before all positions
+        before = _one_later(torch.logaddexp(self.blank, self.token))
+        # An empty prefix is there before all positions.
+        before[:, 0] = torch.where(self.last == EMPTY, 0.0, before[:, 0])
         return before
-
-    def _shifted(self, values: Tensor) -> Tensor:
-        """Return values (R, S) of the position before each, and nothing for positions that are padding."""
-        padding = self.real.logical_not().expand(-1, self.beams, -1).flatten(0, 1)
-        return _one_later(values).masked_fill(padding, NOTHING)
 
 
 def _one_later(values: Tensor) -> Tensor:
+    """Return values (R, S) of the position before each."""
     return F.pad(values, (1, 0), value=NOTHING)[:, :-1]
 
 

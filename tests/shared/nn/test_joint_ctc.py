@@ -85,6 +85,38 @@ def test_an_output_longer_than_its_sound_is_lowest_and_no_nan(scores):
     assert (prefixes.total == -1e4).all()
 
 
+def added_up(scores, output):
+    """Return the sum of the steps of an output with its end, (B,)."""
+    total, prefixes = torch.zeros(len(scores)), CtcPrefixes.empty(scores, BLANK)
+    for token in [*output, END]:
+        total += prefixes.following(END, BLANK)[:, token]
+        prefixes = prefixes.extended(torch.full((len(scores),), token), BLANK)
+    return total
+
+
+def test_steps_add_up_under_autocast(scores):
+    plain = added_up(scores, [A, B])
+    with torch.autocast("cpu", torch.bfloat16):
+        assert added_up(scores, [A, B]).equal(plain)
+
+
+def test_steps_add_up_where_single_precision_has_no_probability():
+    scores = Padded(torch.full((1, 30, 5), -20.0), torch.tensor([30]))
+    scores.values[..., BLANK], scores.values[..., A] = -1e-8, -120.0
+    prefixes = CtcPrefixes.empty(scores, BLANK)
+    after = prefixes.extended(torch.tensor([A]), BLANK)
+    assert prefixes.following(END, BLANK)[0, A] == pytest.approx(float(after.total), rel=1e-4)
+
+
+def test_a_row_without_sound_has_an_empty_output():
+    """Whatever its padding holds."""
+    scores = Padded(torch.full((2, 3, 5), float("nan")), torch.tensor([0, 3]))
+    scores.values[1] = torch.randn(3, 5).log_softmax(-1)
+    assert added_up(scores, [])[0] == 0
+    assert added_up(scores, [A])[0] == added_up(scores, [A, B])[0] == -1e4
+    assert added_up(scores, [A, B]).isfinite().all()
+
+
 class Head(nn.Module):
     blank, tap = BLANK, 0
 
