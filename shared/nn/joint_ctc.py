@@ -233,6 +233,10 @@ class JointCtc(Described, nn.Module):
         """See shared/nn/symbols.py."""
         return {f"model.{part}": field for part, field in self._generator.symbol_fields().items()}
 
+    def symbol_arguments(self) -> dict[str, nn.Module]:
+        """See shared/nn/symbols.py."""
+        return dict.fromkeys(("end", "passed"), self._generator.heads[self.head])
+
     def encode(self, batch: Batch) -> Encoding:
         """Encode, and let the head score every position.
 

@@ -32,6 +32,15 @@ class SymbolFields(Protocol):
         ...
 
 
+@runtime_checkable
+class SymbolArguments(Protocol):
+    """A module that is built with ids of symbols, or lists of them, of which it has no tensors."""
+
+    def symbol_arguments(self) -> dict[str, nn.Module]:
+        """Return, by the name of an argument, a module with a tensor of the same symbols (``SymbolRows``)."""
+        ...
+
+
 def tensors_below(module: nn.Module, name: str) -> list[str]:
     """Return the symbol tensors of a module's part, by their names in the module."""
     part = module.get_submodule(name)

@@ -21,7 +21,7 @@ from shared.machine.records import read_record
 from shared.machine.workspace import Phase, Stopwatch, Workspace
 from shared.phases.averaging import AVERAGED
 from shared.search.search import AnySearch
-from shared.systems.combining import check_weight, load_combined
+from shared.systems.combining import check_joint, check_weight, load_combined
 from shared.systems.system import System
 
 
@@ -48,7 +48,7 @@ class Evaluate(Phase):
         ctc_weight: the share of the CTC head in a joint search with the decoder; 0 for none.
 
     Raises:
-        UsageError: for an unknown metric, or a weight that is not positive.
+        UsageError: for an unknown metric, a weight out of its range, or ``ctc_weight`` beside ``ctc`` or ``ensemble``.
 
     """
 
@@ -71,6 +71,7 @@ class Evaluate(Phase):
     ) -> None:
         check_metrics(metrics, texts)
         check_weight(lm_weight, "lm_weight")
+        check_joint(ctc_weight, ctc=ctc, ensemble=ensemble or ())
         self.model = Path(model)
         self.manifests = list(manifests)
         self.search = search

@@ -34,6 +34,15 @@ def check_weight(weight: float, name: str) -> None:
         )
 
 
+def check_joint(ctc_weight: float, *, ctc: bool = False, ensemble: Sequence[Any] = ()) -> None:
+    """Refuse a share of a CTC head that is not from 0 to below 1, or has nothing to be shared with, by UsageError."""
+    if not 0 <= ctc_weight < 1:
+        raise UsageError(f"ctc_weight must be at least 0 and below 1, not {ctc_weight} (CTC alone is ctc)")
+    if ctc_weight and (ctc or ensemble):
+        other = "a search through the head alone" if ctc else "an ensemble"
+        raise UsageError(f"a joint search of decoder and CTC head (ctc_weight) does not go with {other}")
+
+
 def load_combined(
     model: Path,
     device: str | torch.device = "cpu",
@@ -70,15 +79,12 @@ def load_combined(
         UsageError: if the systems do not fit together.
 
     """
+    check_joint(ctc_weight, ctc=ctc, ensemble=ensemble)
     prepare_process(device)
     system = System.load(model, device).for_task(reads=reads, writes=writes)
     if ctc:
         system = through_ctc(system)
-    if ctc_weight:
-        if ctc or ensemble:
-            other = "a search through the head alone" if ctc else "an ensemble"
-            raise UsageError(f"a joint search of decoder and CTC head (ctc_weight) does not go with {other}")
-        system = with_ctc(system, ctc_weight)
+    system = with_ctc(system, ctc_weight)
     if ensemble:
         others = [System.load(folder, device).for_task(reads=reads, writes=writes) for folder in ensemble]
         system = ensembled([system, *others])
@@ -167,6 +173,8 @@ def through_ctc(system: System) -> CtcSystem:
 def with_ctc(system: System, weight: float) -> System:
     """Return a system whose decoder and CTC head judge together: all tokens, or those of the first of several texts.
 
+    It writes no other outputs.
+
     Args:
         system: with both.
         weight: the head's share; with 0 the system stays as it is.
@@ -175,8 +183,7 @@ def with_ctc(system: System, weight: float) -> System:
         UsageError: if there are not both, or they do not write the same text; if the weight is not from 0 to below 1.
 
     """
-    if not 0 <= weight < 1:
-        raise UsageError(f"ctc_weight must be at least 0 and below 1, not {weight} (CTC alone is ctc)")
+    check_joint(weight)
     if not weight:
         return system
     heard = system.ctc_output
@@ -192,8 +199,12 @@ def with_ctc(system: System, weight: float) -> System:
             "cannot judge the same tokens"
         )
     passed = sorted({symbol for code in system.output_languages for symbol in system.output.prefix_ids(code)})
-    joint = JointCtc(model=system.model, weight=weight, end=end, passed=passed)
-    return type(system)(**system.arguments | {"model": joint}).eval()
+    changed: dict[str, Any] = {"model": JointCtc(model=system.model, weight=weight, end=end, passed=passed)}
+    if system.other_outputs:  # which the head does not judge
+        changed["other_outputs"] = {}
+    together = type(system)(**system.arguments | changed).eval()
+    together.origin = list(system.origin)
+    return together
 
 
 def _difference(one: System, other: System) -> str:

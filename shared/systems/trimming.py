@@ -23,7 +23,7 @@ from shared.corpus.manifest import Manifest
 from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.machine.nesting import from_json
-from shared.nn.symbols import SymbolRows
+from shared.nn.symbols import SymbolArguments, SymbolRows
 from shared.systems.reading_model import ReadingModel
 from shared.text.tokenizer import Tokenizer
 
@@ -286,6 +286,10 @@ class Trimming:
             for symbol in ("padding", "blank"):
                 if symbol in arguments:
                     arguments[symbol] = kept.index(arguments[symbol])
+        if isinstance(value, SymbolArguments):
+            for name, part in value.symbol_arguments().items():
+                kept, ids = self.kept[self._owners[id(part)].fingerprint], arguments[name]
+                arguments[name] = [kept.index(one) for one in ids] if isinstance(ids, list) else kept.index(ids)
         return type(value)(**arguments)
 
     def _tokenizer(self, tokenizer: Any) -> TrimmedTokenizer:

@@ -15,6 +15,7 @@ from shared.commands.options import ModelOptions, SearchOptions
 from shared.commands.searching import search_for
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
@@ -24,10 +25,12 @@ from shared.nn.linear import Linear
 from shared.nn.transformer import Decoder
 from shared.nn.translator import LanguageModel
 from shared.padded import Padded
+from shared.phases import Evaluate
 from shared.search import BeamSearch, CtcGreedySearch, CtcPrefixSearch, GreedySearch
 from shared.systems.combining import ensembled, load_combined, through_ctc, with_ctc, with_language_model
 from shared.systems.ctc_system import CtcSystem
 from shared.systems.system import System
+from shared.systems.trimming import trim
 from shared.text.tokenizer import SentencePieceTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
@@ -203,6 +206,33 @@ def test_decoder_and_ctc_head_judge_together(folders, tmp_path):
     run("rescore", tmp_path / "same", folders / "test.arrow", *options)
     means = [float(line.split("\t")[3]) for line in table.read_text().splitlines()[1:]]
     assert means == pytest.approx(scores[2], abs=1e-4)
+
+
+def test_a_joint_search_is_kept_trimmed_and_has_one_output(folders, tmp_path):
+    """Tags stand behind the pieces: trimmed, they have other numbers."""
+    system = System.load(folders / "model")
+    others = {"transcript": TextField(column="source_text", tokenizer=system.output.tokenizer)}
+    system = System(**system.arguments | {"ctc_output": system.output, "other_outputs": others}).eval()
+    system.origin = ["another folder"]
+    system.save(tmp_path / "plain")
+    joint = with_ctc(system, 0.02)
+    assert joint.origin == ["another folder"]
+    with pytest.raises(UsageError, match="can write translation, not 'transcript'"):
+        joint.for_task(writes="transcript")
+    joint.save(tmp_path / "joint")
+    for name in ("plain", "joint"):
+        trim(tmp_path / name, [folders / "test.arrow"], tmp_path / f"trimmed {name}")
+    found = System.load(tmp_path / "trimmed joint").hypotheses(TEXTS)
+    expected = with_ctc(System.load(tmp_path / "trimmed plain"), 0.02).hypotheses(TEXTS)
+    assert texts(found) == texts(expected) == [{"translation": answer} for answer in ANSWERS]
+    assert [one[0].score for one in found] == pytest.approx([one[0].score for one in expected])
+
+
+def test_a_phase_refuses_a_share_before_anything_is_trained():
+    given = {"model": "m", "manifests": [], "search": BeamSearch(), "budget": Budget(tokens=10), "metrics": ["chrf"]}
+    for wrong in ({"ctc_weight": 1.0}, {"ctc_weight": 0.3, "ctc": True}, {"ctc_weight": 0.3, "ensemble": ["m"]}):
+        with pytest.raises(UsageError, match="ctc_weight"):
+            Evaluate(**given, **wrong)
 
 
 def run(*arguments, text=None):
