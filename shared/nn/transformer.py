@@ -177,6 +177,9 @@ class Decoder(Stack):
         layer_drop: see :class:`Stack`.
         recompute: see :class:`Stack`.
 
+    Raises:
+        ValueError: if the layer sees what comes later, as those that are made for encoders only.
+
     """
 
     def __init__(
@@ -188,6 +191,8 @@ class Decoder(Stack):
         layer_drop: float = 0.0,
         recompute: bool = False,
     ) -> None:
+        if not isinstance(layer, Layer):
+            raise ValueError(f"a {type(layer).__name__} sees what comes later: it is for encoders only")
         super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
 
     def caches(self, memories: Mapping[str, Padded]) -> list[LayerCache]:

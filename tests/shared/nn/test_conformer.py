@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from shared.nn.conformer import ConformerLayer, ConvolutionModule, RelativeAttention, by_key
-from shared.nn.transformer import Encoder
+from shared.nn.transformer import Decoder, Encoder
 from shared.padded import Padded
 
 WIDTH, HEADS, LENGTHS = 12, 3, (7, 4, 1)
@@ -140,6 +140,8 @@ def test_what_it_cannot_do_is_refused():
     with pytest.raises(ValueError, match="feedforward must be at least 1, not 0"):
         ConformerLayer(width=4, heads=2, feedforward=0)
     layer, x = random_layer(), rows()
+    with pytest.raises(ValueError, match="a ConformerLayer sees what comes later: it is for encoders only"):
+        Decoder(layer=layer, layers=1)
     with pytest.raises(ValueError, match="not to memories or prompts"):
         layer(x.values, memories={"source": x})
     with pytest.raises(ValueError, match="not to memories or prompts"):
