@@ -73,6 +73,7 @@ ROW: dict[str, Any] = {
 IDENTITY = (
     *("kind", "recipe", "keys", "model", "against", "against_keys", "phase", "split", "metric", "corpus"),
     *("averaging", "beam", "search", "seed", "seeds", "hardware", "text", "reads", "writes"),
+    *("ensemble", "language_model", "lm_weight", "ctc_weight"),
 )
 
 

@@ -15,7 +15,7 @@ from shared.machine.files import replaced_file
 Row = dict[str, Any]
 
 #: Rows that agree in these measured the same, perhaps with other seeds.
-SAME = ("corpus", "averaging", "search")
+SAME = ("corpus", "averaging", "search", "ensemble", "language_model", "lm_weight", "ctc_weight")
 #: The metrics that RESULTS.md shows; the others are in results.jsonl. Of a row that has none of them, any is shown.
 HEADLINES = ("bleu", "wer", "perplexity")
 #: Between the name of a test set and that of a part of it, such as the words of some frequency.

@@ -130,6 +130,16 @@ def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path)
     assert cells(own)[1] == ["own/mt", "bleu", "1", "3.0"] and "minutes" not in own
 
 
+@pytest.mark.parametrize("beside", [{"ctc_weight": 0.3}, {"language_model": "lm"}, {"ensemble": ["b"]}])
+def test_what_takes_part_in_a_search_makes_it_another_measurement(beside, tmp_path):
+    path = tmp_path / "results.jsonl"
+    for change in ({}, {"seed": 2}, beside | {"value": 1.0}):
+        record(path, ROW | change)
+    rows = latest(read(path))
+    assert len(rows) == 3
+    assert cells(render(rows, path.name))[1][2:4] == ["1", "1.0"]  # the newest alone, and not with another's seeds
+
+
 def test_the_table_gives_the_verdict_against_the_control(tmp_path):
     path = tmp_path / "results.jsonl"
     arm = {"keys": {"parts": []}}
