@@ -29,6 +29,17 @@ def trained(tmp_path_factory):
     return {name: folder / "results" / name / "1-debug" / "average" / "model" for name in names}
 
 
+@pytest.mark.parametrize("name", ["almanac/graft", "text/graft", "ted/graft"])
+def test_both_language_models_are_made_of_one_masked_model(name, tmp_path, monkeypatch):
+    """Whoever comes second would be refused otherwise."""
+    monkeypatch.chdir(tmp_path)
+    recipe = Recipe.load(name, {"encoder_layers": 4, "data_folder": "data"})
+    masked = [recipe.inner("masked"), recipe.inner("language").inner("masked")]
+    assert [one.value("encoder_layers") for one in masked] == [4, 4]
+    one, other = (sorted((path, text) for path, text, _ in recipe.values("fit")) for recipe in masked)
+    assert one == other
+
+
 def tensors(folder):
     return ReadingModel.load(folder).model.state_dict()
 
