@@ -52,6 +52,7 @@ class HidingEncoder(EncoderModel):
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
         """Embed a field (B, S, D); of speech, the frames of hidden words become the mean of their utterance."""
+        field = field or self.default_field(batch)
         if field != SPEECH or HIDDEN not in batch:
             return super().embed(batch, field)
         embedding, speech = cast(SpeechEmbedding, self.embeddings[SPEECH]), batch[SPEECH]

@@ -27,6 +27,7 @@ from shared.batch import Batch
 from shared.described import Described
 from shared.errors import UsageError
 from shared.generator import Encoding, State, next_scores
+from shared.machine.memory import refuse_over
 from shared.nn.heads import head_log_probabilities
 from shared.padded import Padded
 
@@ -241,7 +242,8 @@ class JointCtc(Described, nn.Module):
         """Encode, and let the head score every position.
 
         Raises:
-            UsageError: if there are no states for the head, as of text where it hears speech.
+            UsageError: if there are no states for the head, as of text where it hears speech; if there is not enough
+                memory for its scores.
 
         """
         encoding = self._generator.encode(batch)
@@ -249,6 +251,8 @@ class JointCtc(Described, nn.Module):
         if not {tap, f"logits.{self.head}"} & {*encoding.extras}:
             raise UsageError(f"the head {self.head!r} reads states that the model has not made of this input")
         scores = head_log_probabilities(self.model, encoding, self.head)
+        shape = "x".join(map(str, scores.values.shape))
+        refuse_over(2 * scores.values.nbytes, f"joint search over {shape} scores of a CTC head", scores.device)
         return Encoding(encoding.memories, encoding.extras | {SCORES: scores})
 
     def start(self, encoding: Encoding, prefix: Padded | None) -> JointCtcState:

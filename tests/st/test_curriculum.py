@@ -81,6 +81,7 @@ def test_frames_of_hidden_words_become_the_mean_of_their_utterance_and_no_others
     seen = []
     front.subsampler.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     told.embed(batch(), "speech")
+    assert told.embed(batch()).values.equal(told.embed(batch(), "speech").values)
     for row, words in enumerate(WORDS):
         own = features.rows()[row]
         hidden = {

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding, normalised
+from shared.machine import memory
 from shared.nn.joint_ctc import CtcPrefixes, JointCtc
 from shared.padded import Padded
 from shared.search import BeamSearch, GreedySearch
@@ -232,7 +233,7 @@ def test_a_row_is_searched_alike_alone_and_in_a_batch(scores):
             assert alone.score == pytest.approx(together[row][0].score, abs=1e-5)
 
 
-def test_weights_and_heads_are_checked():
+def test_what_cannot_be_searched_is_refused(scores, monkeypatch):
     for weight in (0.0, 1.0, -0.5, float("nan")):
         with pytest.raises(ValueError, match="weight of a CTC head must be between 0 and 1"):
             JointCtc(model=Model(), weight=weight, end=END, passed=[])
@@ -240,5 +241,8 @@ def test_weights_and_heads_are_checked():
         silent = Model()
         silent.encode = lambda batch: Encoding({"source": batch["source"]})
         JointCtc(model=silent, weight=0.5, end=END, passed=[]).encode({"source": None})
+    monkeypatch.setattr(memory, "available_memory", lambda device: 479)
+    with pytest.raises(UsageError, match="joint search over 3x4x5 scores of a CTC head: needs about 480"):
+        JointCtc(model=Model(), weight=0.5, end=END, passed=[]).encode(batch_of(scores, [0, 1, 2]))
     with pytest.raises(ValueError, match="no head 'other'"):
         JointCtc(model=Model(), weight=0.5, end=END, passed=[], head="other")
