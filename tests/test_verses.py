@@ -23,7 +23,7 @@ def verses():
 
 def test_every_fourth_block_of_forty_lines_is_the_small_pairs(verses):
     lines = [str(number) for number in range(330)]
-    small, large = (verses.blocks(lines, small=small) for small in (True, False))
+    small, large = (verses.blocks(lines, which) for which in ({3}, {0, 1, 2}))
     assert small == lines[120:160] + lines[280:320]
     assert large == lines[:120] + lines[160:280] + lines[320:]
 
@@ -113,11 +113,20 @@ def test_pairs_share_no_line_and_have_the_layout_that_recipes_read(verses, tmp_p
         for split, size in (("train", 200), ("dev", 3), ("test", 4)):
             (root / f"{split}.{code}").write_text("".join(f"{code} line {n} {split}\n" for n in range(size)))
     verses.write(root, out)
-    lines = {path.parent.name: path.read_text().splitlines() for path in out.glob("*/train.en")}
+    lines = {path.parent.name: path.read_text().splitlines() for path in out.glob("en-*/train.en")}
     assert lines.keys() == {"en-de", "en-es", "en-fr", "en-it", "en-ru"} and len(lines["en-de"]) == 40
     assert all(len(rows) == 160 and not {*rows} & {*lines["en-de"]} for pair, rows in lines.items() if pair != "en-de")
     assert (out / "en-ru/test.ru").read_text() == (root / "test.ru").read_text()
-    assert sorted(path.name for path in (out / "dictionaries").iterdir()) == [
-        "en-es.txt", "en-fr.txt", "en-it.txt", "en-ru.txt"
-    ]  # fmt: skip
+    pairs = {
+        f"{one}-{other}.txt" for code in ("de", "es", "fr", "it", "ru") for one, other in (("en", code), (code, "en"))
+    }
+    assert {path.name for path in (out / "dictionaries").iterdir()} == pairs
     assert "en\tfr\n" in (out / "dictionaries/en-fr.txt").read_text()
+    assert "de\ten\n" in (out / "dictionaries/de-en.txt").read_text()
+    numbers = {
+        code: {int(line.split()[2]) for line in (out / f"monolingual/train.{code}").read_text().splitlines()}
+        for code in ("en", "de", "ru")
+    }
+    assert numbers["en"] == {*range(40), *range(80, 120), *range(160, 200)} and numbers["de"] == {*range(40, 80)}
+    assert numbers["ru"] == numbers["de"] and not numbers["en"] & numbers["de"]
+    assert not numbers["en"] & {int(line.split()[2]) for line in lines["en-de"]}

@@ -3,9 +3,11 @@
     python docs/real_input/verses.py data/bible data/verses
 
 Blocks of lines go by turns to a large corpus of each pair with English and to a small one of English and German: both
-have all of the book, and no line in common. Each pair of the large corpus gets a lexicon of the words that are each
-other's best translation by Dice's coefficient of the lines that they are in, and have at least five lines in common.
-The result has the layout that ``mrasp.yaml`` reads.
+have all of the book, and no line in common. Monolingual text is made of the large corpus, of other blocks for English
+than for the rest, so that no line has its translation in it. Each pair of the large corpus gets a lexicon of the words
+that are each other's best translation by Dice's coefficient of the lines that they are in, and have at least five lines
+in common; English and German get one of the lines that the small corpus does not have. The result has the layout that
+``mrasp.yaml``, ``mbart.yaml`` and ``mrasp2.yaml`` read.
 
 Legend: N lines, V words.
 """
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,15 +27,17 @@ from shared.text.word_spans import words
 LARGE = ("fr", "es", "it", "ru")
 SMALL = "de"
 BLOCK = 40  # lines
-TURN = 4  # blocks, of which the last is that of the small pair
+TURN = 4  # blocks
+LARGE_BLOCKS, SMALL_BLOCK = {0, 1, 2}, {3}  # of a turn
+ENGLISH_BLOCKS, OTHER_BLOCK = {0, 2}, {1}  # of the large ones: monolingual text
 SMALL_LINES = 1000
 KNOWN = 2000  # words of each language
 LEAST = 5  # lines that a word is in, and that it shares with its translation
 
 
-def blocks(lines: Sequence[str], *, small: bool) -> list[str]:
-    """Return the lines of the small pair's blocks, or those of all other blocks."""
-    return [line for number, line in enumerate(lines) if (number // BLOCK % TURN == TURN - 1) == small]
+def blocks(lines: Sequence[str], which: set[int]) -> list[str]:
+    """Return the lines of these blocks of each turn."""
+    return [line for number, line in enumerate(lines) if number // BLOCK % TURN in which]
 
 
 def words_of(lines: Sequence[str], language: str) -> list[set[str]]:
@@ -78,25 +82,29 @@ def lexicon(sources: Sequence[str], targets: Sequence[str], languages: tuple[str
 
 
 def write(root: Path, out: Path) -> None:
-    """Write the pairs' folders and ``dictionaries/``, from train, dev and test of `root`."""
+    """Write the pairs' folders, ``monolingual/`` and ``dictionaries/``, from train, dev and test of `root`."""
 
     def read(split: str, code: str) -> list[str]:
         return (root / f"{split}.{code}").read_text(encoding="utf-8").split("\n")[:-1]
 
-    def save(file: Path, lines: Sequence[str]) -> None:
+    def save(file: Path, lines: Iterable[str]) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
+    train = {code: read("train", code) for code in ("en", *LARGE, SMALL)}
+    for code, lines in train.items():
+        save(out / "monolingual" / f"train.{code}", blocks(lines, ENGLISH_BLOCKS if code == "en" else OTHER_BLOCK))
+        save(out / "monolingual" / f"dev.{code}", read("dev", code))
     for code in (*LARGE, SMALL):
-        small = code == SMALL
-        train = {side: blocks(read("train", side), small=small) for side in ("en", code)}
-        for side, lines in train.items():
-            save(out / f"en-{code}" / f"train.{side}", lines[:SMALL_LINES] if small else lines)
+        folder = out / f"en-{code}"
+        for side in ("en", code):
+            small = blocks(train[side], SMALL_BLOCK)[:SMALL_LINES]
+            save(folder / f"train.{side}", small if code == SMALL else blocks(train[side], LARGE_BLOCKS))
             for split in ("dev", "test"):
-                save(out / f"en-{code}" / f"{split}.{side}", read(split, side))
-        if not small:
-            pairs = lexicon(train["en"], train[code], ("en", code))
-            save(out / "dictionaries" / f"en-{code}.txt", [f"{one}\t{other}" for one, other in pairs])
+                save(folder / f"{split}.{side}", read(split, side))
+        found = lexicon(*(blocks(train[side], LARGE_BLOCKS) for side in ("en", code)), ("en", code))
+        save(out / "dictionaries" / f"en-{code}.txt", (f"{one}\t{other}" for one, other in found))
+        save(out / "dictionaries" / f"{code}-en.txt", (f"{other}\t{one}" for one, other in found))
 
 
 if __name__ == "__main__":

@@ -117,8 +117,11 @@ def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, 
 
 def _find_inner(root: Node, path: Path, shown: str) -> None:
     """Let the phases that run a recipe beside this one name it as it is seen from the working directory."""
-    for node in root.walk():
-        inner = node.value.get("recipe") if node.tag == INNER and isinstance(node.value, dict) else None
+    phases = root.value.get("phases")
+    laid_over = phases.value.values() if phases is not None and isinstance(phases.value, dict) else []
+    found = [node for node in root.walk() if node.tag == INNER] + [phase for phase in laid_over if not phase.tag]
+    for node in found:
+        inner = node.value.get("recipe") if isinstance(node.value, dict) else None
         if inner and isinstance(inner.value, str) and (path.parent / inner.value).is_file():
             inner.value = os.path.normpath(Path(shown).parent / inner.value)
 

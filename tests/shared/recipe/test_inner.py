@@ -113,6 +113,14 @@ def test_an_inner_recipe_may_be_named_as_it_is_seen_from_the_recipe(outer, tmp_p
 # -- keys ------------------------------------------------------------------------------------------------------------
 
 
+def test_a_recipe_that_is_laid_over_names_another_one_beside_it(outer, tmp_path, monkeypatch):
+    (tmp_path / "other.yaml").write_text((tmp_path / "asr.yaml").read_text())
+    (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nphases:\n    asr:\n        recipe: other.yaml\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert Recipe.load("../mine.yaml").inner("asr").source == "../other.yaml"
+
+
 def test_keys_of_inner_recipes_can_be_given_at_any_depth(outer, tmp_path):
     run_recipe(outer("--phases.asr.updates", "3", "--phases.asr.phases.deep.updates=2", "--updates", "1"))
     assert worked(tmp_path / "deep" / "1") == ["fit1", "fit2"]
