@@ -26,6 +26,7 @@ from shared.padded import Padded
 
 #: (channels, kernel, stride) of each convolution: a frame of 25 ms every 20 ms at 16 kHz.
 CONVOLUTIONS = [[512, 10, 5], *[[512, 3, 2]] * 4, *[[512, 2, 2]] * 2]
+ACTIVATIONS = {"gelu": F.gelu, "relu": F.relu}
 
 
 class WaveformNorm(Described, nn.Module):
@@ -54,7 +55,7 @@ class WaveformNorm(Described, nn.Module):
 
 
 class FrameNorm(nn.Module):
-    """Base class of both norms of convolutions: a factor and a summand for each channel.
+    """Base class of the norms of convolutions: a factor and a summand for each channel.
 
     Args:
         channels: C.
@@ -85,19 +86,27 @@ class TimeNorm(FrameNorm):
     Others take the padding in, and so give a row other vectors in another batch.
     """
 
+    TOGETHER: tuple[int, ...] = (2,)  # dimensions of (B, C, S)
+
     def forward(self, x: Tensor, lengths: Tensor) -> Tensor:
         """Normalise x (B, C, S), of which ``lengths`` (B,) are real, in float32."""
         padding = (torch.arange(x.shape[2], device=x.device) >= lengths[:, None])[:, None]
-        values, count = x.float(), lengths[:, None, None]
-        mean = values.masked_fill(padding, 0).sum(2, keepdim=True) / count
+        values, count = x.float(), lengths[:, None, None] * (x.shape[1] if 1 in self.TOGETHER else 1)
+        mean = values.masked_fill(padding, 0).sum(self.TOGETHER, keepdim=True) / count
         centred = (values - mean).masked_fill(padding, 0)
-        variance = centred.square().sum(2, keepdim=True) / count
+        variance = centred.square().sum(self.TOGETHER, keepdim=True) / count
         scale = self.weight[:, None] * (variance + self.EPSILON).rsqrt()
         return (centred * scale + self.bias[:, None]).to(x.dtype)
 
 
+class WholeNorm(TimeNorm):
+    """Group normalisation with one group: all channels of a row's real frames together."""
+
+    TOGETHER = (1, 2)
+
+
 class Convolution(nn.Module):
-    """One convolution without padding, its norm if it has one, and GELU.
+    """One convolution without padding, its norm if it has one, and an activation.
 
     Args:
         before: channels that enter.
@@ -105,12 +114,21 @@ class Convolution(nn.Module):
         kernel: in steps of what enters.
         stride: likewise.
         bias: of the convolution.
-        norm: a TimeNorm or ChannelNorm, or None.
+        norm: of what leaves it, such as a TimeNorm, or None.
+        activation: of ACTIVATIONS.
 
     """
 
     def __init__(
-        self, *, before: int, after: int, kernel: int, stride: int, bias: bool, norm: nn.Module | None
+        self,
+        *,
+        before: int,
+        after: int,
+        kernel: int,
+        stride: int,
+        bias: bool,
+        norm: FrameNorm | None,
+        activation: str = "gelu",
     ) -> None:
         super().__init__()
         if min(before, after, kernel, stride) < 1:
@@ -120,6 +138,7 @@ class Convolution(nn.Module):
         self.norm = norm
         self.kernel = kernel
         self.stride = stride
+        self.activation = ACTIVATIONS[activation]
 
     def lengths(self, before: Tensor) -> Tensor:
         """Return how many steps leave where `before` steps enter, (B,) int64."""
@@ -128,7 +147,7 @@ class Convolution(nn.Module):
     def forward(self, values: Tensor, lengths: Tensor) -> Tensor:
         """Convolve values (B, before, L), of which ``lengths`` (B,) are real: (B, after, L')."""
         x = self.convolution(values)
-        return F.gelu(x if self.norm is None else self.norm(x, self.lengths(lengths)))
+        return self.activation(x if self.norm is None else self.norm(x, self.lengths(lengths)))
 
 
 class WaveformConvolutions(Described, nn.Module):
@@ -139,9 +158,11 @@ class WaveformConvolutions(Described, nn.Module):
         bias: of the convolutions.
         norm_each: normalise the channels of each frame after every convolution (the large models); otherwise each
             channel over time, after the first one only (the base model).
+        norm_whole: normalise all frames and channels together after every convolution (wav2vec of 2019) instead.
         gradient_scale: what gradients that reach the convolutions are multiplied by (feature_grad_mult); 0 freezes
             them, and nothing is kept of them for the backward pass.
         recompute: keep only what enters each convolution, and compute the rest again in the backward pass.
+        activation: "gelu" or "relu".
 
     """
 
@@ -151,8 +172,10 @@ class WaveformConvolutions(Described, nn.Module):
         convolutions: list[list[int]] | None = None,
         bias: bool = False,
         norm_each: bool = False,
+        norm_whole: bool = False,
         gradient_scale: float = 1.0,
         recompute: bool = False,
+        activation: str = "gelu",
     ) -> None:
         super().__init__()
         sizes = CONVOLUTIONS if convolutions is None else convolutions
@@ -160,20 +183,35 @@ class WaveformConvolutions(Described, nn.Module):
             raise ValueError(f"convolutions must be [channels, kernel, stride] of each, not {sizes}")
         if not 0 <= gradient_scale <= 1:
             raise ValueError(f"gradient_scale must be between 0 and 1, not {gradient_scale}")
+        if norm_each and norm_whole:
+            raise ValueError("norm_each and norm_whole exclude each other")
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {activation!r}")
+        norms: list[type[FrameNorm] | None] = [TimeNorm, *[None] * (len(sizes) - 1)]
+        if norm_each or norm_whole:
+            norms = [ChannelNorm if norm_each else WholeNorm] * len(sizes)
         entering = [1, *[channels for channels, _, _ in sizes[:-1]]]
         self.layers = nn.ModuleList()
-        for number, (before, (after, kernel, stride)) in enumerate(zip(entering, sizes, strict=True)):
-            norm = ChannelNorm(channels=after) if norm_each else TimeNorm(channels=after) if number == 0 else None
+        for before, (after, kernel, stride), norm in zip(entering, sizes, norms, strict=True):
             self.layers.append(
-                Convolution(before=before, after=after, kernel=kernel, stride=stride, bias=bias, norm=norm)
+                Convolution(
+                    before=before,
+                    after=after,
+                    kernel=kernel,
+                    stride=stride,
+                    bias=bias,
+                    norm=norm and norm(channels=after),
+                    activation=activation,
+                )
             )
         self.channels = sizes[-1][0]
         self.gradient_scale = gradient_scale
         self.recompute = recompute
-        #: The samples of one frame.
-        self.window = 1
+        #: The samples of one frame, and those from one frame to the next.
+        self.window, self.hop = 1, 1
         for _, kernel, stride in reversed(sizes):
             self.window = (self.window - 1) * stride + kernel
+            self.hop *= stride
         self.requires_grad_(gradient_scale > 0)
 
     def lengths(self, samples: Tensor) -> Tensor:

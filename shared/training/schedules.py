@@ -62,6 +62,25 @@ class Linear:
         return self.peak + (self.final - self.peak) * share
 
 
+class Cosine:
+    """Linear warm-up to ``peak``, then half a cosine down to ``final`` at ``total`` (Loshchilov and Hutter 2017)."""
+
+    def __init__(self, *, peak: float, total: int, warmup: int = 0, final: float = 0.0) -> None:
+        if not 0 < peak < math.inf or not 0 <= warmup < total:
+            raise UsageError(f"need peak > 0 and 0 <= warmup < total, not peak {peak}, warmup {warmup}, total {total}")
+        self.peak = peak
+        self.total = total
+        self.warmup = warmup
+        self.final = final
+
+    def __call__(self, update: int) -> float:
+        """Return the learning rate of an update."""
+        if update < self.warmup:
+            return self.peak * update / self.warmup
+        share = min(1.0, (update - self.warmup) / (self.total - self.warmup))
+        return self.final + (self.peak - self.final) * (1 + math.cos(math.pi * share)) / 2
+
+
 class TriStage:
     """Linear warm-up, constant, exponential decay (Park et al. 2019, section 3.2; fairseq's ``tri_stage``).
 

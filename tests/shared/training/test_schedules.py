@@ -3,10 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from shared.errors import UsageError
 from shared.training.notes import alternating_notes, warm_up_notes
-from shared.training.schedules import Constant, InverseSquareRoot, Linear, PiecewiseLinear, Steps, TriStage
+from shared.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, PiecewiseLinear, Steps, TriStage
 
 
 def test_inverse_square_root():
@@ -20,6 +21,17 @@ def test_inverse_square_root():
 def test_linear():
     schedule = Linear(peak=1.0, total=110, warmup=10)
     assert [schedule(u) for u in (5, 10, 60, 110, 200)] == pytest.approx([0.5, 1.0, 0.5, 0.0, 0.0])
+
+
+def test_cosine_against_torch():
+    schedule = Cosine(peak=0.5, total=110, warmup=10, final=0.1)
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=0.5)
+    expected = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 100, eta_min=0.1)
+    for update in range(10, 110):
+        assert schedule(update) == pytest.approx(expected.get_last_lr()[0])
+        optimizer.step()
+        expected.step()
+    assert [schedule(update) for update in (0, 5, 60, 110, 500)] == pytest.approx([0.0, 0.25, 0.3, 0.1, 0.1])
 
 
 def test_tri_stage():
@@ -40,6 +52,7 @@ def test_constant():
     [
         lambda: InverseSquareRoot(peak=0.0, warmup=1),
         lambda: Linear(peak=1.0, total=5, warmup=5),
+        lambda: Cosine(peak=1.0, total=5, warmup=5),
         lambda: TriStage(peak=1.0, total=10, shares=[0.5, 0.6, 0.1]),
         lambda: Constant(peak=-1.0),
     ],
