@@ -9,6 +9,7 @@ time are taken over the row's own frames, and convolutions find zeros behind its
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, cast
 
 import torch
@@ -26,7 +27,7 @@ from shared.padded import Padded
 
 #: (channels, kernel, stride) of each convolution: a frame of 25 ms every 20 ms at 16 kHz.
 CONVOLUTIONS = [[512, 10, 5], *[[512, 3, 2]] * 4, *[[512, 2, 2]] * 2]
-ACTIVATIONS = {"gelu": F.gelu, "relu": F.relu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
 
 
 class WaveformNorm(Described, nn.Module):
@@ -138,7 +139,7 @@ class Convolution(nn.Module):
         self.norm = norm
         self.kernel = kernel
         self.stride = stride
-        self.activation = ACTIVATIONS[activation]
+        self.activation: Callable[[Tensor], Tensor] = ACTIVATIONS[activation]
 
     def lengths(self, before: Tensor) -> Tensor:
         """Return how many steps leave where `before` steps enter, (B,) int64."""
@@ -200,7 +201,7 @@ class WaveformConvolutions(Described, nn.Module):
                     kernel=kernel,
                     stride=stride,
                     bias=bias,
-                    norm=norm and norm(channels=after),
+                    norm=None if norm is None else norm(channels=after),
                     activation=activation,
                 )
             )
