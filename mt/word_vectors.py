@@ -1,0 +1,87 @@
+"""Token vectors of a translator begin with those of words that were learned from monolingual text.
+
+Qi et al. 2018, arXiv 1804.06323. Several languages may fill one table, as aligned vectors (mt/mapping.py) of the
+languages that share an encoder do in the paper's section 6. The vectors are trained on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+
+from shared.errors import DataError, UsageError
+from shared.nn.symbols import SymbolRows
+from shared.systems.reading_model import ReadingModel
+from shared.text.vectors import WordVectors
+
+#: What begins a word in SentencePiece's pieces.
+WORD = "\u2581"
+#: How a byte of a character that has no piece is written.
+BYTE = re.compile("<0x[0-9A-F]{2}>")
+
+
+class FromVectors:
+    """Set the rows of a model's token vectors whose symbols have vectors elsewhere; the others keep their values.
+
+    A table of pieces ("_dog", "s", SentencePiece's mark being written _ here) has vectors for the symbols of the same
+    name; one of words ("dog") for pieces with which a word begins and may end ("_dog"). All vectors are multiplied by
+    one factor, so that the rows which are set have the mean square that they had.
+
+    Args:
+        part: the module with the token vectors: "model.embeddings.source", "model.target_embedding".
+        vectors: tables in the text format of word2vec; of a symbol that several have, the first one counts.
+        least: the share of the tokenizer's pieces, bytes aside, that must have a vector.
+
+    Raises:
+        UsageError: without a table, or for a share outside [0, 1].
+
+    """
+
+    def __init__(self, *, part: str, vectors: Sequence[str], least: float = 0.5) -> None:
+        if not vectors or not 0 <= least <= 1:
+            raise UsageError(f"need at least one table, and a share from 0 to 1, not {list(vectors)} and {least}")
+        self.part = part
+        self.files = [str(file) for file in vectors]
+        self.least = least
+
+    def apply(self, system: ReadingModel) -> list[str]:
+        """Set the rows; return a line that says how many, and add it to the system's ``origin``.
+
+        Raises:
+            UsageError: if the system has no such part.
+            DataError: if a table's vectors have another width, or too few pieces have one.
+
+        """
+        parts = {name: (module, tokenizer) for name, module, tokenizer in system.symbol_parts()}
+        if self.part not in parts:
+            raise UsageError(f"initialise: no token vectors {self.part!r}; the system has {', '.join(parts) or 'none'}")
+        module, tokenizer = parts[self.part]
+        table = module.get_parameter(cast(SymbolRows, module).symbol_tensors()[0])
+        found: dict[int, torch.Tensor] = {}
+        for file in self.files:
+            read = WordVectors.read(file)
+            if read.values.shape[1] != table.shape[1]:
+                raise DataError(
+                    f"{file}: vectors of {read.values.shape[1]} numbers, where {self.part} has {table.shape[1]}"
+                )
+            of_pieces = any(word.startswith(WORD) for word in read.words)
+            known = read.places if of_pieces else {WORD + word: place for word, place in read.places.items()}
+            for id in range(tokenizer.size):
+                if tokenizer.symbol(id) in known:
+                    found.setdefault(id, read.values[known[tokenizer.symbol(id)]])
+        names = map(tokenizer.symbol, range(tokenizer.size - len(tokenizer.symbols)))
+        pieces = sum(not BYTE.fullmatch(name) for name in names)
+        if len(found) < self.least * pieces:
+            raise DataError(
+                f"{', '.join(self.files)}: vectors for {len(found)} of {pieces} pieces, a share below {self.least}"
+            )
+        rows, values = torch.tensor([*found]), torch.stack([*found.values()])
+        with torch.no_grad():
+            values = values * (table[rows].square().mean() / values.square().mean()).sqrt()
+            table[rows] = values.to(table)
+        line = f"{self.part}: {len(found)} of {pieces} pieces from {', '.join(self.files)}"
+        system.origin += [line]
+        return [line]

@@ -1,0 +1,192 @@
+"""Mapped word vectors: a planted rotation is found; neighbours and CSLS by loops; wrong dictionaries are seen."""
+
+import json
+
+import pytest
+import torch
+
+from mt.mapping import (
+    InduceLexicon,
+    LexiconAccuracy,
+    MapVectors,
+    entries_by_shape,
+    nearest,
+    procrustes,
+    unit,
+)
+from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
+from shared.text.vectors import WordVectors
+
+WIDTH, WORDS = 12, 80
+
+
+def rotation(generator: torch.Generator) -> torch.Tensor:
+    return torch.linalg.qr(torch.randn(WIDTH, WIDTH, dtype=torch.float64, generator=generator))[0]
+
+
+def planted(folder, noise: float = 0.02, words: int = WORDS):
+    """Write two tables, one of which is the other one turned, with some noise and in another order."""
+    generator = torch.Generator().manual_seed(3)
+    clusters = torch.randn(8, WIDTH, dtype=torch.float64, generator=generator)
+    x = torch.randn(words, WIDTH, dtype=torch.float64, generator=generator) + 1.5 * clusters[torch.arange(words) % 8]
+    y = x @ rotation(generator) + noise * torch.randn(words, WIDTH, dtype=torch.float64, generator=generator)
+    order = torch.randperm(words, generator=generator)
+    WordVectors([f"w{n}" for n in range(words)], x).write(folder / "de.vec")
+    WordVectors([f"v{n}" for n in order.tolist()], y[order]).write(folder / "en.vec")
+    (folder / "truth.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(words)))
+    (folder / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(0, words, 4)))
+
+
+def run(folder, phase, name="map") -> Workspace:
+    workspace = Workspace(output=folder, seed=1)
+    workspace.phase = name
+    phase.run(workspace)
+    return workspace
+
+
+def precision(folder) -> float:
+    mapped = run(folder, InduceLexicon(source=folder / "map/de.vec", target=folder / "map/en.vec", top=2), "induce")
+    lines = [line.split("\t") for line in (mapped.folder / "de-en.txt").read_text().splitlines()]
+    first = dict(reversed(lines))  # the first line of a word is the last here
+    return sum(first[f"w{n}"] == f"v{n}" for n in range(WORDS)) / WORDS
+
+
+def test_the_map_is_orthogonal_and_undoes_a_rotation():
+    generator = torch.Generator().manual_seed(1)
+    x, turn = torch.randn(40, WIDTH, dtype=torch.float64, generator=generator), rotation(generator)
+    found = procrustes(x, x @ turn)
+    torch.testing.assert_close(found, turn)
+    noisy = procrustes(x, torch.randn(40, WIDTH, dtype=torch.float64, generator=generator))
+    torch.testing.assert_close(noisy @ noisy.T, torch.eye(WIDTH, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_neighbours_equal_a_loop(k):
+    generator = torch.Generator().manual_seed(2)
+    x, y = (unit(torch.randn(size, 5, generator=generator)) for size in (9, 11))
+    scores, found = nearest(x, y, k, 2)
+
+    def around(vector, others):
+        cosines = sorted((float(vector @ other) for other in others), reverse=True)
+        return sum(cosines[:k]) / k if k else 0.0
+
+    for row, vector in enumerate(x):
+        csls = [(2 if k else 1) * float(vector @ other) - around(vector, y) - around(other, x) for other in y]
+        best = sorted(range(11), key=lambda place: -csls[place])[:2]
+        assert found[row].tolist() == best
+        assert scores[row].tolist() == pytest.approx([csls[place] for place in best])
+
+
+def test_a_vector_near_to_everything_is_not_every_words_neighbour():
+    """Two words and their translations, and a hub between them that is nearer to both by the cosine."""
+    x = torch.nn.functional.normalize(torch.tensor([[1.0, 0.6, 0.0], [1.0, -0.6, 0.0]]), dim=-1)
+    y = torch.nn.functional.normalize(torch.tensor([[1.0, 0.9, 1.0], [1.0, -0.9, 1.0], [1.0, 0.0, 0.0]]), dim=-1)
+    assert nearest(x, y, 0)[1].tolist() == [[2], [2]]
+    assert nearest(x, y, 2)[1].tolist() == [[0], [1]]
+
+
+@pytest.mark.parametrize(("seed", "learn"), [("seed.txt", False), ("seed.txt", True), ("unsupervised", True)])
+def test_a_planted_rotation_is_recovered(tmp_path, seed, learn):
+    planted(tmp_path)
+    given = str(tmp_path / seed) if seed.endswith("txt") else seed
+    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=given, learn=learn))
+    assert precision(tmp_path) > 0.95
+
+
+def test_cosines_within_a_language_stay(tmp_path):
+    planted(tmp_path)
+    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt")))
+    for name in ("de", "en"):
+        before = unit(WordVectors.read(tmp_path / f"{name}.vec").values)
+        after = WordVectors.read(tmp_path / f"map/{name}.vec").values.double()
+        torch.testing.assert_close(after @ after.T, before @ before.T, atol=1e-4, rtol=0)
+
+
+def test_self_learning_makes_good_a_poor_seed(tmp_path):
+    planted(tmp_path, noise=0.1)
+    (tmp_path / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(5)))
+    results = []
+    for learn in (False, True):
+        phase = MapVectors(
+            source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt"), learn=learn
+        )
+        run(tmp_path, phase)
+        results.append(precision(tmp_path))
+    assert results[0] < 0.5 and results[1] > 0.9
+
+
+def test_numerals_and_identical_words_are_seeds(tmp_path):
+    for name, words in (("de", ["eins", "12", "7", "Haus", "Berlin"]), ("en", ["7", "house", "Berlin", "12"])):
+        WordVectors(words, torch.randn(len(words), 3)).write(tmp_path / f"{name}.vec")
+    found = {}
+    for seed in ("numerals", "identical"):
+        messages: list[tuple] = []
+        workspace = Workspace(output=tmp_path, seed=1)
+        workspace.phase = "map"
+        workspace.log.info = lambda text, *values, into=messages: into.append(values)  # type: ignore[method-assign]
+        MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=seed, learn=False).run(workspace)
+        found[seed] = messages[0][0]
+    assert found == {"numerals": 2, "identical": 3}
+
+
+def test_shapes_of_one_language_turned_are_the_same():
+    generator = torch.Generator().manual_seed(4)
+    x = unit(torch.randn(60, 6, generator=generator))
+    y = x @ torch.linalg.qr(torch.randn(6, 6, dtype=torch.float64, generator=generator))[0]
+    entries = entries_by_shape(x, y, 5)
+    assert torch.equal(entries.x, entries.y) and len(entries.x) == 120
+
+
+def judged(folder, lexicon: str, **arguments):
+    (folder / "de-en.txt").write_text(lexicon)
+    (folder / "truth.txt").write_text("hund\tdog\nhund\thound\nkatze\tcat\nbaum\ttree\nauge\teye\n")
+    warnings: list[tuple] = []
+    workspace = Workspace(output=folder, seed=1)
+    workspace.phase = "accuracy"
+    workspace.log.warning = lambda text, *values: warnings.append(values)  # type: ignore[method-assign]
+    LexiconAccuracy(lexicon=folder / "de-en.txt", truth=folder / "truth.txt", **arguments).run(workspace)
+    lines = map(json.loads, (workspace.output / "results.jsonl").read_text().splitlines())
+    scores = {line["metric"]: line["value"] for line in lines}
+    return scores, warnings
+
+
+def test_precision_by_hand(tmp_path):
+    """Of three words that both have, one is right at once, and one by its second word; the fourth is missing."""
+    scores, warnings = judged(tmp_path, "hund\thound\nhund\tcat\nkatze\tdog\nkatze\tcat\nbaum\tdog\nbaum\teye\n")
+    assert scores == pytest.approx({"precision_1": 100 / 3, "precision_2": 200 / 3, "coverage": 75.0}, abs=0.01)
+    assert len(warnings) == 1 and warnings[0][1:] == (pytest.approx(100 / 3), 40.0)
+    assert not judged(tmp_path, "hund\tdog\n")[1]
+
+
+def test_a_dictionary_of_the_least_similar_words_is_warned_of(tmp_path):
+    planted(tmp_path)
+    run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt")))
+    mapped = [WordVectors.read(tmp_path / f"map/{name}.vec") for name in ("de", "en")]
+    worst = (mapped[0].values @ mapped[1].values.T).argmin(1).tolist()
+    lines = "".join(f"{word}\t{mapped[1].words[place]}\n" for word, place in zip(mapped[0].words, worst, strict=True))
+    (tmp_path / "de-en.txt").write_text(lines)
+    warnings: list[tuple] = []
+    workspace = Workspace(output=tmp_path, seed=1)
+    workspace.phase = "accuracy"
+    workspace.log.warning = lambda text, *values: warnings.append(values)  # type: ignore[method-assign]
+    LexiconAccuracy(lexicon=tmp_path / "de-en.txt", truth=tmp_path / "truth.txt").run(workspace)
+    assert len(warnings) == 1 and warnings[0][1] < 5
+
+
+def test_refusals(tmp_path):
+    planted(tmp_path)
+    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
+    with pytest.raises(DataError, match="seed 'numerals': 0 of 0 entries have vectors on both sides, 2 are needed"):
+        run(tmp_path, MapVectors(**tables, seed="numerals"))
+    with pytest.raises(UsageError, match="it needs learn: True"):
+        MapVectors(**tables, seed="unsupervised", learn=False)
+    with pytest.raises(UsageError, match="at least 1"):
+        MapVectors(**tables, neighbours=0)
+    with pytest.raises(UsageError, match="at least 1"):
+        InduceLexicon(**tables, top=0)
+    WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
+    with pytest.raises(DataError, match="vectors of different widths"):
+        run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))
+    with pytest.raises(DataError, match="has none of the words of"):
+        judged(tmp_path, "fisch\tfish\n")

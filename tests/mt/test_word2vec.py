@@ -1,0 +1,166 @@
+"""Skip-grams against loops, and against the statistics that their vectors factorise (Levy and Goldberg 2014)."""
+
+import logging
+import math
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from mt.word2vec import SkipGram, TrainVectors, window_pairs
+from shared.corpus.manifest import Manifest
+from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
+from shared.text.vectors import WordVectors
+
+
+def manifest(folder: Path, texts: list[str], language: str = "en") -> str:
+    rows = ({"id": str(n), "source_text": text, "source_language": language} for n, text in enumerate(texts))
+    path = folder / "train.arrow"
+    Manifest.write(path, rows)
+    return str(path)
+
+
+def learned(folder: Path, path: str, **arguments) -> WordVectors:
+    workspace = Workspace(output=folder, seed=arguments.pop("seed", 1))
+    workspace.phase = "vectors"
+    TrainVectors(manifests=[path], language="en", **{"width": 8, "least": 1} | arguments).run(workspace)
+    return WordVectors.read(workspace.folder / "en.vec")
+
+
+def test_the_loss_equals_a_loop():
+    torch.manual_seed(1)
+    model = SkipGram(words=7, width=4)
+    torch.nn.init.normal_(model.contexts.weight)
+    centres, contexts, negatives = torch.tensor([0, 3, 3]), torch.tensor([1, 2, 6]), torch.randint(7, (3, 5))
+    expected = 0.0
+    for pair in range(3):
+        vector = model.centres.weight[centres[pair]]
+        scores = [vector @ model.contexts.weight[word] for word in (contexts[pair], *negatives[pair])]
+        truth = torch.tensor([1.0] + [0.0] * 5)
+        expected += F.binary_cross_entropy_with_logits(torch.stack(scores), truth, reduction="sum")
+    torch.testing.assert_close(model(centres, contexts, negatives), expected)
+
+
+def test_pairs_are_those_of_the_windows():
+    """With one random number for each word, a loop over words and distances finds the same pairs."""
+    rng = np.random.default_rng(5)
+    ids, sentences = rng.integers(0, 50, 40), np.repeat([0, 1, 2], [17, 1, 22])
+    found = Counter(zip(*window_pairs(ids, sentences, 4, np.random.default_rng(3)), strict=True))
+    reach = np.random.default_rng(3).integers(1, 5, 40)
+    expected = Counter(
+        (ids[here], ids[there])
+        for here in range(40)
+        for there in range(40)
+        if here != there and sentences[here] == sentences[there] and abs(here - there) <= reach[here]
+    )
+    assert found == expected and found.total() > 100
+    assert [len(side) for side in window_pairs(ids[:1], sentences[:1], 4, rng)] == [0, 0]
+
+
+def test_products_follow_the_shifted_mutual_information(tmp_path):
+    """With enough dimensions, v_c . u_o is log(P(c, o) / (P(c) P'(o))) - log K, P' being that of the negatives."""
+    chance = random.Random(4)
+    topics = [["a", "b", "c", "d"], ["e", "f", "g", "h"], ["a", "f", "i", "j"]]
+    texts = [" ".join(chance.choices(topics[chance.randrange(3)], k=6)) for _ in range(1500)]
+    pairs: Counter[tuple[str, str]] = Counter()
+    for text in texts:
+        words = text.split()
+        pairs.update((words[i], words[j]) for i in range(6) for j in range(6) if abs(i - j) == 1)
+    counts = Counter(word for text in texts for word in text.split())
+    flat = {word: counts[word] ** 0.75 for word in counts}
+    total, one = pairs.total(), Counter(centre for centre, _ in pairs.elements())
+    phase = TrainVectors(
+        manifests=[manifest(tmp_path, texts)], language="en", width=12, window=1, negatives=3, epochs=20, least=1,
+        learning_rate=0.02, batch=256,
+    )  # fmt: skip
+    kept = []
+    phase._train, train = lambda model, *rest: kept.append(model) or train(model, *rest), phase._train  # type: ignore[method-assign]
+    workspace = Workspace(output=tmp_path, seed=1)
+    workspace.phase = "vectors"
+    phase.run(workspace)
+    words = WordVectors.read(workspace.folder / "en.vec").words
+    products = kept[-1].centres.weight @ kept[-1].contexts.weight.T
+    seen = [(i, j) for i, a in enumerate(words) for j, b in enumerate(words) if pairs[a, b] > 30]
+    expected = torch.tensor(
+        [
+            math.log(pairs[words[i], words[j]] / one[words[i]] / (flat[words[j]] / sum(flat.values()))) - math.log(3)
+            for i, j in seen
+        ]
+    )
+    found = torch.stack([products[i, j] for i, j in seen]).detach()
+    assert total > 10_000 and len(seen) > 30
+    assert float(torch.corrcoef(torch.stack([found, expected]))[0, 1]) > 0.9
+    assert float((found - expected).abs().mean()) < 0.25
+
+
+def test_words_are_lower_case_frequent_first_and_rare_ones_have_no_vector(tmp_path, caplog):
+    path = manifest(tmp_path, ["The dog, the cat.", "the Dog barks"])
+    with caplog.at_level(logging.INFO):
+        found = learned(tmp_path, path, least=2, epochs=3)
+    assert found.words == ["the", "dog"] and found.values.shape == (2, 8)
+    assert len({tuple(row) for row in found.values.tolist()}) == 2
+
+
+def test_the_same_seed_gives_the_same_vectors_and_another_one_others(tmp_path):
+    path = manifest(tmp_path, ["one two three four", "two three one five six"] * 20)
+    runs = [learned(tmp_path / str(number), path, seed=seed, epochs=2) for number, seed in enumerate((1, 1, 2))]
+    assert torch.equal(runs[0].values, runs[1].values) and not torch.equal(runs[0].values, runs[2].values)
+
+
+def test_frequent_words_are_left_out_now_and_then(tmp_path):
+    """With a share of 0.01, a word that is half of the text stays in a seventh of its places, and the others stay."""
+    rare = [one + other for one in "abcdefghij" for other in "klmnopqrst"]
+    texts = ["the " * 10 + " ".join(rare[n % 97] for n in range(k, k + 10)) for k in range(300)]
+    pairs = []
+    for number, subsample in enumerate((0.0, 0.01)):
+        workspace = Workspace(output=tmp_path / str(number), seed=1)
+        workspace.phase = "vectors"
+        workspace.log.info = lambda text, *values: pairs.append(values[1])  # type: ignore[method-assign]
+        TrainVectors(
+            manifests=[manifest(tmp_path, texts)], language="en", width=4, window=1, epochs=1, least=1,
+            subsample=subsample,
+        ).run(workspace)  # fmt: skip
+    assert pairs[0] == 300 * 19 * 2
+    assert pairs[1] == pytest.approx(300 * 2 * (10 * (0.01 / 0.5) ** 0.5 + 10 - 1), rel=0.03)
+
+
+def test_refusals(tmp_path):
+    path = manifest(tmp_path, ["one two", "one two"])
+    with pytest.raises(DataError, match="0 words of language en come 5 times in the texts"):
+        learned(tmp_path, path, least=5)
+    with pytest.raises(UsageError, match="must be at least 1"):
+        TrainVectors(manifests=[path], language="en", window=0)
+    with pytest.raises(UsageError, match="column must be source_text or target_text, not 'audio'"):
+        TrainVectors(manifests=[path], language="en", column="audio")
+
+
+def test_a_table_is_read_as_it_was_written(tmp_path):
+    table = WordVectors(["the", "l'hôtel", "1"], torch.randn(3, 4))
+    table.write(tmp_path / "a.vec")
+    read = WordVectors.read(tmp_path / "a.vec")
+    assert read.words == table.words
+    torch.testing.assert_close(read.values, table.values, rtol=1e-5, atol=1e-6)
+    assert WordVectors.read(tmp_path / "a.vec", top=2).words == ["the", "l'hôtel"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("the 1 2\n", "line 1: expected the numbers of words and dimensions, not 'the 1 2'"),
+        ("", "line 1: expected the numbers"),
+        ("2 2\nthe 1 2\na 1\n", "line 3: expected a word and 2 numbers, not 'a 1'"),
+        ("1 2\nthe 1 x\n", "line 2: expected a word and 2 numbers"),
+        ("1 2\nthe 1 nan\n", "line 2: expected a word and 2 numbers"),
+        ("1 2\n", "no word in it"),
+    ],
+)
+def test_broken_tables_are_refused(tmp_path, text, message):
+    file = tmp_path / "a.vec"
+    file.write_text(text)
+    with pytest.raises(DataError, match=message):
+        WordVectors.read(file)

@@ -1,0 +1,67 @@
+"""Token vectors that begin with those of words: which rows are set, and with what."""
+
+import pytest
+import torch
+
+from mt.word_vectors import FromVectors
+from shared.errors import DataError, UsageError
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from shared.text.vectors import WordVectors
+
+PART = "model.target_embedding"
+
+
+@pytest.fixture
+def words(world, tmp_path, monkeypatch):
+    """The world with pieces that are whole words."""
+    texts = ["the cat sees the dog", "the dog sees a bird", "a bird and the cat"] * 20
+    train_sentencepiece(texts, tmp_path / "words.model", kind="bpe", size=300)
+    tokenizer = SentencePieceTokenizer(model=str(tmp_path / "words.model"), tags=["de", "en"])
+    monkeypatch.setattr(world, "tokenizer", tokenizer)
+    return world
+
+
+def tables(world, folder, width: int = 32):
+    """Write vectors of some pieces: by their own name, and by that of the word that they are."""
+    system = world.system(seed=1)
+    tokenizer = world.tokenizer
+    pieces = {tokenizer.symbol(id): id for id in range(tokenizer.size - len(tokenizer.symbols))}
+    rows = [pieces["\u2581the"], pieces["\u2581dog"], pieces["he"]]
+    torch.manual_seed(2)
+    first = WordVectors(["the", "dog"], torch.randn(2, width))  # of words: not for the piece "dog" inside of one
+    second = WordVectors(["\u2581the", "he"], torch.randn(2, width))  # of pieces
+    for name, table in (("one", first), ("two", second)):
+        table.write(folder / f"{name}.vec")
+    return system, rows, torch.cat([first.values, second.values[1:]])
+
+
+def test_rows_whose_symbols_have_vectors_take_them_and_no_others(words, tmp_path):
+    width = words.system(seed=1).model.target_embedding.width
+    system, rows, values = tables(words, tmp_path, width)
+    before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
+    [line] = FromVectors(part=PART, vectors=[tmp_path / "one.vec", tmp_path / "two.vec"], least=0.0).apply(system)
+    weight = f"{PART}.tokens.weight"
+    changed = {name for name, tensor in system.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert weight in changed and all(
+        torch.equal(system.state_dict()[name], system.state_dict()[weight]) for name in changed
+    )
+    now = system.state_dict()[weight]
+    assert (now != before[weight]).any(1).nonzero()[:, 0].tolist() == sorted(rows)
+    scale = (before[weight][rows].square().mean() / values.square().mean()).sqrt()
+    torch.testing.assert_close(now[rows], values * scale, rtol=1e-4, atol=1e-6)
+    assert line.startswith(f"{PART}: 3 of 42 pieces") and system.origin == [line]
+
+
+def test_refusals(words, tmp_path):
+    system, _, _ = tables(words, tmp_path, words.system(seed=1).model.target_embedding.width)
+    one = tmp_path / "one.vec"
+    with pytest.raises(DataError, match=r"vectors for 2 of \d+ pieces, a share below 0.5"):
+        FromVectors(part=PART, vectors=[one]).apply(system)
+    with pytest.raises(UsageError, match="no token vectors 'model.encoder'; the system has .*target_embedding"):
+        FromVectors(part="model.encoder", vectors=[one]).apply(system)
+    with pytest.raises(UsageError, match="at least one table, and a share from 0 to 1"):
+        FromVectors(part=PART, vectors=[])
+    WordVectors(["a"], torch.randn(1, 3)).write(tmp_path / "narrow.vec")
+    with pytest.raises(DataError, match="vectors of 3 numbers, where model.target_embedding has"):
+        FromVectors(part=PART, vectors=[tmp_path / "narrow.vec"]).apply(system)
