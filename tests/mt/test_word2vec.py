@@ -66,7 +66,7 @@ def test_products_follow_the_shifted_mutual_information(tmp_path):
     """With enough dimensions, v_c . u_o is log(P(c, o) / (P(c) P'(o))) - log K, P' being that of the negatives."""
     chance = random.Random(4)
     topics = [["a", "b", "c", "d"], ["e", "f", "g", "h"], ["a", "f", "i", "j"]]
-    texts = [" ".join(chance.choices(topics[chance.randrange(3)], k=6)) for _ in range(1500)]
+    texts = [" ".join(chance.choices(topics[chance.randrange(3)], [6, 3, 2, 1], k=6)) for _ in range(1500)]
     pairs: Counter[tuple[str, str]] = Counter()
     for text in texts:
         words = text.split()

@@ -50,7 +50,7 @@ def test_rows_whose_symbols_have_vectors_take_them_and_no_others(words, tmp_path
     assert (now != before[weight]).any(1).nonzero()[:, 0].tolist() == sorted(rows)
     scale = (before[weight][rows].square().mean() / values.square().mean()).sqrt()
     torch.testing.assert_close(now[rows], values * scale, rtol=1e-4, atol=1e-6)
-    assert line.startswith(f"{PART}: 3 of 42 pieces") and system.origin == [line]
+    assert line.startswith(f"{PART}: 3 of 43 pieces") and system.origin == [line]
 
 
 def test_refusals(words, tmp_path):
