@@ -24,13 +24,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from shared.corpus.lexicon import read_pairs
+from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.evaluation.scores import Score
 from shared.machine.files import replaced_file
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Stopwatch, Workspace
 from shared.phases.testing import forget_earlier, record_scores
-from shared.text.vectors import WordVectors
 
 #: Rows whose similarities to all words are held in memory at a time.
 ROWS = 1024

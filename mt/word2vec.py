@@ -24,6 +24,7 @@ from torch.nn import functional as F
 
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
+from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.machine.processes import MainPhase
 from shared.machine.progress import progress
@@ -31,7 +32,6 @@ from shared.machine.workspace import Workspace
 from shared.text import languages
 from shared.text.case import lower
 from shared.text.tokenizer import Tokenizer
-from shared.text.vectors import WordVectors
 from shared.text.word_spans import words
 
 #: Words of text whose pairs are held in memory at a time.

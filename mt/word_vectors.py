@@ -12,10 +12,10 @@ from typing import cast
 
 import torch
 
+from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.nn.symbols import SymbolRows
 from shared.systems.reading_model import ReadingModel
-from shared.text.vectors import WordVectors
 
 #: What begins a word in SentencePiece's pieces.
 WORD = "\u2581"

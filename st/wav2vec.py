@@ -26,8 +26,9 @@ from torch.nn import functional as F
 from shared.batch import Batch
 from shared.described import Described
 from shared.errors import DataError, UsageError
+from shared.nn.frame_norms import WholeNorm
 from shared.nn.linear import Linear
-from shared.nn.waveform import WaveformConvolutions, WholeNorm
+from shared.nn.waveform import WaveformConvolutions
 from shared.objectives.objective import Loss, Objective, Term
 from shared.padded import Padded
 from shared.systems.reading_model import ReadingModel
@@ -136,7 +137,7 @@ class Wav2Vec(Described, nn.Module):
 
 
 class FutureModel(Described, nn.Module):
-    """What is pre-trained: the front end, and the map h_k of each step, which is not needed later.
+    """The model that is pre-trained: the front end, and the map h_k of each step, which is not needed later.
 
     Args:
         frontend: of any sizes.

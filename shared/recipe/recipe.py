@@ -109,13 +109,13 @@ class Recipe:
         changed = {}
         for key, value in pairs(overrides):
             if isinstance(value, Node) and not handed_on:  # of a recipe that runs this one
-                override(root, key, value, of=shown)
-                changed[key] = plain(value)
+                if override(root, key, value, of=shown):
+                    changed[key] = plain(value)
             else:
                 new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
                 new.own = new.own and not handed_on
-                override(root, key, new)
-                changed[new.key] = plain(new)
+                if override(root, key, new):
+                    changed[new.key] = plain(new)
         return Recipe(
             root, name=name, source=shown, header=header(path), changed=changed, above=above, module_folders=folders
         )

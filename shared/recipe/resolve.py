@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.machine.nesting import DEPTH
 from shared.recipe.elsewhere import keys_called
-from shared.recipe.tree import INNER, Node, keys_inside, nearest
+from shared.recipe.tree import INNER, Node, keys_inside, nearest, plain
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
 
@@ -53,7 +53,7 @@ def merge(base: Node, new: Node) -> Node:
     return Node(merged, base.tag, base.place, base.key, own=base.own or new.own, comment=comment)
 
 
-def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
+def override(root: Node, key: str, new: Node, *, of: str = "") -> bool:
     """Replace the value at a dotted key. A key inside a phase that runs another recipe is one of that recipe.
 
     Args:
@@ -61,6 +61,9 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
         key: the key.
         new: the value, which gets the key's name unless the recipe is one that another runs.
         of: the recipe's name, if another runs it.
+
+    Returns:
+        Whether the value is another one than before, as it is written; of a recipe that another runs always True.
 
     Raises:
         UsageError: for a key that the recipe does not have. An argument that a ``!new:`` object is not given in the
@@ -73,7 +76,8 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
         last = depth == len(parts) - 1
         here = ".".join(parts[:depth])
         if node.tag == INNER and part != "recipe":
-            return _override_inside(node, parts[depth:], here, new, of=of)
+            _override_inside(node, parts[depth:], here, new, of=of)
+            return True
         if node.tag in ("!ref", "!copy"):
             new.refuse(f"{here} is a reference, {node.tag} {node.value}: override what it refers to")
         if not isinstance(node.value, dict | list) or node.tag == "!tuple":
@@ -92,9 +96,11 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> None:
         if last:
             new.key = new.key if of else new_key
             old = node.value.get(part) if isinstance(node.value, dict) else node.value[index]
+            differs = old is None or plain(old) != plain(new)
             node.value[index] = merge(old, new) if old is not None else new
-        else:
-            node = node.value[index]
+            return differs
+        node = node.value[index]
+    raise AssertionError(key)  # a key has at least one part
 
 
 def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:

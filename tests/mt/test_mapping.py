@@ -14,9 +14,9 @@ from mt.mapping import (
     procrustes,
     unit,
 )
+from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
-from shared.text.vectors import WordVectors
 
 WIDTH, WORDS = 12, 80
 

@@ -3,6 +3,7 @@
 import logging
 import math
 import random
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from torch.nn import functional as F
 
 from mt.word2vec import SkipGram, TrainVectors, window_pairs
 from shared.corpus.manifest import Manifest
+from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
-from shared.text.vectors import WordVectors
 
 
 def manifest(folder: Path, texts: list[str], language: str = "en") -> str:
@@ -112,7 +113,7 @@ def test_the_same_seed_gives_the_same_vectors_and_another_one_others(tmp_path):
     assert torch.equal(runs[0].values, runs[1].values) and not torch.equal(runs[0].values, runs[2].values)
 
 
-def test_frequent_words_are_left_out_now_and_then(tmp_path):
+def test_frequent_words_are_left_out_now_and_then(tmp_path, caplog):
     """With a share of 0.01, a word that is half of the text stays in a seventh of its places, and the others stay."""
     rare = [one + other for one in "abcdefghij" for other in "klmnopqrst"]
     texts = ["the " * 10 + " ".join(rare[n % 97] for n in range(k, k + 10)) for k in range(300)]
@@ -120,11 +121,13 @@ def test_frequent_words_are_left_out_now_and_then(tmp_path):
     for number, subsample in enumerate((0.0, 0.01)):
         workspace = Workspace(output=tmp_path / str(number), seed=1)
         workspace.phase = "vectors"
-        workspace.log.info = lambda text, *values: pairs.append(values[1])  # type: ignore[method-assign]
-        TrainVectors(
+        phase = TrainVectors(
             manifests=[manifest(tmp_path, texts)], language="en", width=4, window=1, epochs=1, least=1,
             subsample=subsample,
-        ).run(workspace)  # fmt: skip
+        )  # fmt: skip
+        with caplog.at_level(logging.INFO):
+            phase.run(workspace)
+        pairs.append(int(re.findall(r"epoch 1: (\d+) pairs", caplog.text)[-1]))
     assert pairs[0] == 300 * 19 * 2
     assert pairs[1] == pytest.approx(300 * 2 * (10 * (0.01 / 0.5) ** 0.5 + 10 - 1), rel=0.03)
 

@@ -8,9 +8,10 @@ from torch.nn import functional as F
 from shared.batch import Batch
 from shared.corpus.fields import SpeechField
 from shared.errors import DataError, UsageError
+from shared.nn.frame_norms import WholeNorm
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.waveform import WaveformConvolutions, WholeNorm
+from shared.nn.waveform import WaveformConvolutions
 from shared.padded import Padded
 from shared.systems.encoder_system import EncoderSystem
 from st.wav2vec import NEGATIVES, Aggregator, FutureModel, FuturePrediction, Wav2Vec

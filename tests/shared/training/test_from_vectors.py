@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from mt.word_vectors import FromVectors
+from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
-from shared.text.vectors import WordVectors
 
 PART = "model.target_embedding"
 
