@@ -79,6 +79,7 @@ def test_results_name_the_run_whose_model_is_read_but_no_places_of_a_machine(tmp
     assert keys_of_a_result(Recipe.load(file, here | {"model_folder": "/disk/model"})) == {}
     keys = keys_of_a_result(Recipe.load(file, here | {"model_folder": "!ref <results_folder>/d", "width": 9}))
     assert keys == {"model_folder": {"!ref": "<results_folder>/d"}, "width": 9}
+    assert keys_of_a_result(Recipe.load(file, here | {"width": 8})) == {}  # as in the file
 
 
 def test_phases_run_in_order_and_only_once(recipe, tmp_path):
