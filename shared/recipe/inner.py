@@ -177,14 +177,14 @@ class SwitchedOff:
         return f"{self.name}: switched off{start}"
 
 
-def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> list[SwitchedOff]:
+def switch_off(root: Node, above: Sequence[str], given: Iterable[Node]) -> list[SwitchedOff]:
     """Take what is initialised from recipes whose phases are null out of a tree.
 
     Args:
         root: the tree; changed.
         above: the names of the recipes around it and its own.
-        named: folders that the user names: what is to be initialised from one of them stays, and so does what the
-            command line itself initialises.
+        given: the values of overrides: what is to be initialised from a folder that is one of them stays, and so does
+            what the command line itself initialises.
 
     Returns:
         What is switched off.
@@ -200,6 +200,7 @@ def switch_off(root: Node, above: Sequence[str], named: Iterable[str]) -> list[S
     resolver = Resolver(Node({**root.value, "phases": Node(whole)}), lenient=True)
     for node in whole.values():
         resolver.resolve(node)
+    named = [place for node in given if isinstance(place := resolver.resolve(node).value, str)]
     found = []
     for name, node in nulls.items():
         assert node.off is not None

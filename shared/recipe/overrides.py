@@ -27,11 +27,6 @@ def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, A
     return found
 
 
-def texts(changed: Mapping[str, Any]) -> Sequence[str]:
-    """Return the texts among the values of overrides."""
-    return [value for value in changed.values() if isinstance(value, str)]
-
-
 def node_of(value: Any, key: str) -> Node:
     """Turn the value of an override into nodes: a Python value, or nodes that another recipe hands on."""
     if isinstance(value, Node):

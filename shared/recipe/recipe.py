@@ -33,7 +33,7 @@ from shared.recipe.locations import (
     is_base,
     read_with_bases,
 )
-from shared.recipe.overrides import node_of, pairs, texts
+from shared.recipe.overrides import node_of, pairs
 from shared.recipe.resolve import Resolver, override
 from shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder
 from shared.recipe.signatures import locate, mismatch
@@ -67,6 +67,7 @@ class Recipe:
         changed: dict[str, Any],
         above: Sequence[str] = (),
         module_folders: Sequence[str] = (),
+        given: Sequence[Node] = (),
     ) -> None:
         self.name = name
         self.source = source
@@ -76,7 +77,7 @@ class Recipe:
         self._root = root
         self._line = (*above, name)
         self._inner: dict[str, Node] = {}
-        self.switched_off: Off = switch_off(root, self._line, texts(changed))
+        self.switched_off: Off = switch_off(root, self._line, given)
 
     @staticmethod
     def load(
@@ -106,19 +107,23 @@ class Recipe:
         add_to_path(folders)
         add_defaults(root)
         name_folder(root, path)
-        changed = {}
+        changed, given = {}, []
         for key, value in pairs(overrides):
             if isinstance(value, Node) and not handed_on:  # of a recipe that runs this one
-                if override(root, key, value, of=shown):
-                    changed[key] = plain(value)
+                new, name_in_results = value, key
+                differs = override(root, key, value, of=shown)
             else:
                 new = parse_value(value, key) if isinstance(value, str) else node_of(value, key)
                 new.own = new.own and not handed_on
-                if override(root, key, new):
-                    changed[new.key] = plain(new)
+                differs = override(root, key, new)
+                name_in_results = new.key
+            if differs:
+                changed[name_in_results] = plain(new)
+            given.append(new)
         return Recipe(
-            root, name=name, source=shown, header=header(path), changed=changed, above=above, module_folders=folders
-        )
+            root, name=name, source=shown, header=header(path), changed=changed, above=above, module_folders=folders,
+            given=given,
+        )  # fmt: skip
 
     @staticmethod
     def list() -> Listing:

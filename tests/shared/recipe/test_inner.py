@@ -252,10 +252,16 @@ def test_switched_off_by_a_recipe_that_is_laid_over(outer, tmp_path):
 
 
 def test_a_folder_that_the_user_names_is_still_started_from(outer, tmp_path):
-    for folder in (tmp_path / "asr" / "1", tmp_path / "elsewhere"):
-        (folder / "average" / "model").mkdir(parents=True)
-        run_recipe(outer("--phases.asr", "null", "--asr_folder", str(folder)), restart=["fit"])
-        assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{folder}/average/model"
+    (tmp_path / "asr" / "1" / "average" / "model").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "1" / "average" / "model").mkdir(parents=True)
+    for value, folder in (
+        (str(tmp_path / "asr" / "1"), tmp_path / "asr" / "1"),
+        (str(tmp_path / "elsewhere" / "1"), tmp_path / "elsewhere" / "1"),
+        (f"!ref {tmp_path}/elsewhere/<seed>", tmp_path / "elsewhere" / "1"),
+        ("!ref <results>/asr/<seed>", tmp_path / "asr" / "1"),  # as it stands in the file
+    ):
+        run_recipe(outer("--phases.asr", "null", "--asr_folder", value), restart=["fit"])
+        assert (tmp_path / "st" / "1" / "fit" / "starts.txt").read_text() == f"{folder}/average/model", value
 
 
 def test_what_the_command_line_initialises_stays(outer, tmp_path):
