@@ -80,7 +80,7 @@ class MaskedLinear(Linear):
 class MaskedTranslator(Translator):
     """A Translator that uses, for each batch, the sub-network of its direction; rows of a batch have one direction.
 
-    Masks are all ones until ``Prune`` (mt/pruning.py) sets them: then it is an ordinary Translator. ``masks`` is (P, W / 8) uint8,
+    Until ``Prune`` (mt/pruning.py) sets them, masks keep all, as in a Translator. ``masks`` is (P, W / 8) uint8,
     a bit for each weight; the encoder's bits come first.
 
     Args:
@@ -190,7 +190,7 @@ def _replace_maps(name: str, module: nn.Module) -> dict[str, int]:
     for below, child in [*module.named_children()]:
         path = f"{name}.{below}"
         if isinstance(child, nn.Linear):
-            if type(child) not in (Linear, MaskedLinear):
+            if not isinstance(child, Linear):
                 raise ValueError(f"{path} is a {type(child).__name__}, which can have no mask")
             setattr(module, below, MaskedLinear(child))
             # One product makes queries, keys and values, which are matrices of their own to the method.

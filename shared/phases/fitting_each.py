@@ -25,8 +25,8 @@ from shared.training.validation import Validation
 class FitEach(Phase):
     """Train a model for each direction by itself, always from the same beginning.
 
-    Writes, of each direction, what Fit writes to ``<source>-<target>/``, and the average to ``<source>-<target>/model``;
-    then its checkpoints are deleted.
+    Writes to ``<source>-<target>/`` what Fit writes, and to ``<source>-<target>/model`` the average of its checkpoints,
+    which are then deleted.
 
     Args:
         pairs: the directions, (source, target).

@@ -1,0 +1,151 @@
+"""A model for each direction: each begins as the same one, sees its own direction alone, and is not done twice."""
+
+import json
+from functools import partial
+
+import pytest
+import torch
+
+from shared.corpus.fields import TextField
+from shared.corpus.manifest import Manifest
+from shared.corpus.stream import Budget, Stream
+from shared.errors import UsageError
+from shared.machine.workspace import Workspace
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.phases import Fit, FitEach
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.checkpoints import Checkpoints
+from shared.training.initialise import Initialise
+from shared.training.optimizer import Adam
+from shared.training.schedules import Constant
+from shared.training.validation import Validation
+from tests.shared.training.conftest import small_model
+
+PAIRS = [["de", "en"], ["en", "de"]]
+
+
+@pytest.fixture
+def world(tmp_path):
+    """Manifests of two directions, and the model folder that all begin with."""
+    model = train_sentencepiece(["abcdefg"] * 3, tmp_path / "t.model", kind="char", size=300)
+    tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+    for source, target in PAIRS:
+        for split, count in (("train", 12), ("dev", 4)):
+            rows = [
+                {
+                    "id": f"{source}{n}",
+                    "source_text": "abc"[: n % 3 + 1],
+                    "target_text": "gfe",
+                    "source_language": source,
+                }
+                | {"target_language": target}
+                for n in range(count)
+            ]
+            (tmp_path / "manifests" / f"{source}-{target}").mkdir(parents=True, exist_ok=True)
+            Manifest.write(tmp_path / "manifests" / f"{source}-{target}" / f"{split}.arrow", rows)
+    system_of(tokenizer, seed=1).save(tmp_path / "start")
+    return tokenizer
+
+
+def system_of(tokenizer, seed):
+    torch.manual_seed(seed)
+    return System(
+        model=small_model(tokenizer, dropout=0.1),
+        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
+        output=TextField(column="target_text", tokenizer=tokenizer),
+        source_languages=["de", "en"],
+        target_languages=["de", "en"],
+    )
+
+
+def phase(tokenizer, folder, rate=0.01, validated=True, **changes):
+    fields = {
+        "source": TextField(column="source_text", tokenizer=tokenizer),
+        "target": TextField(column="target_text", tokenizer=tokenizer),
+    }
+    arguments = {
+        "pairs": PAIRS,
+        "folder": str(folder / "manifests"),
+        "objective": EncoderDecoderObjective(system=system_of(tokenizer, seed=2), parts=[CrossEntropy()]),
+        "stream": partial(Stream, name="text", fields=fields, budget=Budget(rows=4)),
+        "validation": partial(Validation, budget=Budget(rows=4), every=2) if validated else None,
+        "fit": partial(
+            Fit,
+            optimizer=Adam(),
+            schedule=Constant(peak=rate),
+            updates=3,
+            checkpoints=Checkpoints(keep="last 1", every=2),
+            initialise=[Initialise(folder=str(folder / "start"), parts={"model": "model"})],
+        ),
+        "checkpoints": "last 1",
+    }
+    return FitEach(**arguments | changes)
+
+
+def workspace(folder, name="run"):
+    return Workspace(output=folder / name, device="cpu", noprogressbar=True, phase="tune")
+
+
+def weights(folder, pair):
+    return System.load(folder / "tune" / pair / "model").state_dict()
+
+
+def test_each_direction_begins_as_the_same_model(world, tmp_path):
+    phase(world, tmp_path, rate=1e-12).run(workspace(tmp_path))
+    start = System.load(tmp_path / "start").state_dict()
+    for pair in ("de-en", "en-de"):
+        for name, tensor in weights(tmp_path / "run", pair).items():
+            torch.testing.assert_close(tensor, start[name], rtol=0, atol=1e-6)
+
+
+def test_a_direction_is_trained_as_by_a_fit_of_its_own(world, tmp_path):
+    """Whatever was trained before it: the second one is a Fit of the second manifests alone."""
+    own = phase(world, tmp_path)
+    own.run(workspace(tmp_path))
+    assert [path.split("/")[-2:] for path in own.manifests] == [
+        [pair, f"{split}.arrow"] for pair in ("de-en", "en-de") for split in ("train", "dev")
+    ]
+    alone = workspace(tmp_path, "alone")
+    alone.phase = "tune/en-de"
+    torch.manual_seed(alone.seed_for("tune/en-de"))
+    manifests = tmp_path / "manifests" / "en-de"
+    fit = own.fit(
+        objective=phase(world, tmp_path).objective,
+        streams=[own.stream(manifests=[str(manifests / "train.arrow")])],
+        validation=own.validation(manifests=[str(manifests / "dev.arrow")]),
+    )
+    fit.run(alone)
+    found = weights(tmp_path / "run", "en-de")
+    for name, tensor in fit.objective.system.state_dict().items():
+        assert torch.equal(found[name], tensor)
+    assert any(not torch.equal(found[name], other) for name, other in weights(tmp_path / "run", "de-en").items())
+    rows = [json.loads(line) for line in (tmp_path / "run/tune/en-de/history.jsonl").read_text().splitlines()]
+    assert any("validation" in row for row in rows)
+    assert not list((tmp_path / "run").rglob("checkpoints"))
+
+
+def test_a_direction_that_is_done_is_not_done_again(world, tmp_path):
+    phase(world, tmp_path, validated=False).run(workspace(tmp_path))
+    first = tmp_path / "run/tune/de-en/model/model.safetensors"
+    written, expected = first.stat().st_mtime_ns, weights(tmp_path / "run", "en-de")
+    for file in (tmp_path / "run/tune/en-de").glob("*.jsonl"):
+        file.unlink()
+    (tmp_path / "run/tune/en-de/model").rename(tmp_path / "lost")
+    phase(world, tmp_path, validated=False).run(workspace(tmp_path))
+    assert first.stat().st_mtime_ns == written
+    found = weights(tmp_path / "run", "en-de")
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_directions_that_are_refused(world, tmp_path):
+    for pairs in ([], [["de", "en"], ["de", "en"]]):
+        with pytest.raises(UsageError, match="pairs must be directions, each once"):
+            phase(world, tmp_path, pairs=pairs)
+
+
+def test_the_memory_that_is_needed_is_that_of_one_fit(world, tmp_path):
+    own = phase(world, tmp_path)
+    size = sum(4 * parameter.numel() for parameter in own.objective.parameters())
+    assert own.memory_needed() == 4 * size  # with gradients and two moments
