@@ -12,6 +12,7 @@ the mask keeps has a gradient (section 3). Translation uses the same mask.
 
 The authors' code masks the output's matrix, too, which is one with the token vectors, though an option of it says that
 it does not. Here it has no mask. Queries, keys and values are pruned apart, as there, though they are one matrix here.
+As there, Adam's moments move a weight in batches whose mask prunes it, too, if other directions have given it a gradient.
 
 Legend: B sentences, P directions, W weights that have masks.
 """

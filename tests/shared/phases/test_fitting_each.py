@@ -109,13 +109,13 @@ def test_a_direction_is_trained_as_by_a_fit_of_its_own(world, tmp_path):
     ]
     alone = workspace(tmp_path, "alone")
     alone.phase = "tune/en-de"
-    torch.manual_seed(alone.seed_for("tune/en-de"))
     manifests = tmp_path / "manifests" / "en-de"
     fit = own.fit(
         objective=phase(world, tmp_path).objective,
         streams=[own.stream(manifests=[str(manifests / "train.arrow")])],
         validation=own.validation(manifests=[str(manifests / "dev.arrow")]),
     )
+    torch.manual_seed(alone.seed_for("tune/en-de"))
     fit.run(alone)
     found = weights(tmp_path / "run", "en-de")
     for name, tensor in fit.objective.system.state_dict().items():
