@@ -4,7 +4,7 @@ Lin et al. 2021, ACL, "Learning Language Specific Sub-network for Multilingual M
 A translator of all directions, theta_0, is fine-tuned for each direction p by itself, theta_p. In each matrix of the
 encoder and the decoder, the share a of theta_p's smallest magnitudes is pruned, which gives a mask M_p. Then all
 directions train on together, from theta_0 again: a batch is of one direction and uses theta * M_p, so that only what
-the mask keeps has a gradient (section 3). Translation uses the same mask.
+the mask keeps has a gradient. Translation uses the same mask.
 
 - A direction never trained, X to Y, has the encoder's masks of X to English and the decoder's of English to Y.
 - A direction that is added later gets a mask of its own from theta_0 fine-tuned for it; trained on alone, it changes
@@ -12,7 +12,7 @@ the mask keeps has a gradient (section 3). Translation uses the same mask.
 
 The authors' code masks the output's matrix, too, which is one with the token vectors, though an option of it says that
 it does not. Here it has no mask. Queries, keys and values are pruned apart, as there, though they are one matrix here.
-As there, Adam's moments move a weight in batches whose mask prunes it, too, if other directions have given it a gradient.
+As there, Adam's moments move a weight in batches whose mask prunes it, too, if others have given it a gradient.
 
 Legend: B sentences, P directions, W weights that have masks.
 """

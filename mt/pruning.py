@@ -1,7 +1,7 @@
 """The masks of LaSS (mt/lass.py): by magnitude or at random, and what directions have in common.
 
 In each matrix, a share of the entries is pruned, those with the smallest scores. Scores are the magnitudes of a model
-that was fine-tuned for the direction (Lin et al. 2021, section 3.2), or random numbers, to compare with. Of two
+that was fine-tuned for the direction (Lin et al. 2021), or random numbers, to compare with. Of two
 directions' masks, the similarity is |M_1 and M_2| / |M_1|.
 
 Legend: N entries of a matrix.
@@ -165,7 +165,7 @@ def _check_alike(model: MaskedTranslator, other: nn.Module, folder: Path) -> Non
 
 
 class Sharing(MainPhase):
-    """Measure what the masks of a model's directions have in common (Lin et al. 2021, section 6).
+    """Measure what the masks of a model's directions have in common (Lin et al. 2021).
 
     Writes ``sharing.tsv``: the similarity of each two directions over all matrices, and over those of each layer.
 
