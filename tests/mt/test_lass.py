@@ -243,6 +243,8 @@ def test_searches_use_the_masks_of_the_direction(tokenizer, stored):
         with torch.inference_mode(), each.autocast():
             results.append(tokens(each.translate_batch(one, SEARCH)))
     assert results[0] == results[1] != results[2]
+    used = system.model.decoder.layers[0].inner.masked  # cast once, not in each step
+    assert used.dtype == (dtype or torch.float32)
 
 
 def test_rows_of_several_directions_are_translated_apart(tokenizer):
