@@ -21,8 +21,34 @@ from shared.nn import cpu
 from shared.nn.linear import Linear
 from shared.padded import Padded
 
-#: Keys and values that are not made from the input: two tensors (B, P, D) or (1, P, D), already projected.
-Prompts = tuple[Tensor, Tensor]
+
+@dataclass(frozen=True)
+class Prompts:
+    """Keys and values of a layer's self-attention that are not made from its input (Li and Liang 2021).
+
+    Attributes:
+        keys: (B, P, D), or (1, P, D) for all sentences alike; already projected.
+        values: likewise.
+        mask: (B, P) bool, True where a key may be attended; None: all may.
+
+    """
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor | None = None
+
+    def joined(self, more: Prompts) -> Prompts:
+        """Return these with more behind them; either may be the same for all B sentences."""
+        rows = max(len(self.keys), len(more.keys))
+        masks = [one.mask_of(rows) for one in (self, more)]
+        parts = [(one.keys.expand(rows, -1, -1), one.values.expand(rows, -1, -1)) for one in (self, more)]
+        keys, values = (torch.cat(list(pair), dim=1) for pair in zip(*parts, strict=True))
+        return Prompts(keys, values, None if self.mask is None and more.mask is None else torch.cat(masks, dim=1))
+
+    def mask_of(self, rows: int) -> Tensor:
+        """Return the mask for a number of sentences, (rows, P) bool."""
+        mask = self.keys.new_ones(1, self.keys.shape[1], dtype=torch.bool) if self.mask is None else self.mask
+        return mask.expand(rows, -1)
 
 
 @dataclass(frozen=True)
@@ -212,7 +238,7 @@ class SelfAttention(MultiHeadAttention):
             mask: (R, L) bool, True where an element is real; None if all may be attended. Not needed if ``causal``,
                 because padding stands at the end, where no real element looks.
             causal: each element sees itself and what is before it only.
-            prompts: more keys and values, seen by every element.
+            prompts: more keys and values, seen by every element of their sentence, but for those that they hide.
             past: what was consumed before ``x``; ``x`` is added to it. Only with ``causal``.
 
         Returns:
@@ -227,7 +253,7 @@ class SelfAttention(MultiHeadAttention):
                 raise ValueError("a cache of the past makes sense for causal attention only")
             keys, values = past.append(keys, values)
         if prompts is not None:
-            keys, values = self._with_prompts(prompts[0], keys), self._with_prompts(prompts[1], values)
+            keys, values = self._with_prompts(prompts.keys, keys), self._with_prompts(prompts.values, values)
         extra = keys.shape[2] - length  # past and prompts, which every element sees
         visible, fused = None, False
         if causal and length > 1:  # one query sees everything
@@ -237,6 +263,9 @@ class SelfAttention(MultiHeadAttention):
                 visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
         elif mask is not None and not causal:
             visible = F.pad(mask, (extra, 0), value=True)[:, None, None, :]
+        if prompts is not None and prompts.mask is not None:
+            seen = F.pad(prompts.mask, (0, keys.shape[2] - prompts.mask.shape[1]), value=True)[:, None, None, :]
+            visible = seen if visible is None else visible & seen
         attended = self.attend(queries, keys, values, visible, fused)
         return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
 

@@ -13,6 +13,7 @@ from shared.corpus.manifest import Manifest
 from shared.described import build, describe
 from shared.errors import UsageError
 from shared.exchange.hf_export import plain_translator
+from shared.nn.attention import Prompts
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.layer import Layer
@@ -165,7 +166,7 @@ def joined(kind, below, above, **options):
 
 def prompts():
     torch.manual_seed(7)
-    return [tuple(torch.randn(1, 2, WIDTH) for _ in range(2)) for _ in range(BELOW + NEW)]
+    return [Prompts(torch.randn(1, 2, WIDTH), torch.randn(1, 2, WIDTH)) for _ in range(BELOW + NEW)]
 
 
 def test_an_encoder_is_one_stack_with_prompts_and_taps():

@@ -9,6 +9,7 @@ from torch import Tensor
 from shared.nn.attention import (
     MemoryAttention,
     Past,
+    Prompts,
     SelfAttention,
     added,
     by_products,
@@ -46,29 +47,54 @@ def finish(attention: SelfAttention | MemoryAttention, attended: Tensor) -> Tens
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("prompted", [False, True])
-def test_self_attention_equals_a_loop(causal: bool, prompted: bool) -> None:
+@pytest.mark.parametrize("prompted", ["no", "all", "some"])
+@pytest.mark.parametrize("length", [5, 1])
+def test_self_attention_equals_a_loop(causal: bool, prompted: str, length: int) -> None:
     attention = self_attention()
-    x = torch.randn(2, 5, 8, dtype=torch.float64)
-    lengths = torch.tensor([5, 3])
-    prompts = (torch.randn(2, 2, 8, dtype=torch.float64), torch.randn(2, 2, 8, dtype=torch.float64))
-    extra = 2 if prompted else 0
-    result = attention(
-        x, mask=None if causal else Padded(x, lengths).mask, causal=causal, prompts=prompts if prompted else None
+    x = torch.randn(2, length, 8, dtype=torch.float64)
+    lengths = torch.tensor([length, min(3, length)])
+    keys, values = torch.randn(2, 2, 3, 8, dtype=torch.float64)
+    shown = {"no": [[], []], "all": [[0, 1, 2], [0, 1, 2]], "some": [[0, 1], [2]]}[prompted]
+    mask = torch.tensor([[number in row for number in range(3)] for row in shown]) if prompted == "some" else None
+    prompts = None if prompted == "no" else Prompts(keys, values, mask)
+    result = attention(x, mask=None if causal else Padded(x, lengths).mask, causal=causal, prompts=prompts)
+    for row, (own, chosen) in enumerate(zip(lengths.tolist(), shown, strict=True)):
+        q, k, v = projected(attention, x[row, :own])
+        k, v = torch.cat([keys[row, chosen], k]), torch.cat([values[row, chosen], v])
+        attended = by_hand(q, k, v, 2, lambda i, j, extra=len(chosen): not causal or j - extra <= i)
+        torch.testing.assert_close(result[row, :own], finish(attention, attended))
+
+
+def test_masked_prompts_without_a_mask_of_the_input() -> None:
+    attention = self_attention()
+    x, keys, values = (torch.randn(2, 3, 8, dtype=torch.float64) for _ in range(3))
+    mask = torch.tensor([[True, False, True], [False, True, False]])
+    found = attention(x, prompts=Prompts(keys, values, mask))
+    for row in range(2):
+        own = Prompts(keys[row : row + 1, mask[row]], values[row : row + 1, mask[row]])
+        torch.testing.assert_close(found[row : row + 1], attention(x[row : row + 1], prompts=own))
+
+
+def test_joined_prompts() -> None:
+    first = Prompts(
+        torch.randn(2, 3, 4), torch.randn(2, 3, 4), torch.tensor([[True, True, False], [True, False, False]])
     )
-    for row, length in enumerate(lengths.tolist()):
-        queries, keys, values = projected(attention, x[row, :length])
-        if prompted:
-            keys, values = torch.cat([prompts[0][row], keys]), torch.cat([prompts[1][row], values])
-        attended = by_hand(queries, keys, values, 2, lambda i, j: not causal or j - extra <= i)
-        torch.testing.assert_close(result[row, :length], finish(attention, attended))
+    second = Prompts(torch.randn(1, 2, 4), torch.randn(1, 2, 4))
+    joined = first.joined(second)
+    for row in range(2):
+        for name in ("keys", "values"):
+            expected = torch.cat([getattr(first, name)[row], getattr(second, name)[0]])
+            assert torch.equal(getattr(joined, name)[row], expected)
+        assert joined.mask[row].tolist() == [*first.mask[row].tolist(), True, True]
+    assert second.joined(second).mask is None
+    assert second.joined(first).mask[:, :2].all()
 
 
 @pytest.mark.parametrize("prompted", [False, True])
 def test_pieces_with_a_past_equal_the_whole(prompted: bool) -> None:
     attention = self_attention()
     x = torch.randn(3, 40, 8, dtype=torch.float64)
-    prompts = (torch.randn(1, 2, 8, dtype=torch.float64), torch.randn(1, 2, 8, dtype=torch.float64))
+    prompts = Prompts(torch.randn(1, 2, 8, dtype=torch.float64), torch.randn(1, 2, 8, dtype=torch.float64))
     more = {"prompts": prompts if prompted else None, "causal": True}
     past = Past()
     with torch.no_grad():

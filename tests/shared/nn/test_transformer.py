@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from shared.nn.attention import Prompts
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
 from shared.padded import Padded
@@ -176,7 +177,7 @@ def test_prompts_reach_their_layers() -> None:
     torch.manual_seed(0)
     encoder = shake(Encoder(layer=Layer(width=8, heads=2, feedforward=16), layers=2)).eval()
     x = Padded(torch.randn(2, 5, 8), torch.tensor([5, 3]))
-    prompts = [(torch.randn(1, 3, 8), torch.randn(1, 3, 8)) for _ in range(2)]
+    prompts = [Prompts(torch.randn(1, 3, 8), torch.randn(1, 3, 8)) for _ in range(2)]
     states = x.values
     for layer, prompt in zip(encoder.layers, prompts, strict=True):
         states = layer(states, mask=x.mask, prompts=prompt)
