@@ -16,6 +16,7 @@ from shared.errors import UsageError
 from shared.generator import Generator, Hypothesis, Scorer
 from shared.nn.heads import head_log_probabilities
 from shared.nn.symbols import OUTPUT
+from shared.padded import Padded
 from shared.search.ctc_prefix import CtcPrefixSearch
 from shared.search.search import AnySearch, Companion, CtcSearch
 from shared.systems.system import System
@@ -110,13 +111,17 @@ class CtcSystem(System):
             raise UsageError("the beginning of an output cannot be forced on a system that is decoded by CTC")
         if not isinstance(search, CtcSearch):
             raise UsageError(f"{type(search).__name__} needs a decoder: this system is decoded by CTC")
-        model: Any = self.model
-        head = model.heads[self.head]
-        scores = head_log_probabilities(model, model.encode(batch), self.head)  # (B, S, V)
+        scores = self.scores(batch, search)
         self.check_memory(batch, search, positions=scores.values.shape[1])
+        model: Any = self.model
         companion = None
         if isinstance(self.language_model, Scorer):
             prefix = self.prefix(batch.languages[self.output.side])
             companion = Companion(self.language_model, self.lm_weight, batch, prefix, self.output.tokenizer.eos)
-        found = search.decode(scores, blank=head.blank, ids=batch.ids, companion=companion)
+        found = search.decode(scores, blank=model.heads[self.head].blank, ids=batch.ids, companion=companion)
         return [[Hypothesis(h.tokens, h.score, self.texts_of(h.tokens)) for h in some] for some in found]
+
+    def scores(self, batch: Batch, search: CtcSearch) -> Padded:
+        """Return the log-probabilities (B, S, V) that a search works on; most searches do not decide over them."""
+        model: Any = self.model
+        return head_log_probabilities(model, model.encode(batch), self.head)

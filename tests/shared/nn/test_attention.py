@@ -60,8 +60,8 @@ def test_self_attention_equals_a_loop(causal: bool, prompted: str, length: int) 
     result = attention(x, mask=None if causal else Padded(x, lengths).mask, causal=causal, prompts=prompts)
     for row, (own, chosen) in enumerate(zip(lengths.tolist(), shown, strict=True)):
         q, k, v = projected(attention, x[row, :own])
-        k, v = torch.cat([keys[row, chosen], k]), torch.cat([values[row, chosen], v])
-        attended = by_hand(q, k, v, 2, lambda i, j, extra=len(chosen): not causal or j - extra <= i)
+        k, v, extra = torch.cat([keys[row, chosen], k]), torch.cat([values[row, chosen], v]), len(chosen)
+        attended = by_hand(q, k, v, 2, lambda i, j, extra=extra: not causal or j - extra <= i)
         torch.testing.assert_close(result[row, :own], finish(attention, attended))
 
 
