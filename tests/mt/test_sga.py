@@ -1,4 +1,4 @@
-"""SGA's passes, losses, noise and loop against loops and torch's loss; against transformers: tests/parity/test_prompts.py."""
+"""The passes, losses, noise and loop of SGA against loops and torch; tests/parity/test_prompts.py has transformers."""
 
 import math
 from itertools import groupby
