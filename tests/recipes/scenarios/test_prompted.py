@@ -1,27 +1,29 @@
 """Recipes that give prompts to an imported masked language model: what stays as it is, what is written, sizes."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
 from mt.sga import SemanticGenerator
-from shared.exchange.importing import import_model
-from shared.nn.embeddings import TextEmbedding
+from shared.corpus.fields import TextField
+from shared.nn.embeddings import TextEmbedding, TypeVectors
 from shared.nn.heads import MaskedTokenHead, TiedProjection
 from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions
 from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
+from shared.systems.encoder_system import EncoderSystem
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.segmenters import SentencePieces
+from shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.recipes.test_recipes import small
 from tests.recipes.test_resumed import both_ways
 from tests.recipes.test_waveform import QUICK
 from tests.resume.conftest import differences
 
-ENCODER = Path(__file__).parents[2] / "parity" / "fairseq" / "masked_tokens"
 #: What a user of each recipe may say about languages.
 RECIPES = {
     "text/sga": {"source_language": "de", "target_language": "en"},
@@ -29,12 +31,37 @@ RECIPES = {
 }
 
 
+def masked_model(vocabulary, padding, layers, width, heads):
+    """Return an encoder with XLM-R's layout and its head."""
+    embedding = TextEmbedding(
+        vocabulary=vocabulary,
+        width=width,
+        padding=padding,
+        positions=LearnedPositions(width=width, length=120, offset=2),
+        type_vector=TypeVectors(width=width, types=1),
+        scaled=False,
+        norm=True,
+    )
+    layer = Layer(width=width, heads=heads, feedforward=4 * width, activation="gelu", pre_norm=False)
+    head = MaskedTokenHead(width=width, projection=TiedProjection(embedding=embedding, bias=True))
+    encoder = Encoder(layer=layer, layers=layers)
+    return EncoderModel(embeddings={"source": embedding}, encoder=encoder, heads={"masked_tokens": head})
+
+
 @pytest.fixture(scope="module")
-def encoder(tmp_path_factory):
-    """A small masked language model of fairseq's, which stands for XLM-R."""
-    folder = tmp_path_factory.mktemp("encoder") / "encoder"
-    import_model(ENCODER, folder, pieces="words", source_languages=["en", "de"])
-    return folder
+def encoder(tmp_path_factory, miniature):
+    """A small random model with XLM-R's layout and symbols; its tokenizer has no symbol for a blank."""
+    folder = tmp_path_factory.mktemp("encoder")
+    texts = [path.read_text(encoding="utf-8") for path in sorted(miniature["text"].glob("train.*"))]
+    pieces = train_sentencepiece("".join(texts).splitlines(), folder / "pieces.model", kind="unigram", size=400)
+    symbols = {name: name for name in (*FIRST, "<mask>")}
+    segmenter = SentencePieces(model=str(pieces))
+    tokenizer = VocabularyTokenizer(segmenter=segmenter, added=["<mask>"], symbols=symbols)
+    torch.manual_seed(1)
+    model = masked_model(tokenizer.size, tokenizer.pad, layers=2, width=16, heads=2)
+    field = TextField(column="source_text", tokenizer=tokenizer, prefix=["<s>"])
+    EncoderSystem(model=model, inputs={"source": field}, source_languages=["en"]).save(folder / "model")
+    return folder / "model"
 
 
 def given(name, encoder, miniature):
@@ -80,10 +107,7 @@ def test_an_interrupted_run_ends_with_the_same_bits(encoder, tmp_path, monkeypat
 def test_as_many_parameters_learn_as_published(layers, width, denoises, millions):
     """Wu et al. 2023, table 1: XLM-R base and large, with denoising and without."""
     with torch.device("meta"):
-        embedding = TextEmbedding(vocabulary=100, width=width, padding=1)
-        head = MaskedTokenHead(width=width, projection=TiedProjection(embedding=embedding, bias=True))
-        encoder = Encoder(layer=Layer(width=width, heads=16, feedforward=4 * width), layers=layers)
-        reader = EncoderModel(embeddings={"source": embedding}, encoder=encoder, heads={"masked_tokens": head})
+        reader = masked_model(100, 1, layers, width, heads=16)
         model = SemanticGenerator(reader=reader, blank=1, mask=2, denoises=denoises)
     count = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
     assert round(count / 1e6) == millions
