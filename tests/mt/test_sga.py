@@ -248,12 +248,14 @@ def test_noise_has_the_published_shares():
 
 def test_noise_takes_tokens_from_the_sentence_alone():
     torch.manual_seed(1)
-    values = torch.tensor([[1, 2, 3, 90, 90, 90], [4, 90, 90, 90, 90, 90]]).repeat(500, 1)
-    tokens = Padded(values, torch.tensor([3, 1]).repeat(500))
+    values = torch.tensor([[1, 2, 3, 90, 90, 90], [4, 90, 90, 90, 90, 90]]).repeat(5000, 1)
+    tokens = Padded(values, torch.tensor([3, 1]).repeat(5000))
     found = corrupted(tokens, most=1.0, mask=0, vocabulary=1)  # what is drawn is 0 as well
     for row, (length, before) in enumerate(zip(tokens.lengths.tolist(), values.tolist(), strict=True)):
         assert {*found.values[row, :length].tolist()} <= {0, *before[:length]}
     assert (found.values[::2, :3] != values[::2, :3]).any(0).all()
+    counts = [int((found.values[::2, 0] == token).sum()) for token in (2, 3)]  # each token is as likely as another
+    assert counts == [pytest.approx(5000 * 0.5 * 0.3 / 3, rel=0.25)] * 2
     empty = Padded(torch.zeros(1, 2, dtype=torch.int64), torch.tensor([0]))
     assert corrupted(empty, most=1.0, mask=0, vocabulary=1).lengths.tolist() == [0]
 
