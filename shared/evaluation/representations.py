@@ -22,6 +22,7 @@ from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
 from shared.nn.state import evaluating
 from shared.nn.translator import MEMORY
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
 
@@ -84,7 +85,7 @@ def principal_axes(vectors: Tensor, count: int = 2) -> Tensor:
 
 
 def row_vectors(
-    system: System,
+    system: ReadingModel,
     manifest: Manifest,
     fields: dict[str, Field],
     vectors: Callable[[Batch], Tensor],
@@ -121,19 +122,37 @@ def row_vectors(
 
 
 def sentence_vectors(
-    system: System, manifest: Manifest, column: str, budget: Budget, workspace: Workspace, field: str = "source"
+    system: ReadingModel,
+    manifest: Manifest,
+    column: str,
+    budget: Budget,
+    workspace: Workspace,
+    field: str = "source",
+    tap: int | str | None = None,
 ) -> Tensor:
     """Return (N, D) float32: the means of the encoder's states for a column of texts, whatever the side it is on.
 
+    Args:
+        system: that reads text.
+        manifest: of N rows.
+        column: "source_text" or "target_text".
+        budget: how large a batch may be.
+        workspace: where to compute.
+        field: the input as which the texts are read.
+        tap: the states of which of the model's taps; None: those of the last layer.
+
     Raises:
         DataError: if a row lacks the text.
-        UsageError: if the system does not read text.
+        UsageError: if the system does not read text, or its model has no such tap.
 
     """
     model: Any = system.model
+    if tap is not None and tap not in model.taps:
+        raise UsageError(f"the model has no tap {tap!r}, only {model.taps}")
 
     def means(batch: Batch) -> Tensor:
-        return model.encode(batch, field).memories[MEMORY].mean()
+        encoding = model.encode(batch, field)
+        return (encoding.memories[MEMORY] if tap is None else model.tap(encoding, tap)).mean()
 
     fields: dict[str, Field] = {field: reading(field=text_reader(system, field), column=column)}
     return row_vectors(system, manifest, fields, means, budget, workspace)
@@ -176,7 +195,7 @@ def retrieved(queries: Tensor, candidates: Tensor, texts: Sequence[str]) -> int:
     return sum(texts[place] == texts[number] for number, place in enumerate(found))
 
 
-def text_reader(system: System, field: str) -> TextField:
+def text_reader(system: ReadingModel, field: str) -> TextField:
     """Return the text field that a system reads.
 
     Raises:

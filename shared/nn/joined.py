@@ -9,6 +9,8 @@ Legend: B rows, S positions of a field, L joined positions, D width.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from torch import nn
 
 from shared.batch import Batch
@@ -54,10 +56,14 @@ class JoinedEncoder(EncoderModel):
         names = [name for name in self.embeddings if name in batch] if field is None else [field]
         if not names:
             raise UsageError(f"stream {batch.stream!r} has none of the fields {list(self.embeddings)}")
-        embedded = [self.embed(batch, name) for name in names]
-        joined, segments = Padded.concatenate(embedded)
-        states = self.encoder(joined)[0].split(segments, [one.lengths for one in embedded])
-        return Encoding(dict(zip(names, states, strict=True)))
+        return Encoding(encode_joined(self.encoder, {name: self.embed(batch, name) for name in names}))
 
     def default_field(self, batch: Batch) -> None:
         """Return None: by default all fields of the batch are encoded together."""
+
+
+def encode_joined(encoder: Encoder, embedded: Mapping[str, Padded]) -> dict[str, Padded]:
+    """Encode what has been embedded, each (B, S, D), as one sequence (B, L, D); return the states (B, S, D) of each."""
+    joined, segments = Padded.concatenate([*embedded.values()])
+    states = encoder(joined)[0].split(segments, [one.lengths for one in embedded.values()])
+    return dict(zip(embedded, states, strict=True))

@@ -28,6 +28,7 @@ from shared.machine.files import replaced_file
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Stopwatch, Workspace
 from shared.phases.testing import MeasureManifests, forget_earlier, record_scores
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.text.case import capitalised
 
@@ -132,20 +133,42 @@ class Retrieve(MeasureManifests):
 
     A sentence's vector is the mean of the encoder's states. The score "retrieval" is the share, in per cent, of
     sentences that are found, the mean of both directions. Texts that come twice count as found with either.
+
+    Args:
+        model: a model folder, of a translator or of an encoder alone.
+        manifests: as paths or patterns.
+        budget: how large a batch may be.
+        tap: take the states of this one of the model's taps, such as the number of a tapped layer; None: the encoder's
+            output.
+
     """
 
+    measured = ReadingModel
+
+    def __init__(self, *, model: str, manifests: list[str], budget: Budget, tap: int | str | None = None) -> None:
+        super().__init__(model=model, manifests=manifests, budget=budget)
+        self.tap = tap
+
     def measure(
-        self, system: System, manifest: Manifest, name: str, workspace: Workspace
+        self, system: ReadingModel, manifest: Manifest, name: str, workspace: Workspace
     ) -> tuple[list[Score], dict[str, Any]]:
-        """Return the share of sentences that are found, and that of each direction."""
+        """Return the share of sentences that are found, and that of each direction.
+
+        Raises:
+            UsageError: if the model has no such tap.
+
+        """
         shares = self._shares(system, manifest, workspace)
-        score = Score("retrieval", sum(shares) / 2, "vectors:mean of states|cosine", len(manifest))
+        states = "states" if self.tap is None else f"states of tap {self.tap}"
+        score = Score("retrieval", sum(shares) / 2, f"vectors:mean of {states}|cosine", len(manifest))
         return [score], {"forward": round(shares[0], 2), "backward": round(shares[1], 2)}
 
-    def _shares(self, system: System, manifest: Manifest, workspace: Workspace) -> tuple[float, float]:
+    def _shares(self, system: ReadingModel, manifest: Manifest, workspace: Workspace) -> tuple[float, float]:
         """Return the per cent of sentences found from source to target, and from target to source."""
         columns = ("source_text", "target_text")
-        sides = [sentence_vectors(system, manifest, column, self.budget, workspace) for column in columns]
+        sides = [
+            sentence_vectors(system, manifest, column, self.budget, workspace, tap=self.tap) for column in columns
+        ]
         texts = [manifest.column(column).to_pylist() for column in columns]
         forward = retrieved(sides[0], sides[1], texts[1])
         backward = retrieved(sides[1], sides[0], texts[0])

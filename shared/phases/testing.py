@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
@@ -22,6 +22,7 @@ from shared.machine.workspace import Phase, Stopwatch, Workspace
 from shared.phases.averaging import AVERAGED
 from shared.search.search import AnySearch
 from shared.systems.combining import check_joint, check_weight, load_combined
+from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
 
@@ -165,7 +166,12 @@ class MeasureManifests(MainPhase):
         manifests: the tests, as paths or patterns.
         budget: how large a batch may be.
 
+    Attributes:
+        measured: the class of the models that can be measured.
+
     """
+
+    measured: ClassVar[type[ReadingModel]] = System
 
     def __init__(self, *, model: str, manifests: list[str], budget: Budget) -> None:
         self.model = Path(model)
@@ -177,7 +183,7 @@ class MeasureManifests(MainPhase):
         forget_earlier(workspace)
         if none_given(self.manifests, workspace):
             return
-        system = System.load(self.model, workspace.device)
+        system: Any = self.measured.load(self.model, workspace.device)
         for path in find_manifests(self.manifests):
             stopwatch = Stopwatch()
             manifest = opened(path, workspace)
