@@ -1,4 +1,4 @@
-"""VECO: a masked language model into whose layers attention to another text is plugged, as encoder and decoder by turns.
+"""VECO: a masked language model that is a decoder, too, when attention to another text is plugged into its layers.
 
 Luo et al. 2021, ACL, "VECO: Variable and Flexible Cross-lingual Pre-training for Language Understanding and
 Generation", arXiv 2010.16046; equations are numbered as in its first version. Two texts have masked tokens: a sentence
@@ -29,7 +29,6 @@ from torch import Tensor, nn
 from shared.batch import Batch, naming_longest
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
-from shared.corpus.normalise import Normalizer
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.attention import MemoryAttention
@@ -41,7 +40,6 @@ from shared.objectives.masked import at_places, compare_at_places
 from shared.objectives.objective import Term
 from shared.objectives.parts import Encode, Part, check_head
 from shared.padded import Padded
-from shared.text.tokenizer import Tokenizer
 
 #: The batch fields of the two texts, x and y.
 TEXTS = ("source", "target")
@@ -257,39 +255,17 @@ class JointMasked(RestoredTokens):
 class AdjacentSegment(TextField):
     """One of two adjacent segments of a text: its first or its second half, with the symbols of a whole text.
 
-    Of an odd number of pieces, the first half has one more. The loss is the same whichever half is x, so that their
-    order need not be flipped.
+    Of an odd number of pieces, the first half has one more. The paper flips the order of segments at random; this loss
+    is the same in either order.
 
     Args:
+        field: the whole text.
         second: return the second half.
-        column: see :class:`TextField`.
-        tokenizer: likewise.
-        prefix: likewise.
-        suffix: likewise.
-        normalizers: likewise.
-        language_column: likewise.
 
     """
 
-    def __init__(
-        self,
-        *,
-        second: bool,
-        column: str = "source_text",
-        tokenizer: Tokenizer,
-        prefix: list[str] | None = None,
-        suffix: list[str] | None = None,
-        normalizers: list[Normalizer] | None = None,
-        language_column: str | None = None,
-    ) -> None:
-        super().__init__(
-            column=column,
-            tokenizer=tokenizer,
-            prefix=prefix,
-            suffix=suffix,
-            normalizers=normalizers,
-            language_column=language_column,
-        )
+    def __init__(self, *, field: TextField, second: bool) -> None:
+        super().__init__(**field.arguments)
         self.second = second
 
     def pieces(self, row: Row, text: str | None = None) -> list[int]:

@@ -166,9 +166,7 @@ class Retrieve(MeasureManifests):
     def _shares(self, system: ReadingModel, manifest: Manifest, workspace: Workspace) -> tuple[float, float]:
         """Return the per cent of sentences found from source to target, and from target to source."""
         columns = ("source_text", "target_text")
-        sides = [
-            sentence_vectors(system, manifest, column, self.budget, workspace, tap=self.tap) for column in columns
-        ]
+        sides = [sentence_vectors(system, manifest, column, self.budget, workspace, tap=self.tap) for column in columns]
         texts = [manifest.column(column).to_pylist() for column in columns]
         forward = retrieved(sides[0], sides[1], texts[1])
         backward = retrieved(sides[1], sides[0], texts[0])

@@ -52,6 +52,8 @@ TINY = {
     "semantic_from": [0],
     "english_sentences": 24,
     "least": 1,
+    "kept_layers": [-1],
+    "middle_layer": 1,
     "seed_lexicon": "identical",
     "test_sentences": 4,
     "corpus.sizes.dev": 4,
