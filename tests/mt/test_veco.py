@@ -1,0 +1,353 @@
+"""VECO: its three losses against torch's own encoder and decoder, the translator made of it, and segments of texts."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from mt.veco import AdjacentSegment, CrossMasked, InnerMasked, JointMasked, PluggableEncoder, VariableModel
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.corpus.manifest import Manifest
+from shared.corpus.masked_text import MaskedText
+from shared.errors import DataError, UsageError
+from shared.nn.conformer import ConformerLayer
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import EncoderModel, Translator
+from shared.objectives import TaskObjective
+from shared.padded import Padded
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.saved_model import SavedModel
+from shared.systems.system import System
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.initialise import Initialise
+from tests.recipes.test_recipes import small
+
+WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST, VOCABULARY = 16, 2, 24, 3, 20, 30
+LENGTHS = {"source": [4, 6, 2], "target": [7, 3, 5]}
+PLACES = [[1, 3], [0, 2], [1]]
+
+
+def layer(**options):
+    return Layer(width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD, dropout=0.0, activation="gelu", **options)
+
+
+def embedding(vocabulary=VOCABULARY, padding=0, shared_with=None):
+    positions = LearnedPositions(width=WIDTH, length=LONGEST)
+    options = {"dropout": 0.0, "norm": True, "scaled": False, "shared_with": shared_with}
+    return TextEmbedding(vocabulary=vocabulary, width=WIDTH, padding=padding, positions=positions, **options)
+
+
+def disturbed(module):
+    """Leave no bias at 0 and no norm at 1, where mistakes hide."""
+    torch.manual_seed(7)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(0.3 * torch.randn(parameter.shape))
+    return module.eval()
+
+
+def variable(pre_norm, vocabulary=VOCABULARY, padding=0):
+    torch.manual_seed(1)
+    texts = embedding(vocabulary, padding)
+    head = MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=texts, bias=True))
+    encoder = PluggableEncoder(layer=layer(pre_norm=pre_norm, memories=["source"]), layers=LAYERS, taps=[2])
+    return disturbed(VariableModel(embeddings={"source": texts}, encoder=encoder, heads={"masked": head}))
+
+
+@pytest.fixture(params=[False, True], ids=["post_norm", "pre_norm"])
+def model(request):
+    return variable(request.param)
+
+
+def batch(stream="pairs"):
+    torch.manual_seed(2)
+    fields = {}
+    for name, lengths in LENGTHS.items():
+        fields[name] = Padded.from_sequences([torch.randint(1, VOCABULARY, (length,)) for length in lengths])
+        fields[f"{name}.places"] = Padded.from_sequences([torch.tensor(places) for places in PLACES])
+        labels = [torch.randint(1, VOCABULARY, (len(places),)) for places in PLACES]
+        fields[f"{name}.labels"] = Padded.from_sequences(labels)
+    return Batch(fields, stream=stream)
+
+
+def objective(model, **options):
+    system = nn.Module()
+    system.model = model
+    inner, cross = InnerMasked(), CrossMasked(**options)
+    return TaskObjective(
+        system=system, tasks={"pairs": [inner, cross, JointMasked(weight=0.5)], "segments": [inner, cross]}
+    )
+
+
+def renamed(own, norms):
+    """Return the parameters of a layer in the names of torch's layers."""
+    names = {
+        "self_attn.in_proj_": own.self_attention.queries_keys_values,
+        "self_attn.out_proj.": own.self_attention.output,
+        "linear1.": own.inner,
+        "linear2.": own.outer,
+    }
+    names |= {f"norm{number}.": norm for number, norm in enumerate(norms, 1)}
+    return {f"{name}{kind}": getattr(part, kind) for name, part in names.items() for kind in ("weight", "bias")}
+
+
+class ByTorch:
+    """Torch's own encoder and decoder with a model's parameters, each in a copy of its own."""
+
+    def __init__(self, model, layers=range(LAYERS)):
+        self.model = model
+        options = {"dropout": 0.0, "activation": "gelu", "batch_first": True}
+        options |= {"norm_first": model.encoder.layers[0].pre_norm}
+        norms = [nn.LayerNorm(WIDTH) if options["norm_first"] else None for _ in range(2)]
+        for norm in filter(None, norms):
+            norm.load_state_dict(model.encoder.norm.state_dict())
+        one = nn.TransformerEncoderLayer(WIDTH, HEADS, FEEDFORWARD, **options)
+        self.encoder = nn.TransformerEncoder(one, LAYERS, norms[0], enable_nested_tensor=False)
+        other = nn.TransformerDecoderLayer(WIDTH, HEADS, FEEDFORWARD, **options)
+        self.decoder = nn.TransformerDecoder(other, len(layers), norms[1])
+        for own, theirs in zip(model.encoder.layers, self.encoder.layers, strict=True):
+            theirs.load_state_dict(renamed(own, [own.self_attention_norm, own.feedforward_norm]))
+        for number, theirs in zip(layers, self.decoder.layers, strict=True):
+            own = model.encoder.layers[number]
+            attention = own.memory_attention["source"]
+            crossed = {
+                f"multihead_attn.in_proj_{kind}": torch.cat(
+                    [getattr(attention.queries, kind), getattr(attention.keys_values, kind)]
+                )
+                for kind in ("weight", "bias")
+            }
+            crossed |= {f"multihead_attn.out_proj.{kind}": getattr(attention.output, kind) for kind in ("weight", "bias")}
+            norms = [own.self_attention_norm, own.memory_attention_norm, own.feedforward_norm]
+            theirs.load_state_dict(renamed(own, norms) | crossed)
+
+    def embed(self, tokens):
+        """Return a text by hand: token, position from 0, norm."""
+        text = self.model.embeddings["source"]
+        x = text.weight[tokens] + text.positions.weight[: len(tokens)]
+        return F.layer_norm(x, (WIDTH,), text.norm.weight, text.norm.bias)[None]
+
+    def alone(self, tokens):
+        return self.encoder(self.embed(tokens))[0]
+
+    def beside(self, tokens, memory):
+        causal = nn.Transformer.generate_square_subsequent_mask(len(tokens))
+        return self.decoder(self.embed(tokens), memory[None], tgt_mask=causal)[0]
+
+    def together(self, one, other):
+        states = self.encoder(torch.cat([self.embed(one), self.embed(other)], 1))[0]
+        return states.split([len(one), len(other)])
+
+    def loss(self, states, rows, name, number):
+        head = self.model.heads["masked"]
+        hidden = head.norm(F.gelu(head.dense(states)))
+        logits = hidden @ self.model.embeddings["source"].weight.T + head.projection.bias
+        places, labels = rows[f"{name}.places"].rows()[number], rows[f"{name}.labels"].rows()[number]
+        correct = (logits[places].argmax(-1) == labels).sum()
+        return torch.stack([F.cross_entropy(logits[places], labels, reduction="sum"), correct])
+
+    def losses(self, rows, detach=True):
+        """Return the three losses as the paper writes them, row by row, and how many tokens are right in each way."""
+        total = dict.fromkeys(("inner", "cross", "joint"), 0.0)
+        for number in range(len(rows)):
+            x, y = (rows[name].rows()[number] for name in LENGTHS)
+            states = {"source": self.alone(x), "target": self.alone(y)}
+            memory = {name: value.detach() if detach else value for name, value in states.items()}
+            joint = dict(zip(LENGTHS, self.together(x, y), strict=True))
+            crossed = {"source": self.beside(x, memory["target"]), "target": self.beside(y, memory["source"])}
+            for way, found in (("inner", states), ("cross", crossed), ("joint", joint)):
+                for name in LENGTHS:
+                    total[way] = total[way] + self.loss(found[name], rows, name, number)
+        return total
+
+
+def test_masked_tokens_are_restored_in_three_ways(model):
+    terms = objective(model)(batch()).parts
+    expected = ByTorch(model).losses(batch())
+    assert terms.keys() == {name for way in expected for name in (way, f"{way}_accuracy")}
+    assert {name: term.weight for name, term in terms.items() if term.weight} == {"inner": 1, "cross": 1, "joint": 0.5}
+    for way, (loss, correct) in expected.items():
+        torch.testing.assert_close(terms[way].sum, loss, atol=1e-4, rtol=1e-5)
+        assert (int(terms[way].count), int(terms[f"{way}_accuracy"].sum)) == (10, int(correct))
+
+
+def test_segments_of_a_text_are_never_one_input(model):
+    both, segments = objective(model)(batch()).parts, objective(model)(batch("segments")).parts
+    assert segments.keys() == {"inner", "inner_accuracy", "cross", "cross_accuracy"}
+    for name, term in segments.items():
+        torch.testing.assert_close(term.sum, both[name].sum)
+    objective(model)(batch()).check(objective(model).counts(batch()))
+    objective(model)(batch("segments")).check(objective(model).counts(batch("segments")))
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_no_gradient_flows_into_the_states_that_are_attended(model, detach):
+    """The copy of the layers that makes the states has none; the other one has all."""
+    theirs = ByTorch(model)
+    theirs.losses(batch(), detach)["cross"][0].backward()
+    model.zero_grad()
+    objective(model, detach=detach)(batch()).parts["cross"].sum.backward()
+    for number, own in enumerate(model.encoder.layers):
+        decoder = theirs.decoder.layers[number].linear1.weight.grad
+        encoder = theirs.encoder.layers[number].linear1.weight.grad
+        assert (encoder is None) == detach and decoder.abs().sum() > 0
+        expected = decoder if encoder is None else decoder + encoder
+        torch.testing.assert_close(own.inner.weight.grad, expected, atol=1e-4, rtol=1e-3)
+        assert own.memory_attention["source"].queries.weight.grad.abs().sum() > 0
+
+
+def test_with_weight_0_the_loss_is_that_of_xlm(model):
+    loss = objective(model, weight=0.0)(batch())
+    expected = ByTorch(model).losses(batch())
+    torch.testing.assert_close(loss.total(), expected["inner"][0] / 10 + 0.5 * expected["joint"][0] / 10)
+    loss.total().backward()
+    assert all(one.memory_attention["source"].queries.weight.grad is None for one in model.encoder.layers)
+
+
+def test_plugged_out_it_is_the_encoder_without_attention_to_memories(model):
+    plain = Encoder(layer=layer(pre_norm=model.encoder.layers[0].pre_norm), layers=LAYERS)
+    plain.load_state_dict({name: value for name, value in model.encoder.state_dict().items() if name in plain.state_dict()})
+    embedded = model.embed(batch(), "target")
+    found = model.encode(batch(), "target")
+    assert torch.equal(found.memories["source"].values, plain(embedded)[0].values)
+    tapped = Encoder(layer=layer(pre_norm=True), layers=LAYERS, taps=[2])
+    tapped.layers, tapped.norm = plain.layers, plain.norm
+    assert torch.equal(model.tap(found, 2).values, tapped(embedded)[1][2].values)
+    alone = model.encode(Batch({"target": batch()["target"]}))
+    torch.testing.assert_close(alone.memories["target"].values, found.memories["source"].values)
+
+
+def test_a_token_sees_none_that_comes_later_but_all_of_the_other_text(model):
+    rows = batch()
+    memory = model.encode(rows, "source").memories["source"]
+    before = model.cross(rows, "target", memory).values[0]
+    changed = rows["target"].values.clone()
+    changed[0, 4] = changed[0, 4] % (VOCABULARY - 1) + 1
+    after = model.cross(rows.with_fields(target=Padded(changed, rows["target"].lengths)), "target", memory).values[0]
+    assert torch.equal(before[:4], after[:4]) and not torch.isclose(before[4:], after[4:]).all(-1).any()
+    last = memory.values.clone()
+    last[0, 3] += 1
+    after = model.cross(rows, "target", Padded(last, memory.lengths)).values[0]
+    assert not torch.isclose(before, after).all(-1).any()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    model = train_sentencepiece(["abcdef", "fedcba"], tmp_path_factory.mktemp("p") / "t.model", kind="char", size=300)
+    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+
+
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_the_translator_is_made_of_the_stack_alone(tokenizer, tmp_path, pre_norm):
+    """Its parameters are all replaced; what it decodes is what torch's decoder makes of the last layers."""
+    below = variable(pre_norm, tokenizer.size, tokenizer.pad)
+    source = TextField(column="source_text", tokenizer=tokenizer, prefix=["<s>"])
+    EncoderSystem(model=below, inputs={"source": source}, source_languages=["de", "en"]).save(tmp_path / "below")
+    torch.manual_seed(9)
+    own = embedding(tokenizer.size, tokenizer.pad)
+    target = embedding(tokenizer.size, tokenizer.pad, own)
+    translator = Translator(
+        embeddings={"source": own},
+        encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
+        target_embedding=target,
+        decoder=Decoder(layer=layer(pre_norm=pre_norm, memories=["source"]), layers=2),
+        projection=TiedProjection(embedding=target),
+    ).eval()
+    system = System(
+        model=translator,
+        inputs={"source": source},
+        output=TextField(tokenizer=tokenizer, prefix=["<s>"]),
+        source_languages=["de"],
+        target_languages=["en"],
+    )
+    before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
+    parts = {"model.embeddings.source": "model.embeddings.source", "model.encoder": "model.encoder"}
+    Initialise(folder=str(tmp_path / "below"), parts=parts).apply(system)
+    parts = {"model.decoder": "model.encoder", "model.target_embedding": "model.embeddings.source"}
+    Initialise(folder=str(tmp_path / "below"), parts=parts, layers=[-2, -1]).apply(system)
+    assert not [name for name, tensor in system.state_dict().items() if torch.equal(tensor, before[name])]
+    rows, theirs = batch(), ByTorch(below, [1, 2])
+    encoding = translator.encode(rows)
+    found = translator.decode(rows["target"], encoding)
+    for number in range(len(rows)):
+        memory = theirs.alone(rows["source"].rows()[number])
+        expected = theirs.beside(rows["target"].rows()[number], memory)
+        torch.testing.assert_close(encoding.memories["source"].rows()[number], memory, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(found[number, : len(expected)], expected, atol=1e-5, rtol=1e-4)
+
+
+def test_segments_are_the_halves_of_a_text(tokenizer, tmp_path):
+    whole = TextField(column="source_text", tokenizer=tokenizer, prefix=["<s>"])
+    halves = [AdjacentSegment(field=whole, second=second) for second in (False, True)]
+    texts = ["abcdefa", "fedc", "a", "", None]
+    rows = [{"id": str(number), "source_text": text, "source_language": "en"} for number, text in enumerate(texts)]
+    s, end = tokenizer.bos, tokenizer.eos
+    for row in rows[:-1]:
+        pieces = tokenizer.encode(row["source_text"])
+        first = pieces[: len(pieces) - len(pieces) // 2]
+        assert [half(row, None).tolist() for half in halves] == [[s, *first, end], [s, *pieces[len(first) :], end]]
+    for half in halves:
+        lengths = [half.length(row) for row in rows[:-1]]
+        assert lengths == [len(half(row, None)) for row in rows[:-1]]
+        manifest = Manifest.write(tmp_path / "en" / f"{half.second}.arrow", rows)
+        assert half.lengths(manifest).tolist() == half.lengths(rows).tolist() == [*lengths, -1]
+        with pytest.raises(DataError, match="row '4' has no source_text"):
+            half(rows[-1], None)
+    masked = MaskedText(field=halves[1], share=1.0, masked=1.0, replaced=0.0)(rows[0], np.random.default_rng(1))
+    assert masked["labels"].tolist() == halves[1](rows[0], None).tolist()[1:-1]
+    assert masked[""].tolist() == [s, *[tokenizer.mask] * len(masked["labels"]), end]
+
+
+def test_what_does_not_fit_is_refused(model):
+    stack = {"layers": 1}
+    for one, message in (
+        (layer(), r"needs attention to 'source' alone, but has it to \[\]"),
+        (layer(memories=["source", "bert"]), r"alone, but has it to \['source', 'bert'\]"),
+        (ConformerLayer(width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD), r"alone, but has it to \[\]"),
+        (layer(memories={"source": 12}), "states of width 12, but the layers make those of 16"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            PluggableEncoder(layer=one, **stack)
+    with pytest.raises(ValueError, match=r"there must be no others: \['source', 'target'\]"):
+        VariableModel(embeddings={"source": embedding(), "target": embedding()}, encoder=model.encoder)
+    with pytest.raises(ValueError, match="nothing can be plugged into a Encoder"):
+        VariableModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
+    with pytest.raises(UsageError, match="stream 'pairs' has none of the texts source and target"):
+        model.encode(Batch({"speech": batch()["source"]}, stream="pairs"))
+    for weight in (-1.0, float("inf"), float("nan")):
+        with pytest.raises(UsageError, match=f"weight must be at least 0 and finite, not {weight}"):
+            JointMasked(weight=weight)
+    other = EncoderModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
+    with pytest.raises(UsageError, match="CrossMasked needs a VariableModel, not a EncoderModel"):
+        CrossMasked().check(other)
+    with pytest.raises(UsageError, match="the model has no head 'other', only masked"):
+        InnerMasked(head="other").check(model)
+    with pytest.raises(DataError, match="row '1': its 'target' is too long for the model"):
+        long = Padded.from_sequences([torch.ones(length, dtype=torch.int64) for length in (3, LONGEST + 1)])
+        model.encode(Batch({"target": long}, ids=["0", "1"]), "target")
+
+
+@pytest.mark.recipes
+def test_encoder_and_decoder_begin_as_the_stack(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu", "learning_rate": 1e-12}
+    overrides |= {"optimizer.weight_decay": 0.0, "phases.veco.encoder_layers": 3, "encoder_layers": 3}
+    overrides |= {"decoder_layers": 2, "kept_layers": [-2, -1]}
+    recipe = Recipe.load("almanac/mt_from_veco", small(Recipe.load("almanac/mt_from_veco", {})) | overrides)
+    output = run_recipe(recipe, command="a test").output
+    [veco] = tmp_path.glob("results/**/veco/1-debug/average/model")
+    below = SavedModel.load(veco).state_dict()
+    found = SavedModel.load(output / "average" / "model").state_dict()
+    for name, tensor in found.items():
+        there = name.replace("model.decoder.layers.", "model.encoder.layers.+").replace("decoder", "encoder")
+        for number in range(2):
+            there = there.replace(f"+{number}", str(number + 1))
+        torch.testing.assert_close(tensor, below[there], atol=1e-6, rtol=0)

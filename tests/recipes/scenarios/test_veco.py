@@ -1,0 +1,94 @@
+"""VECO that begins with an imported masked language model: its sizes, its two steps, and the translator after them."""
+
+import json
+import re
+
+import pytest
+import torch
+
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.translator import EncoderModel
+from shared.recipe.recipe import Recipe
+from shared.run.running import run_recipe
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.reading_model import ReadingModel
+from shared.systems.saved_model import SavedModel
+from tests.recipes.installed import RECIPES
+from tests.recipes.scenarios.test_many_languages import ROWS, encoder  # noqa: F401 - a fixture
+from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
+from tests.recipes.test_resumed import both_ways
+from tests.recipes.test_waveform import QUICK
+from tests.resume.conftest import differences
+
+NAMES = [name for name, recipe in RECIPES.items() if "xlmr_folder" in recipe.placeholders]
+SIZES = {"encoder_layers": 3, "positions": 120, "maximum_tokens": 100, "batch_tokens": 400, "average": "last 1"}
+SIZES |= {"updates": 2, "warmup": 1}
+
+
+@pytest.fixture(scope="module")
+def masked_model(encoder, tmp_path_factory):  # noqa: F811 - a fixture
+    """The random model with the layout of XLM-R, with a head as an imported one has."""
+    system = ReadingModel.load(encoder)
+    texts = system.model.embeddings["source"]
+    torch.manual_seed(2)
+    head = MaskedTokenHead(width=16, projection=TiedProjection(embedding=texts, bias=True))
+    model = EncoderModel(
+        embeddings={"source": texts}, encoder=system.model.encoder, heads={"masked_tokens": head}
+    )
+    folder = tmp_path_factory.mktemp("xlmr") / "model"
+    EncoderSystem(model=model, inputs=system.inputs, source_languages=["en"]).save(folder)
+    return folder
+
+
+def given(masked_model, miniature):
+    keys = QUICK | {"xlmr_folder": str(masked_model), "data_folder": str(miniature["text"])}
+    keys |= {"source_language": "en", "target_language": "de", "manifest_folder": "manifests"}
+    keys |= small(Recipe.load("text/mt_from_veco", keys)) | SIZES | {f"phases.veco.{key}": SIZES[key] for key in SIZES}
+    return keys | {"decoder_layers": 2, "kept_layers": [-2, -1]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_full_size(name):
+    """The count is that of the published encoder and of attention to another text, by hand."""
+    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {ROWS - Vocabulary(pieces=0, tags=[]).size}, tags: []}}"
+    filled = {key: FILLED_IN.get(key, key) for key in RECIPES[name].placeholders}
+    recipe = Recipe.load(name, filled | {"tokenizer": vocabulary})
+    with torch.device("meta"):
+        objective = recipe.build("fit").objective
+    width, inner = 1024, 4096
+    attention, norm = 4 * (width + 1) * width, 2 * width
+    layer = attention + (width + 1) * inner + (inner + 1) * width + 2 * norm
+    beside = (512 + 2) * width + width + norm  # positions, type and norm of a side
+    translator = ROWS * width + 2 * beside + 24 * layer + 6 * (layer + attention + norm)
+    head = (width + 1) * width + norm + ROWS
+    expected = ROWS * width + beside + 24 * (layer + attention + norm) + head if name == "text/veco" else translator
+    assert sum(parameter.numel() for parameter in objective.parameters()) == expected
+    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
+    assert said and expected / 1e6 == pytest.approx(float(said[1]), abs=0.06)
+
+
+@pytest.mark.recipes
+def test_what_is_plugged_in_learns_first(masked_model, miniature, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    workspace = run_recipe(Recipe.load("text/mt_from_veco", given(masked_model, miniature)), command="a test")
+    run = workspace.output.parents[1] / "veco" / workspace.output.name
+    imported = SavedModel.load(masked_model).state_dict()
+    plugged, learned = (SavedModel.load(run / phase / "model").state_dict() for phase in ("plugged", "average"))
+    for name, tensor in plugged.items():
+        known = imported.get(name.replace("heads.masked.", "heads.masked_tokens."))
+        assert (known is None) == (".memory_attention" in name)
+        assert known is None or torch.equal(tensor, known)
+    assert not [name for name, tensor in learned.items() if torch.equal(tensor, plugged[name]) and "type" not in name]
+    rows = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    found = {(row["phase"], row["metric"]) for row in rows}
+    assert found == {*(("restored", f"{way}_accuracy") for way in ("inner", "cross", "joint")), ("retrieve", "retrieval")}
+    assert {row["signature"].partition("|")[0] for row in rows if row["metric"] == "retrieval"} == {
+        "vectors:mean of states of tap 1"
+    }
+
+
+@pytest.mark.recipes
+def test_an_interrupted_run_ends_with_the_same_bits(masked_model, miniature, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    whole, resumed = both_ways("text/mt_from_veco", given(masked_model, miniature), tmp_path, monkeypatch)
+    assert differences(whole, resumed) == []
