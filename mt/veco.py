@@ -112,7 +112,7 @@ class VariableModel(EncoderModel):
         if [*embeddings] != [MEMORY]:
             raise ValueError(f"both texts have the embedding {MEMORY!r}, so there must be no others: {[*embeddings]}")
         if not isinstance(encoder, PluggableEncoder):
-            raise ValueError(f"nothing can be plugged into a {type(encoder).__name__}")
+            raise ValueError(f"nothing can be plugged into the layers of {type(encoder).__name__}")
         super().__init__(embeddings=embeddings, encoder=encoder, heads=heads)
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
@@ -180,7 +180,7 @@ class RestoredTokens(Part):
     def check(self, model: Any) -> None:
         """Raise UsageError if the model is of another kind, or lacks the head."""
         if not isinstance(model, VariableModel):
-            raise UsageError(f"{type(self).__name__} needs a VariableModel, not a {type(model).__name__}")
+            raise UsageError(f"{type(self).__name__} needs a VariableModel, but the model is {type(model).__name__}")
         check_head(model, self.head)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

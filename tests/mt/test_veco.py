@@ -125,7 +125,9 @@ class ByTorch:
                 )
                 for kind in ("weight", "bias")
             }
-            crossed |= {f"multihead_attn.out_proj.{kind}": getattr(attention.output, kind) for kind in ("weight", "bias")}
+            crossed |= {
+                f"multihead_attn.out_proj.{kind}": getattr(attention.output, kind) for kind in ("weight", "bias")
+            }
             norms = [own.self_attention_norm, own.memory_attention_norm, own.feedforward_norm]
             theirs.load_state_dict(renamed(own, norms) | crossed)
 
@@ -214,7 +216,9 @@ def test_with_weight_0_the_loss_is_that_of_xlm(model):
 
 def test_plugged_out_it_is_the_encoder_without_attention_to_memories(model):
     plain = Encoder(layer=layer(pre_norm=model.encoder.layers[0].pre_norm), layers=LAYERS)
-    plain.load_state_dict({name: value for name, value in model.encoder.state_dict().items() if name in plain.state_dict()})
+    plain.load_state_dict(
+        {name: value for name, value in model.encoder.state_dict().items() if name in plain.state_dict()}
+    )
     embedded = model.embed(batch(), "target")
     found = model.encode(batch(), "target")
     assert torch.equal(found.memories["source"].values, plain(embedded)[0].values)
@@ -318,7 +322,7 @@ def test_what_does_not_fit_is_refused(model):
             PluggableEncoder(layer=one, **stack)
     with pytest.raises(ValueError, match=r"there must be no others: \['source', 'target'\]"):
         VariableModel(embeddings={"source": embedding(), "target": embedding()}, encoder=model.encoder)
-    with pytest.raises(ValueError, match="nothing can be plugged into a Encoder"):
+    with pytest.raises(ValueError, match="nothing can be plugged into the layers of Encoder"):
         VariableModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
     with pytest.raises(UsageError, match="stream 'pairs' has none of the texts source and target"):
         model.encode(Batch({"speech": batch()["source"]}, stream="pairs"))
@@ -326,7 +330,7 @@ def test_what_does_not_fit_is_refused(model):
         with pytest.raises(UsageError, match=f"weight must be at least 0 and finite, not {weight}"):
             JointMasked(weight=weight)
     other = EncoderModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
-    with pytest.raises(UsageError, match="CrossMasked needs a VariableModel, not a EncoderModel"):
+    with pytest.raises(UsageError, match="CrossMasked needs a VariableModel, but the model is EncoderModel"):
         CrossMasked().check(other)
     with pytest.raises(UsageError, match="the model has no head 'other', only masked"):
         InnerMasked(head="other").check(model)
@@ -351,3 +355,62 @@ def test_encoder_and_decoder_begin_as_the_stack(tmp_path, monkeypatch):
         for number in range(2):
             there = there.replace(f"+{number}", str(number + 1))
         torch.testing.assert_close(tensor, below[there], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parity
+def test_plugged_out_and_in_it_is_bert_and_a_decoder_of_bert():
+    """The library's decoder attends to another text between self-attention and feed-forward net, each with its norm."""
+    transformers = pytest.importorskip("transformers")
+    model = variable(False)
+    sizes = {"hidden_size": WIDTH, "num_attention_heads": HEADS, "intermediate_size": FEEDFORWARD}
+    sizes |= {"vocab_size": VOCABULARY, "num_hidden_layers": LAYERS, "max_position_embeddings": LONGEST}
+    config = transformers.BertConfig(
+        **sizes, layer_norm_eps=1e-5, type_vocab_size=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
+    theirs = transformers.BertModel(config, add_pooling_layer=False)
+    config = transformers.BertConfig(**config.to_dict() | {"is_decoder": True, "add_cross_attention": True})
+    decoder = transformers.BertModel(config, add_pooling_layer=False)
+    for other in (theirs, decoder):
+        state = other.state_dict()
+        state |= of_bert(model, crossed=other is decoder)
+        other.load_state_dict(state)
+        other.eval()
+    rows = batch()
+    source, target = rows["source"], rows["target"]
+    memory = theirs(input_ids=source.values, attention_mask=source.mask.long()).last_hidden_state
+    expected = decoder(
+        input_ids=target.values, encoder_hidden_states=memory, encoder_attention_mask=source.mask.long()
+    ).last_hidden_state
+    known = model.encode(rows, "source").memories["source"]
+    torch.testing.assert_close(known.values[source.mask], memory[source.mask], atol=1e-5, rtol=1e-4)
+    found = model.cross(rows, "target", known).values
+    torch.testing.assert_close(found[target.mask], expected[target.mask], atol=1e-5, rtol=1e-4)
+
+
+def of_bert(model, crossed):
+    """Return the parameters in the library's names."""
+    text = model.embeddings["source"]
+    state = {
+        "embeddings.word_embeddings.weight": text.weight,
+        "embeddings.position_embeddings.weight": text.positions.weight,
+        "embeddings.token_type_embeddings.weight": torch.zeros(1, WIDTH),
+        "embeddings.LayerNorm.weight": text.norm.weight,
+        "embeddings.LayerNorm.bias": text.norm.bias,
+    }
+    for number, own in enumerate(model.encoder.layers):
+        attention, memory = own.self_attention, own.memory_attention["source"]
+        for kind in ("weight", "bias"):
+            query, key, value = getattr(attention.queries_keys_values, kind).chunk(3)
+            parts = {"attention.self.query": query, "attention.self.key": key, "attention.self.value": value}
+            parts |= {"attention.output.dense": getattr(attention.output, kind)}
+            parts |= {"attention.output.LayerNorm": getattr(own.self_attention_norm, kind)}
+            parts |= {"intermediate.dense": getattr(own.inner, kind), "output.dense": getattr(own.outer, kind)}
+            parts |= {"output.LayerNorm": getattr(own.feedforward_norm, kind)}
+            if crossed:
+                key, value = getattr(memory.keys_values, kind).chunk(2)
+                parts |= {"crossattention.self.query": getattr(memory.queries, kind)}
+                parts |= {"crossattention.self.key": key, "crossattention.self.value": value}
+                parts |= {"crossattention.output.dense": getattr(memory.output, kind)}
+                parts |= {"crossattention.output.LayerNorm": getattr(own.memory_attention_norm, kind)}
+            state |= {f"encoder.layer.{number}.{name}.{kind}": tensor for name, tensor in parts.items()}
+    return {name: tensor.detach() for name, tensor in state.items()}

@@ -32,9 +32,7 @@ def masked_model(encoder, tmp_path_factory):  # noqa: F811 - a fixture
     texts = system.model.embeddings["source"]
     torch.manual_seed(2)
     head = MaskedTokenHead(width=16, projection=TiedProjection(embedding=texts, bias=True))
-    model = EncoderModel(
-        embeddings={"source": texts}, encoder=system.model.encoder, heads={"masked_tokens": head}
-    )
+    model = EncoderModel(embeddings={"source": texts}, encoder=system.model.encoder, heads={"masked_tokens": head})
     folder = tmp_path_factory.mktemp("xlmr") / "model"
     EncoderSystem(model=model, inputs=system.inputs, source_languages=["en"]).save(folder)
     return folder
@@ -44,13 +42,15 @@ def given(masked_model, miniature):
     keys = QUICK | {"xlmr_folder": str(masked_model), "data_folder": str(miniature["text"])}
     keys |= {"source_language": "en", "target_language": "de", "manifest_folder": "manifests"}
     keys |= small(Recipe.load("text/mt_from_veco", keys)) | SIZES | {f"phases.veco.{key}": SIZES[key] for key in SIZES}
-    return keys | {"decoder_layers": 2, "kept_layers": [-2, -1]}
+    return keys | {"decoder_layers": 2, "kept_layers": [-2, -1], "phases.veco.texts_reader.characters": 100}
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_full_size(name):
     """The count is that of the published encoder and of attention to another text, by hand."""
-    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {ROWS - Vocabulary(pieces=0, tags=[]).size}, tags: []}}"
+    vocabulary = (
+        f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {ROWS - Vocabulary(pieces=0, tags=[]).size}, tags: []}}"
+    )
     filled = {key: FILLED_IN.get(key, key) for key in RECIPES[name].placeholders}
     recipe = Recipe.load(name, filled | {"tokenizer": vocabulary})
     with torch.device("meta"):
@@ -81,7 +81,10 @@ def test_what_is_plugged_in_learns_first(masked_model, miniature, tmp_path, monk
     assert not [name for name, tensor in learned.items() if torch.equal(tensor, plugged[name]) and "type" not in name]
     rows = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
     found = {(row["phase"], row["metric"]) for row in rows}
-    assert found == {*(("restored", f"{way}_accuracy") for way in ("inner", "cross", "joint")), ("retrieve", "retrieval")}
+    assert found == {
+        *(("restored", f"{way}_accuracy") for way in ("inner", "cross", "joint")),
+        ("retrieve", "retrieval"),
+    }
     assert {row["signature"].partition("|")[0] for row in rows if row["metric"] == "retrieval"} == {
         "vectors:mean of states of tap 1"
     }

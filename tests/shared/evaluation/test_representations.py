@@ -10,7 +10,7 @@ from shared.batch import Batch
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import Budget
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.evaluation.representations import (
     last_states,
     principal_axes,
@@ -24,9 +24,10 @@ from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
+from shared.nn.translator import EncoderModel, Translator
 from shared.padded import Padded
 from shared.phases import PairDistance, Pictures, Retrieve, WordSimilarity
+from shared.systems.encoder_system import EncoderSystem
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -180,3 +181,36 @@ def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
     Retrieve(model=model, manifests=[str(manifest.path)], budget=Budget(rows=2)).run(workspace(tmp_path))
     [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     assert row["metric"] == "retrieval" and row["value"] == (row["forward"] + row["backward"]) / 2
+
+
+def test_sentences_are_found_by_the_states_of_a_tap(system, tmp_path):
+    torch.manual_seed(5)
+    layer = Layer(width=16, heads=2, feedforward=16, dropout=0.0)
+    embeddings = {"source": system.model.embeddings["source"]}
+    model = EncoderModel(embeddings=embeddings, encoder=Encoder(layer=layer, layers=3, taps=[0, 1]))
+    encoder = EncoderSystem(model=model, inputs=system.inputs, source_languages=["de", "en"]).eval()
+    encoder.save(tmp_path / "model")
+    rows = [
+        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
+        for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))
+    ]
+    manifest = Manifest.write(tmp_path / "en-de" / "test.arrow", rows)
+    field, sides = encoder.inputs["source"], []
+    for column in ("source", "target"):
+        means = []
+        for row in rows:
+            read = {"source_text": row[f"{column}_text"], "source_language": row[f"{column}_language"]}
+            x = model.embeddings["source"](Padded.from_sequences([field(read, None)])).values
+            means.append(model.encoder.layers[0](x)[0].mean(0))
+        sides.append(torch.stack(means))
+        found = sentence_vectors(encoder, manifest, f"{column}_text", Budget(rows=3), workspace(tmp_path), tap=1)
+        torch.testing.assert_close(found, sides[-1].detach(), atol=1e-5, rtol=1e-4)
+    given = {"model": str(tmp_path / "model"), "manifests": [str(manifest.path)], "budget": Budget(rows=2)}
+    Retrieve(tap=1, **given).run(workspace(tmp_path))
+    [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert row["signature"] == "vectors:mean of states of tap 1|cosine"
+    assert row["forward"] == 100 * retrieved(*sides, GERMAN) / 4 and row["backward"] == 25 * retrieved(
+        *sides[::-1], ENGLISH
+    )
+    with pytest.raises(UsageError, match=r"the model has no tap 2, only \[0, 1\]"):
+        Retrieve(tap=2, **given).run(workspace(tmp_path))
