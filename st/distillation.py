@@ -25,7 +25,6 @@ from shared.batch import Batch
 from shared.errors import UsageError
 from shared.objectives.cross_entropy import CrossEntropy, CrossEntropySums, label_smoothed_cross_entropy
 from shared.objectives.teacher import Teacher
-from shared.padded import Padded
 
 
 class Distilled(CrossEntropy):
@@ -76,9 +75,9 @@ class Distilled(CrossEntropy):
         """Return the sums for states (N, D) and right labels (N,)."""
         if not self.share:
             return super().compare(model, batch, states, labels)
-        target = batch[self.target_field]
-        prefix = Padded(target.values[:, :-1], (target.lengths - 1).clamp(min=0))
-        symbols, probabilities = self.teacher.best(batch, prefix, top=self.top, temperature=self.temperature)
+        symbols, probabilities = self.teacher.best(
+            batch, self.beginnings(batch), top=self.top, temperature=self.temperature
+        )
         # The gold share alone is smoothed. The loss smooths what it is given, so the teacher's part is given more.
         vocabulary = len(model.projection.weight)
         rest = 1 / max(1, vocabulary - 1)

@@ -168,7 +168,7 @@ class _ProjectedLoss(torch.autograd.Function):
                     total += value
             if any(wanted):
                 real = (_first(part_labels) != IGNORED)[:, None]
-                _add_gradients(gradients, part_logits, part, x, matrix, real)
+                add_gradients(gradients, part_logits, part, x, matrix, real)
         loss, nll, correct = sums
         ctx.gradients, ctx.weight = gradients, weight
         ctx.mark_non_differentiable(nll, correct)
@@ -212,7 +212,7 @@ def _lose(
     return loss, nll, correct
 
 
-def _add_gradients(
+def add_gradients(
     gradients: list[Tensor | None], gradient: Tensor, part: slice, x: Tensor, matrix: Tensor, real: Tensor
 ) -> None:
     """Add what some rows contribute.
@@ -287,10 +287,19 @@ class CrossEntropy(Part):
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Decode with the right beginnings and compare."""
-        target = batch[self.target_field]
-        prefix = Padded(target.values[:, :-1], (target.lengths - 1).clamp(min=0))
+        prefix = self.beginnings(batch)
         with naming_longest(batch, self.target_field):
             states = self.decode(model, prefix, encoding)
+        return self.terms_of(model, batch, states)
+
+    def beginnings(self, batch: Batch) -> Padded:
+        """Return what the decoder reads, (B, T - 1) int64."""
+        target = batch[self.target_field]
+        return Padded(target.values[:, :-1], (target.lengths - 1).clamp(min=0))
+
+    def terms_of(self, model: Any, batch: Batch, states: Tensor) -> dict[str, Term]:
+        """Return the terms of the decoder's states (B, T - 1, D); subclasses may add others that read them."""
+        target = batch[self.target_field]
         labels = target.values[:, 1:].masked_fill(~target.mask[:, 1:], IGNORED)
         labels[:, : self.ignore_prefix] = IGNORED
         sums = self.compare(model, batch, states.flatten(0, 1), labels.flatten())

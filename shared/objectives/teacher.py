@@ -13,7 +13,7 @@ from torch import Tensor
 
 from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
-from shared.errors import DataError
+from shared.errors import DataError, UsageError
 from shared.generator import Encoding
 from shared.nn.decoding import TokenDecoder
 from shared.nn.translator import MEMORY
@@ -27,7 +27,7 @@ CHUNK = 2**24
 
 
 class Teacher:
-    """A frozen translator or encoder.
+    """A frozen translator, encoder or language model.
 
     It is no module: the objective that asks it has neither its parameters nor its buffers, so that checkpoints,
     averages, DDP and the optimiser do not know of it, and ``train()`` does not reach its dropout. It is loaded when it
@@ -36,12 +36,19 @@ class Teacher:
     Args:
         folder: of the model.
         tokenizer: of the tokens that it is asked about, and of text that it reads; it must have been trained with it.
-        field: the batch field that it reads.
+        field: the batch field that it reads; None for a language model, which reads the prefix alone.
         reads: what it calls that field itself; by default the same.
+
+    Raises:
+        UsageError: if ``reads`` names a field, and ``field`` does not.
 
     """
 
-    def __init__(self, *, folder: str, tokenizer: Tokenizer, field: str = "source", reads: str | None = None) -> None:
+    def __init__(
+        self, *, folder: str, tokenizer: Tokenizer, field: str | None = "source", reads: str | None = None
+    ) -> None:
+        if field is None and reads is not None:
+            raise UsageError(f"{folder}: a language model reads no field, so it cannot call one {reads!r}")
         self.folder = Path(folder)
         self.tokenizer = tokenizer
         self.field = field
@@ -54,11 +61,41 @@ class Teacher:
 
         Raises:
             DataError: if there is no such model, or it was trained with another tokenizer or to read something else.
+            UsageError: if it is a language model, which reads nothing.
 
         """
+        if self.field is None or self.reads is None:
+            raise UsageError(
+                f"{self.folder}: a language model has no states of what it reads: name the teacher's field"
+            )
         system = self._loaded(batch[self.field].device)
         self._check(reads=system.inputs[self.reads])
-        return self._encoded(system, batch).memories[MEMORY]
+        memories = self._encoded(system, batch).memories
+        return memories[self.reads if self.reads in memories else MEMORY]
+
+    @torch.no_grad()
+    def decoded(self, batch: Batch, prefix: Padded) -> Tensor:
+        """Return the states (B, L, D) of the decoder after each token of prefix (B, L).
+
+        Args:
+            batch: which has the field that the teacher reads.
+            prefix: right beginnings of the outputs, with their start symbol.
+
+        Raises:
+            DataError: if there is no such model, it writes nothing, or it was trained with another tokenizer or to read
+                something else.
+
+        """
+        system = self._loaded(prefix.device)
+        if not isinstance(system, System) or not isinstance(system.model, TokenDecoder):
+            raise DataError(f"{self.folder}: this teacher is an encoder, which writes nothing")
+        self._check(writes=system.output, **({} if self.reads is None else {"reads": system.inputs[self.reads]}))
+        return cast(Any, system.model).decode(prefix, self._encoded(system, batch))
+
+    @torch.no_grad()
+    def project(self, states: Tensor) -> Tensor:
+        """Return the logits (N, V) in float32 of the token that follows each of the decoder's states (N, D)."""
+        return cast(Any, self._loaded(states.device)).model.project(states).float()
 
     @torch.no_grad()
     def best(self, batch: Batch, prefix: Padded, *, top: int, temperature: float = 1.0) -> tuple[Tensor, Tensor]:
@@ -78,21 +115,18 @@ class Teacher:
                 something else.
 
         """
-        system = self._loaded(prefix.device)
-        if not isinstance(system, System) or not isinstance(system.model, TokenDecoder):
-            raise DataError(f"{self.folder}: this teacher is an encoder, which writes nothing")
-        self._check(writes=system.output, reads=system.inputs[self.reads])
-        model = cast(Any, system.model)
-        states = model.decode(prefix, self._encoded(system, batch)).flatten(0, 1)
+        states = self.decoded(batch, prefix).flatten(0, 1)
         symbols, weights = [], []
         for some in states.split(max(1, CHUNK // self.tokenizer.size)):
-            logits = model.project(some).float()
+            logits = self.project(some)
             values, found = logits.topk(min(top, logits.shape[-1]), dim=-1)
             symbols.append(found)
             weights.append((values / temperature).softmax(-1))
         return torch.cat(symbols), torch.cat(weights)
 
     def _encoded(self, system: ReadingModel, batch: Batch) -> Encoding:
+        if self.field is None or self.reads is None:
+            return cast(Any, system.model).encode(batch)
         asked = Batch({self.reads: batch[self.field]}, ids=batch.ids)
         return cast(Any, system.model).encode(asked, self.reads)
 
@@ -100,8 +134,10 @@ class Teacher:
         if self._system is None:
             with torch.random.fork_rng([]):  # what is drawn to build it must not change what is drawn after it
                 system = ReadingModel.load(self.folder)
-            if self.reads not in system.inputs:
-                raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}, not {self.reads!r}")
+            if self.reads is None and system.inputs:
+                raise DataError(f"{self.folder}: reads {' and '.join(system.inputs)}: it is no language model")
+            if self.reads is not None and self.reads not in system.inputs:
+                raise DataError(f"{self.folder}: reads {' and '.join(system.inputs) or 'nothing'}, not {self.reads!r}")
             self._system = system
         if self._system.device != device:
             self._system.to(device)
