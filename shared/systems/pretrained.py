@@ -13,6 +13,7 @@ from shared.errors import DataError, UsageError
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.state import load_exactly
 from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.symbols import OUTPUT
 from shared.nn.translator import EncoderModel, Translator
 from shared.nn.waveform import WaveformEmbedding, WaveformEncoder
 from shared.systems.reading_model import ReadingModel
@@ -81,19 +82,22 @@ def input_field(*, system: ReadingModel, name: str) -> Field:
 
 
 def tokenizer(*, folder: str, name: str = "source") -> Tokenizer:
-    """Return the tokenizer of a text that the system of a model folder reads; its parameters are not loaded.
+    """Return the tokenizer of a text of the system of a model folder; its parameters are not loaded.
 
     Args:
         folder: a model folder, of a run or imported.
-        name: of the batch field.
+        name: of the batch field that the system reads, or "output" for what it writes.
 
     Raises:
         DataError: if there is no such folder.
-        UsageError: if the system does not read that text.
+        UsageError: if the system does not read that text, or writes none.
 
     """
     with torch.device("meta"):
-        field = input_field(system=ReadingModel.from_description(Path(folder)), name=name)
+        system = ReadingModel.from_description(Path(folder))
+    field = system.symbol_field(name) if name == OUTPUT else input_field(system=system, name=name)
+    if field is None:
+        raise UsageError(f"{folder}: this model writes nothing")
     if not isinstance(field, TextField):
         raise UsageError(f"{folder}: {name!r} is no text")
     return field.tokenizer
