@@ -1,0 +1,332 @@
+"""Fusion of a pre-trained model against loops over layers and tokens; readers that neither learn nor drop out."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from mt.apt import AdaptedReader, AptTranslator
+from mt.apt_layers import ADAPTED, MEANS, FusingDecoder, FusionLayer, LayerFusion, RunningSum
+from shared.batch import Batch
+from shared.errors import DataError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import MaskedTokenHead, TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.positions import LearnedPositions, SinusoidalPositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import EncoderModel, LanguageModel, Translator
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.padded import Padded
+from shared.search.beam import BeamSearch
+from shared.training.optimizer import Adam, set_learning_rate
+
+WIDTH, KNOWN, DEPTH, VOCABULARY = 16, 12, 3, 30
+SIZES = {"width": WIDTH, "heads": 2, "feedforward": 32}
+ROWS = {"source": [4, 6, 2], "target": [5, 3, 4]}
+
+
+def embedding(width=KNOWN, size=VOCABULARY, positions=None):
+    positions = positions or SinusoidalPositions(width=width)
+    return TextEmbedding(vocabulary=size, width=width, padding=0, positions=positions, dropout=0.1)
+
+
+def layer(width=KNOWN, **options):
+    return Layer(width=width, heads=2, feedforward=24, dropout=0.3, **options)
+
+
+def masked_model(**options):
+    encoder = Encoder(layer=layer(), layers=DEPTH)
+    return EncoderModel(embeddings={"source": embedding(**options)}, encoder=encoder)
+
+
+def language_model(**options):
+    read = embedding(**options)
+    decoder = Decoder(layer=layer(), layers=DEPTH)
+    return LanguageModel(target_embedding=read, decoder=decoder, projection=TiedProjection(embedding=read))
+
+
+READERS = {"masked": masked_model, "language": language_model}
+#: Which model reads the source, and which the target.
+SIDES = [("masked", None), ("language", None), (None, "language"), ("masked", "language")]
+
+
+def translator(source="masked", target=None, fusion=None, **changes):
+    torch.manual_seed(1)
+    written = embedding(WIDTH)
+    options = fusion or {}
+    parts = {
+        "embeddings": {"source": embedding(WIDTH)},
+        "encoder": Encoder(layer=Layer(**SIZES), layers=2),
+        "target_embedding": written,
+        "decoder": Decoder(layer=Layer(**SIZES, memories=["source"]), layers=2),
+        "projection": TiedProjection(embedding=written),
+    }
+    if source:
+        parts["source_reader"] = AdaptedReader(model=READERS[source](), width=WIDTH, inner=20)
+        fusing = FusionLayer(**SIZES, fusion=LayerFusion(width=WIDTH, **options))
+        parts["encoder"] = Encoder(layer=fusing, layers=2)
+    if target:
+        parts["target_reader"] = AdaptedReader(model=READERS[target](), width=WIDTH)
+        fusing = FusionLayer(**SIZES, memories=["source"], fusion=LayerFusion(width=WIDTH, **options))
+        parts["decoder"] = FusingDecoder(layer=fusing, layers=2)
+    return AptTranslator(**parts | changes)
+
+
+def batch(rows=ROWS):
+    torch.manual_seed(5)
+    fields = {name: [torch.randint(3, VOCABULARY, (length,)) for length in own] for name, own in rows.items()}
+    return Batch({name: Padded.from_sequences(own) for name, own in fields.items()})
+
+
+def alone(rows, number, names=("source", "target")):
+    return Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in names})
+
+
+def net(module, x):
+    """Return what two linear maps with a ReLU make of a vector, in numpy."""
+    (first, bias), (second, last) = [
+        (one.weight.detach().double().numpy(), one.bias.detach().double().numpy()) for one in (module[0], module[2])
+    ]
+    return second @ np.maximum(first @ x + bias, 0) + last
+
+
+def fused(fusion, states, adapted, upto=None):
+    """Return equations 8 to 11 for one text: states (L, D) and adapted (L, P, D), by loops over layers and tokens."""
+    length, depth, width = adapted.shape
+    found = np.zeros_like(states)
+    for place in range(length):
+        until = length if upto is None else place + 1
+        mean = sum(states[i] for i in range(until)) / until
+        if fusion.scores is None:
+            shares = np.full(depth, 1 / depth)
+        else:
+            scores = np.array(
+                [
+                    net(fusion.scores, sum(adapted[i, one] for i in range(until)) / until * mean)[0]
+                    for one in range(depth)
+                ]
+            )
+            shares = np.exp(scores) / np.exp(scores).sum()
+        context = sum(shares[one] * adapted[place, one] for one in range(depth))
+        if fusion.gate is not None:
+            context = context / (1 + np.exp(-net(fusion.gate, states[place] * context)[0]))
+        found[place] = states[place] + context
+    assert found.shape == (length, width)
+    return found
+
+
+@pytest.mark.parametrize("options", [{}, {"attention": False}, {"gate": False}, {"inner": 5}])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_layer_fuses_as_the_equations_say(options, causal):
+    torch.manual_seed(2)
+    fusing = FusionLayer(**SIZES, dropout=0.0, fusion=LayerFusion(width=WIDTH, **options)).eval()
+    plain = Layer(**SIZES, dropout=0.0).eval()
+    plain.load_state_dict({name: x for name, x in fusing.state_dict().items() if not name.startswith("fusion.")})
+    lengths = torch.tensor([5, 3])
+    x, adapted = torch.randn(2, 5, WIDTH), Padded(torch.randn(2, 5, DEPTH, WIDTH), lengths)
+    means = adapted.map(RunningSum().means) if causal else Padded(adapted.mean()[:, None], torch.ones(2).long())
+    mask = None if causal else adapted.mask
+    found = fusing(x, mask=mask, causal=causal, memories={ADAPTED: adapted, MEANS: means}).detach().numpy()
+    states = plain(x, mask=mask, causal=causal).detach().double().numpy()
+    for row, length in enumerate(lengths.tolist()):
+        known = adapted.values[row, :length].double().numpy()
+        expected = fused(fusing.fusion, states[row, :length], known, upto=True if causal else None)
+        np.testing.assert_allclose(found[row, :length], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("chosen", [None, [2], [1, 3]])
+def test_a_reader_gives_adapted_states_of_each_layer(kind, chosen):
+    torch.manual_seed(3)
+    reader = AdaptedReader(model=READERS[kind](), width=WIDTH, inner=7, layers=chosen).train()
+    for number, one in enumerate(reader.stack.layers):
+        for parameter in one.parameters():
+            parameter.data.mul_(1 + number)  # layers that differ
+    tokens = batch()["source"]
+    found = reader(tokens)
+    numbers = chosen or [1, 2, 3]
+    assert found.values.shape == (3, 6, len(numbers), WIDTH)
+    for row, ids in enumerate(tokens.rows()):  # each alone, layer by layer, without our stack
+        states = reader.embedding(Padded(ids[None], torch.tensor([len(ids)]))).values
+        for number, one in enumerate(reader.stack.layers, 1):
+            states = one(states, causal=kind == "language")
+            if number in numbers:
+                given = reader.stack.norm(states) if number == DEPTH else states
+                adapter = reader.adapters[numbers.index(number)]
+                expected = np.stack([net(adapter, x) for x in given[0].detach().double().numpy()])
+                got = found.values[row, : len(ids), numbers.index(number)].detach().numpy()
+                np.testing.assert_allclose(got, expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(("source", "target"), SIDES)
+def test_readers_neither_learn_nor_drop_out(source, target):
+    model = translator(source, target).train()
+    system = nn.Module()
+    system.model = model
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy()])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = Adam().build(objective)
+    for update in range(3):
+        objective.train()
+        assert not any(part.training for one in read(model) for part in one.model.modules())
+        objective(batch()).parts["cross_entropy"].sum.backward()
+        set_learning_rate(optimizer, 0.01, update + 1)
+        optimizer.step()
+    same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
+    assert same == {name for name in before if "reader.model." in name}
+    assert any("reader.adapters" in name for name in before) and any("fusion.scores" in name for name in before)
+
+
+def read(model):
+    return [one for one in (model.source_reader, model.target_reader) if one is not None]
+
+
+@pytest.mark.parametrize(("source", "target"), SIDES)
+def test_a_sentence_alone_is_as_in_a_batch(source, target):
+    model, rows = translator(source, target).eval(), batch()
+    whole = model.decode(rows["target"], model.encode(rows))
+    for number in range(3):
+        one = alone(rows, number)
+        states = model.decode(one["target"], model.encode(one))[0]
+        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("source", "target"), SIDES)
+def test_step_by_step_as_at_once_with_beams(source, target):
+    model, rows = translator(source, target).eval(), batch()
+    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
+    found = BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)
+    for number, hypotheses in enumerate(found):
+        one = alone(rows, number, ["source"])
+        for hypothesis in hypotheses:
+            tokens = torch.tensor([[int(prefix.values[number, 0]), *hypothesis.tokens]])
+            given = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
+            scores = model.log_probabilities(given, model.encode(one))[0]
+            total = scores.gather(1, tokens[0, 1:, None]).sum().item()
+            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+
+
+def test_a_search_may_begin_with_several_tokens_and_lose_sentences():
+    model, rows = translator(None, "language").eval(), batch()
+    encoding, tokens = model.encode(rows), rows["target"].values[:, :3]
+    state = model.start(encoding, Padded(tokens[:, :2], torch.full((3,), 2)))
+    state = state.fork(2).reorder(torch.tensor([1, 0, 5, 4]))  # the second sentence has left
+    logits, _ = model.step(tokens[[0, 0, 2, 2], 2], state)
+    expected = model.project(model.decode(Padded(tokens, torch.full((3,), 3)), encoding))[[0, 0, 2, 2], 2]
+    torch.testing.assert_close(logits, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_written_depends_on_no_later_token():
+    model, rows = translator(None, "language").eval(), batch()
+    encoding, target = model.encode(rows), rows["target"]
+    changed = target.map(lambda values: torch.cat([values[:, :2], values[:, 2:].roll(1, 0) + 1], 1).clamp(max=29))
+    one, two = model.decode(target, encoding), model.decode(changed, encoding)
+    assert torch.equal(one[:, :2], two[:, :2])
+    assert not torch.allclose(one[:, 2:], two[:, 2:])
+
+
+@pytest.mark.parametrize(("source", "target"), SIDES)
+def test_a_closed_gate_leaves_the_plain_translator(source, target):
+    model, rows = translator(source, target).eval(), batch()
+    written = embedding(WIDTH)
+    plain = Translator(
+        embeddings={"source": embedding(WIDTH)},
+        encoder=Encoder(layer=Layer(**SIZES), layers=2),
+        target_embedding=written,
+        decoder=Decoder(layer=Layer(**SIZES, memories=["source"]), layers=2),
+        projection=TiedProjection(embedding=written),
+    ).eval()
+    plain.load_state_dict({n: x for n, x in model.state_dict().items() if "reader" not in n and "fusion" not in n})
+    expected = plain.decode(rows["target"], plain.encode(rows))
+    assert not torch.allclose(model.decode(rows["target"], model.encode(rows)), expected)
+    for name, parameter in model.named_parameters():
+        if name.endswith("fusion.gate.2.bias"):
+            parameter.data.fill_(-1e9)
+    assert torch.equal(model.decode(rows["target"], model.encode(rows)), expected)
+
+
+def test_layers_that_are_computed_again_learn_the_same():
+    gradients = []
+    for recompute in (False, True):
+        model = translator().train()
+        model.encoder.recompute = recompute
+        torch.manual_seed(4)
+        model.decode(batch()["target"], model.encode(batch())).square().sum().backward()
+        gradients.append([x.grad for x in model.parameters() if x.requires_grad and x.grad is not None])
+    assert len(gradients[0]) > 20
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_symbols_of_readers_are_known():
+    """Vocabularies are trimmed, and vectors taken from other folders, by them (shared/nn/symbols.py)."""
+    own = {"embeddings.source": "source", "target_embedding": "output", "projection": "output"}
+    read = {
+        "source_reader.model.embeddings.source": "source",
+        "target_reader.model.target_embedding": "output",
+        "target_reader.model.projection": "output",
+    }
+    assert translator("masked", "language").symbol_fields() == own | read
+    known = {"source_reader.model.target_embedding": "source", "source_reader.model.projection": "source"}
+    assert translator("language").symbol_fields() == own | known
+
+
+def test_limits_of_readers_count():
+    positions = LearnedPositions(width=KNOWN, length=5)
+    short = AdaptedReader(model=masked_model(positions=positions), width=WIDTH)
+    with pytest.raises(DataError, match=r"row 1: its 'source' is too long for the model: 6 elements"):
+        translator(source_reader=short).encode(batch())
+    model = translator("masked", "language")
+    assert model.longest_output is None
+    bounded = AdaptedReader(model=language_model(positions=positions), width=WIDTH)
+    assert translator("masked", "language", target_reader=bounded).longest_output == 5
+    keys_and_values = [(WIDTH, 2), (KNOWN, DEPTH)]  # of the decoder and of the language model
+    assert model.state_bytes(16) == sum(2 * 2 * 16 * width * depth * 4 for width, depth in keys_and_values)
+    assert translator().state_bytes(16) == 2 * 2 * 16 * WIDTH * 2 * 4
+
+
+def test_what_does_not_fit_is_refused():
+    head = MaskedTokenHead(width=KNOWN, projection=TiedProjection(embedding=embedding(), bias=True))
+    headed = EncoderModel(
+        embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), layers=1), heads={"masked": head}
+    )
+    with pytest.raises(ValueError, match="the reader has heads that nobody reads: masked"):
+        AdaptedReader(model=headed, width=WIDTH)
+    for chosen in ([], [0], [4]):
+        with pytest.raises(ValueError, match="layers must be from 1 to 3, at least one, not"):
+            AdaptedReader(model=masked_model(), width=WIDTH, layers=chosen)
+    attends = EncoderModel(
+        embeddings={"source": embedding()}, encoder=Encoder(layer=layer(memories=["other"]), layers=1)
+    )
+    with pytest.raises(ValueError, match="attend to nothing but their own text"):
+        AdaptedReader(model=attends, width=WIDTH)
+    with pytest.raises(ValueError, match="inner must be at least 1, not -1"):
+        LayerFusion(width=WIDTH, inner=-1)
+    with pytest.raises(ValueError, match="the fusion has the width 8, but the layer 16"):
+        FusionLayer(**SIZES, fusion=LayerFusion(width=8))
+    fusing = FusionLayer(**SIZES, memories=["source"], fusion=LayerFusion(width=WIDTH))
+    for wrong, message in (
+        ({"source_reader": None}, "source: the layers fuse, but there is no reader"),
+        ({"encoder": Encoder(layer=Layer(**SIZES), layers=1)}, "source: no layer fuses the reader"),
+        ({"source_reader": AdaptedReader(model=masked_model(), width=8)}, "the reader's width is 8, the translator's"),
+        (
+            {"source_reader": AdaptedReader(model=masked_model(size=20), width=WIDTH)},
+            "source: the reader's vocabulary is 20, the translator's 30",
+        ),
+        (
+            {"target_reader": AdaptedReader(model=masked_model(), width=WIDTH)},
+            "an encoder sees what is not written yet",
+        ),
+        (
+            {
+                "target_reader": AdaptedReader(model=language_model(), width=WIDTH),
+                "decoder": Decoder(layer=fusing, layers=1),
+            },
+            "the decoder must be a FusingDecoder to read with, not a Decoder",
+        ),
+        ({"embeddings": {"source": embedding(WIDTH), "other": embedding(WIDTH)}}, "must read 'source' alone"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            translator(**wrong)
+    with pytest.raises(KeyError):
+        fusing(torch.zeros(1, 1, WIDTH))

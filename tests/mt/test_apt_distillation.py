@@ -1,0 +1,197 @@
+"""What a language model teaches a decoder, against dense distributions and loops; encoders as teachers of states."""
+
+import pytest
+import torch
+
+from mt.apt_distillation import Taught
+from shared.batch import Batch
+from shared.corpus.fields import TextField
+from shared.corpus.loader import Loader
+from shared.errors import DataError, UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.joined import JoinedEncoder
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import EncoderModel, LanguageModel
+from shared.objectives import CrossEntropy, EncoderDecoderObjective
+from shared.objectives.teacher import Teacher
+from shared.padded import Padded
+from shared.systems.encoder_system import EncoderSystem
+from shared.systems.pretrained import tokenizer as tokenizer_of
+from shared.systems.system import System
+from tests.shared.training.conftest import World
+
+
+class TaughtWorld(World):
+    """A world with models of its target language."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.folder = folder
+        torch.manual_seed(7)
+        self.language(16).save(folder / "language")
+        self.language(8).save(folder / "narrow")
+        self.encoder(EncoderModel, "source").save(folder / "encoder")
+        self.encoder(JoinedEncoder, "target").save(folder / "joined")
+
+    def embedding(self, width=16):
+        positions = SinusoidalPositions(width=width)
+        size, padding = self.tokenizer.size, self.tokenizer.pad
+        return TextEmbedding(vocabulary=size, width=width, padding=padding, positions=positions, dropout=0.3)
+
+    def language(self, width):
+        read = self.embedding(width)
+        decoder = Decoder(layer=Layer(width=width, heads=2, feedforward=32, dropout=0.3), layers=2)
+        model = LanguageModel(target_embedding=read, decoder=decoder, projection=TiedProjection(embedding=read))
+        output = TextField(column="target_text", tokenizer=self.tokenizer)
+        return System(model=model, inputs={}, output=output, source_languages=["en"], target_languages=["de"])
+
+    def encoder(self, kind, name):
+        encoder = Encoder(layer=Layer(width=16, heads=2, feedforward=32, dropout=0.3), layers=2)
+        field = TextField(column="source_text", tokenizer=self.tokenizer)
+        model = kind(embeddings={name: self.embedding()}, encoder=encoder)
+        return EncoderSystem(model=model, inputs={name: field}, source_languages=["de"])
+
+    def teacher(self, name="language", **options):
+        options = {"field": None} | options
+        return Teacher(folder=str(self.folder / name), tokenizer=self.tokenizer, **options)
+
+    def objective(self, part):
+        return EncoderDecoderObjective(system=self.system(seed=1), parts=[part])
+
+    def batch(self):
+        return next(Loader(streams=[self.stream()], seed=1).epoch(0))
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return TaughtWorld(tmp_path_factory.mktemp("apt"))
+
+
+def sums(world, student, rows):
+    """Return both terms with every distribution written out, row by row without padding."""
+    known, own = System.load(world.folder / "language").model, student.model
+    words, states, count = 0.0, 0.0, 0
+    for source, target in zip(rows["source"].rows(), rows["target"].rows(), strict=True):
+        one = Batch({"source": Padded(source[None], torch.tensor([len(source)]))})
+        prefix = Padded(target[None, :-1], torch.tensor([len(target) - 1]))
+        h = known.decoder(known.target_embedding(prefix)).values[0].detach()
+        s = own.decode(prefix, own.encode(one, "source"))[0]
+        for place in range(len(target) - 1):
+            q = (h[place] @ known.target_embedding.weight.T).softmax(-1).detach()
+            p = (s[place] @ own.target_embedding.weight.T).softmax(-1)
+            words = words + sum(q[v] * (q[v] / p[v]).log() for v in range(len(q)))
+            states = states + ((h[place] - s[place]) ** 2).sum()
+            count += 1
+    return words, states, count
+
+
+def test_both_terms_against_distributions_written_out(world):
+    student, rows = world.objective(Taught(teacher=world.teacher(), words=0.3, states=0.2)), world.batch()
+    loss = student(rows)
+    loss.check(student.counts(rows))
+    words, states, count = sums(world, student, rows)
+    parts = loss.parts
+    assert [(parts[name].weight, int(parts[name].count)) for name in ("words", "states")] == [
+        (0.3, count),
+        (0.2, count),
+    ]
+    torch.testing.assert_close(parts["words"].sum, words, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(parts["states"].sum, states, rtol=1e-4, atol=1e-4)
+    plain = world.objective(CrossEntropy())(rows)
+    assert torch.equal(parts["cross_entropy"].sum, plain.parts["cross_entropy"].sum)
+    total = (plain.parts["cross_entropy"].sum + 0.3 * words + 0.2 * states) / count
+    torch.testing.assert_close(loss.total(), total, rtol=1e-4, atol=1e-4)
+
+
+def test_gradients_are_those_of_the_terms_written_out(world):
+    student, rows = world.objective(Taught(teacher=world.teacher(), words=0.3, states=0.2)), world.batch()
+    parts = student(rows).parts
+    words, states, _ = sums(world, student, rows)
+    parameters = list(student.parameters())
+    found = torch.autograd.grad(parts["words"].sum + parts["states"].sum, parameters)
+    expected = torch.autograd.grad(words + states, parameters)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_padding_teaches_nothing(world):
+    student, rows = world.objective(Taught(teacher=world.teacher())), world.batch()
+    target = rows["target"]
+    padding = torch.full((len(target), 4), world.tokenizer.pad)
+    longer = rows.with_fields(target=Padded(torch.cat([target.values, padding], 1), target.lengths))
+    for name in ("words", "states"):
+        one, other = (student(given).parts[name] for given in (rows, longer))
+        torch.testing.assert_close(one.sum, other.sum, rtol=1e-5, atol=1e-5)
+        assert one.count == other.count
+
+
+def test_a_decoder_that_is_the_teacher_has_nothing_to_learn(world):
+    student, rows = world.objective(Taught(teacher=world.teacher(), words=1.0, states=1.0)), world.batch()
+    known = System.load(world.folder / "language").model.eval()
+    student.system.model = known  # it reads no source
+    parts = student(rows).parts
+    assert parts["words"].sum.item() == pytest.approx(0, abs=1e-3)
+    assert parts["states"].sum.item() == pytest.approx(0, abs=1e-6)
+
+
+def test_what_weighs_nothing_is_left_out(world):
+    rows, nowhere = world.batch(), Teacher(folder="nowhere", tokenizer=world.tokenizer, field=None)
+    plain = world.objective(CrossEntropy())(rows).parts
+    student = world.objective(Taught(teacher=nowhere, words=0, states=0))
+    assert torch.equal(student(rows).parts["cross_entropy"].sum, plain["cross_entropy"].sum)
+    assert student(rows).parts.keys() == student.counts(rows).keys() == plain.keys()
+    for name, options in (("words", {"states": 0}), ("states", {"words": 0})):
+        student = world.objective(Taught(teacher=world.teacher(), prefix="x.", **options))
+        loss = student(rows)
+        loss.check(student.counts(rows))
+        assert loss.parts.keys() == {f"x.{one}" for one in [*plain, name]}
+    narrow = world.objective(Taught(teacher=world.teacher("narrow"), states=0))
+    assert narrow(rows).parts["words"].sum > 0  # its width does not matter for words
+
+
+@pytest.mark.parametrize(("name", "reads"), [("encoder", "source"), ("joined", "target")])
+def test_an_encoder_teaches_the_state_before_a_token_its_own_of_it(world, name, reads):
+    part = Taught(teacher=world.teacher(name, field="target", reads=reads), words=0)
+    student, rows = world.objective(part), world.batch()
+    model, own = EncoderSystem.load(world.folder / name).model, student.model
+    total = 0.0
+    for source, target in zip(rows["source"].rows(), rows["target"].rows(), strict=True):
+        whole = Padded(target[None], torch.tensor([len(target)]))
+        known = model.encoder(model.embeddings[reads](whole))[0].values[0]
+        prefix = Padded(target[None, :-1], torch.tensor([len(target) - 1]))
+        one = Batch({"source": Padded(source[None], torch.tensor([len(source)]))})
+        states = own.decode(prefix, own.encode(one, "source"))[0]
+        for place in range(len(target) - 1):
+            total += ((states[place] - known[place + 1]) ** 2).sum().item()
+    assert student(rows).parts["states"].sum.item() == pytest.approx(total, rel=1e-4)
+
+
+def test_the_tokenizer_of_a_language_model_is_that_of_its_output(world):
+    assert tokenizer_of(folder=str(world.folder / "language"), name="output").fingerprint == world.tokenizer.fingerprint
+    with pytest.raises(UsageError, match="this model writes nothing"):
+        tokenizer_of(folder=str(world.folder / "encoder"), name="output")
+
+
+def test_what_cannot_teach_is_refused(world):
+    rows = world.batch()
+    with pytest.raises(UsageError, match="states must be at least 0, not -1"):
+        Taught(teacher=world.teacher(), states=-1)
+    with pytest.raises(UsageError, match="words: a teacher that reads 'target' has no distributions"):
+        Taught(teacher=world.teacher("encoder", field="target", reads="source"))
+    with pytest.raises(UsageError, match="the teacher must read 'target', not 'source'"):
+        Taught(teacher=world.teacher("encoder", field="source"), words=0)
+    with pytest.raises(UsageError, match="have the width 16, those of the teacher .*narrow 8"):
+        world.objective(Taught(teacher=world.teacher("narrow"), words=0))(rows)
+    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
+        world.teacher("encoder", field="source").decoded(rows, rows["target"])
+    with pytest.raises(DataError, match="reads source: it is no language model"):
+        world.objective(Taught(teacher=world.teacher("encoder")))(rows)
+    with pytest.raises(DataError, match="reads nothing, not 'source'"):
+        world.teacher("language", field="source").states(rows)
+    with pytest.raises(UsageError, match="a language model has no states of what it reads"):
+        world.teacher().states(rows)
+    with pytest.raises(UsageError, match="cannot call one 'source'"):
+        world.teacher(reads="source")
