@@ -145,9 +145,13 @@ class TextField(Described):
         forms = [(type(one), one.tokenizer.fingerprint, one.prefix, one.suffix) for one in (self, other)]
         return forms[0] == forms[1]
 
-    def prefix_ids(self, language: str) -> list[int]:
-        """Return the ids before the text, for output in ``language``; search is started with them."""
-        return self._symbols(self.prefix, {"language": language, self.language_column: language})
+    def prefix_ids(self, language: str, source: str | None = None) -> list[int]:
+        """Return the ids before the text, for output in ``language``; search is started with them.
+
+        Where they depend on the language of a translation's source, that is ``source``, and a DataError if it is None.
+        """
+        names = {"source_language": source, "language": language, self.language_column: language}
+        return self._symbols(self.prefix, names)
 
     def framed(self, pieces: list[int], language: str) -> list[int]:
         """Return the ids of a text in ``language`` whose pieces are known: with the symbols before and behind them.

@@ -5,8 +5,10 @@ The library transformers is not needed. ``config.json`` decides what is built; n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -18,6 +20,8 @@ from shared.exchange.hf_speech import import_hf_speech
 from shared.exchange.hf_text import read_texts
 from shared.exchange.hf_waveform import MODEL_TYPES as WAVEFORM_MODELS
 from shared.exchange.hf_waveform import import_hf_waveform
+from shared.exchange.hf_whisper import MODEL_TYPE as WHISPER
+from shared.exchange.hf_whisper import import_hf_whisper
 from shared.exchange.import_sizes import built, check_rows
 from shared.exchange.loaded import LoadReport
 from shared.systems.reading_model import ReadingModel
@@ -50,11 +54,16 @@ def import_huggingface(
 
     """
     config = Config(source / CONFIG)
-    kind = config.choose("model_type", {one: one for one in (*FAMILIES, *ENCODERS, *WAVEFORM_MODELS, SPEECH_MODEL)})
+    known = (*FAMILIES, *ENCODERS, *WAVEFORM_MODELS, SPEECH_MODEL, WHISPER)
+    kind = config.choose("model_type", {one: one for one in known})
     if kind in WAVEFORM_MODELS:
         system, report = import_hf_waveform(source, source_languages=source_languages)
     else:
-        read = import_hf_speech if kind == SPEECH_MODEL else partial(import_hf_text, scratch=scratch)
+        others: dict[str, Callable[..., Any]] = {
+            SPEECH_MODEL: import_hf_speech,
+            WHISPER: partial(import_hf_whisper, scratch=scratch),
+        }
+        read = others.get(kind, partial(import_hf_text, scratch=scratch))
         system, report = read(source, source_languages=source_languages, target_languages=target_languages)
     system.origin.append(f"imported from {name or source.name} (transformers, {kind}): {report.counts}")
     return system.eval(), report

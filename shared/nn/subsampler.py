@@ -1,4 +1,4 @@
-"""A convolutional subsampler: fewer frames, each of the model's width.
+"""Convolutional subsamplers: fewer frames, each of the model's width.
 
 Legend: B batch, T frames, F features, C channels, D model width.
 """
@@ -67,3 +67,43 @@ class Conv1dSubsampler(Described, nn.Module):
             lengths = torch.div(x.lengths - 1, self.STRIDE, rounding_mode="floor") + 1
             x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), lengths)
         return x
+
+
+class ConvolutionalStem(Described, nn.Module):
+    """Two convolutions of three frames, each followed by GELU, the second with stride 2 (Radford et al. 2022, 2.2).
+
+    A row's result does not depend on the others of its batch: what is beyond its length counts as zero.
+
+    Args:
+        inputs: F.
+        width: D.
+
+    """
+
+    KERNEL, STRIDE = 3, 2
+
+    def __init__(self, *, inputs: int = 80, width: int) -> None:
+        super().__init__()
+        if inputs < 1 or width < 1:
+            raise ValueError(f"{inputs=} and {width=} must be positive")
+        self.inputs = inputs
+        self.width = width
+        self.first = nn.Conv1d(inputs, width, self.KERNEL, padding=self.KERNEL // 2)
+        self.second = nn.Conv1d(width, width, self.KERNEL, stride=self.STRIDE, padding=self.KERNEL // 2)
+
+    @property
+    def stride(self) -> int:
+        """The number of frames from one vector to the next."""
+        return self.STRIDE
+
+    def lengths(self, frames: Tensor) -> Tensor:
+        """Return how many of `frames` frames are left, (B,) int64."""
+        return torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
+
+    def forward(self, features: Padded) -> Padded:
+        """Subsample features (B, T, F) to (B, T', D); padded places hold nothing of meaning."""
+        mask = features.mask[:, None]
+        # Features are in single precision even where the model is not.
+        values = features.values.transpose(1, 2).to(self.first.weight.dtype) * mask
+        values = F.gelu(self.first(values)) * mask
+        return Padded(F.gelu(self.second(values)).transpose(1, 2), self.lengths(features.lengths))

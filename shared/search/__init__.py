@@ -1,6 +1,6 @@
 """Search: from a generator's distributions to hypotheses. Knows nothing of models but ``shared.generator``."""
 
-from shared.search.bans import AllowedTokens, ForbiddenTokens, RepeatedNgrams
+from shared.search.bans import AllowedTokens, ForbiddenFirst, ForbiddenTokens, RepeatedNgrams
 from shared.search.beam import BeamSearch
 from shared.search.ctc_greedy import CtcGreedySearch
 from shared.search.ctc_prefix import CtcPrefixSearch
@@ -16,6 +16,7 @@ __all__ = [
     "CtcGreedySearch",
     "CtcPrefixSearch",
     "CtcSearch",
+    "ForbiddenFirst",
     "ForbiddenTokens",
     "GreedySearch",
     "RepeatedNgrams",

@@ -1,4 +1,4 @@
-"""Bans on what a search generates: tokens that a mask forbids, n-grams that would be repeated.
+"""Bans on what a search generates: tokens that a mask forbids, everywhere or first; n-grams that would be repeated.
 
 Legend: B sentences, A sentences still searched, K beams, T tokens so far, V vocabulary, N n-gram size.
 
@@ -62,8 +62,8 @@ class Ban(Protocol):
         ...
 
 
-class _TokenList(Described):
-    """The list of tokens that both masks are made from.
+class TokenList(Described):
+    """The list of tokens that a mask is made from.
 
     Args:
         tokens: ids; or ids by language code, then every language of a batch must be among them.
@@ -92,13 +92,17 @@ class _TokenList(Described):
 
         """
         if not self.by_language:
-            return _Masked(self, [""], opening)
+            return self.at_work([""], opening)
         languages = opening.batch.languages.get(self.side)
         if languages is None:
             raise UsageError(f"the mask is by {self.side} language, which the batch does not say")
         for language in languages:
             if language not in self.lists:
                 raise UsageError(f"the mask has no tokens for {language!r}, only for {', '.join(sorted(self.lists))}")
+        return self.at_work(languages, opening)
+
+    def at_work(self, languages: list[str], opening: Opening) -> ActiveBan:
+        """Return the masks of languages at work."""
         return _Masked(self, languages, opening)
 
     def mask(self, language: str, vocabulary: int, end: int) -> Tensor:
@@ -112,11 +116,19 @@ class _TokenList(Described):
         return mask
 
 
-class ForbiddenTokens(_TokenList):
+class ForbiddenTokens(TokenList):
     """The listed tokens are never generated."""
 
 
-class AllowedTokens(_TokenList):
+class ForbiddenFirst(TokenList):
+    """The listed tokens are never the first of an output, and may follow; a forced token is the first."""
+
+    def at_work(self, languages: list[str], opening: Opening) -> ActiveBan:
+        """Return the masks of languages at work."""
+        return _MaskedFirst(self, languages, opening)
+
+
+class AllowedTokens(TokenList):
     """Only the listed tokens (and the end symbol) are generated."""
 
     inside = False
@@ -125,7 +137,7 @@ class AllowedTokens(_TokenList):
 class _Masked(ActiveBan):
     """A token list at work; ``languages`` are those of the B sentences, or the one name of a list for all."""
 
-    def __init__(self, tokens: _TokenList, languages: list[str], opening: Opening) -> None:
+    def __init__(self, tokens: TokenList, languages: list[str], opening: Opening) -> None:
         self._tokens = tokens
         self._end = opening.end
         self._names = sorted(set(languages))
@@ -149,6 +161,21 @@ class _Masked(ActiveBan):
         """Keep the sentences' masks."""
         if self._which is not None:
             self._which, self._mask = self._which.index_select(0, sentences), None
+
+
+class _MaskedFirst(_Masked):
+    """A token list at work on the first step."""
+
+    _first = True
+
+    def apply(self, log_probabilities: Tensor) -> None:
+        """Mask, if nothing was generated yet."""
+        if self._first:
+            super().apply(log_probabilities)
+
+    def advance(self, index: Tensor | None, tokens: Tensor) -> None:
+        """Note that something was."""
+        self._first = False
 
 
 class RepeatedNgrams(Described):

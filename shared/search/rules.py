@@ -10,6 +10,7 @@ from the longest source of the batch, and it is never shorter than the forced be
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -69,6 +70,11 @@ class Rules(Described):
         self.start_symbols = start_symbols
         self.bans = list(bans or [])
         self.forced_free = forced_free
+
+    def joined(self, *, start_symbols: int, bans: Sequence[Ban]) -> Rules:
+        """Return these rules for outputs with at least so many start symbols, and with further bans."""
+        changed = {"start_symbols": max(self.start_symbols, start_symbols), "bans": [*self.bans, *bans]}
+        return type(self)(**self.arguments | changed)
 
     def longest(self, encoding: Encoding, generator: Generator) -> Tensor:
         """Return the longest output of each sentence, (B,) int64 on the CPU, at least ``minimum_length``."""

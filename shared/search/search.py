@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from shared.batch import Batch
+from shared.errors import UsageError
 from shared.generator import Generator, Hypothesis, Scorer
 from shared.padded import Padded
+from shared.search.bans import Ban
+from shared.search.rules import Rules
 
 
 @runtime_checkable
@@ -62,6 +65,27 @@ class CtcSearch(Protocol):
 
         """
         ...
+
+
+def ruled(search: Search, *, start_symbols: int, bans: Sequence[Ban]) -> Search:
+    """Return a search that obeys what a system demands of every search, beside its own rules.
+
+    Args:
+        search: beam search, greedy search, sampling, or another one that is built with ``rules``.
+        start_symbols: of the system's outputs.
+        bans: on its outputs.
+
+    Raises:
+        UsageError: if the system demands anything, and the search has no rules that it could be added to.
+
+    """
+    if start_symbols == 1 and not bans:
+        return search
+    rules = getattr(search, "rules", None)
+    if not isinstance(rules, Rules):
+        raise UsageError(f"{type(search).__name__} has no rules, to which this system's bans could be added")
+    joined = rules.joined(start_symbols=start_symbols, bans=bans)
+    return type(search)(**cast(Any, search).arguments | {"rules": joined})
 
 
 #: Any of them; which one fits is for the system to say.

@@ -5,7 +5,8 @@ What comes out is a System like any other: it translates, is evaluated, and can 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,8 @@ def with_ctc(system: System, weight: float) -> System:
             f"the CTC head writes {heard.column!r} and the decoder {text.column!r}, or with other symbols: they "
             "cannot judge the same tokens"
         )
-    passed = sorted({symbol for code in system.output_languages for symbol in system.output.prefix_ids(code)})
+    beginnings = [system.output.prefix_ids(*pair) for pair in _pairs(system, system.output_languages)]
+    passed = sorted({symbol for beginning in beginnings for symbol in beginning})
     changed: dict[str, Any] = {"model": JointCtc(model=system.model, weight=weight, end=end, passed=passed)}
     if system.other_outputs:  # which the head does not judge
         changed["other_outputs"] = {}
@@ -224,10 +226,16 @@ def _difference_in_output(one: System, other: System, codes: Sequence[str]) -> s
     here, there = one.output.tokenizer.fingerprint, other.output.tokenizer.fingerprint
     if here != there:
         return f"its output has another tokenizer ({there}, not {here})"
-    for code in codes:
-        if one.output.prefix_ids(code) != other.output.prefix_ids(code):
+    for code, source in _pairs(one, codes):
+        if one.output.prefix_ids(code, source) != other.output.prefix_ids(code, source):
             return f"its output in {code!r} begins with other symbols"
     return ""
+
+
+def _pairs(system: System, codes: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield languages of outputs with those of their sources, which are None where outputs begin alike for all."""
+    asked = any("{source_language}" in symbol for symbol in system.output.prefix)
+    return product(codes, system.source_languages if asked else [None])
 
 
 def _reading(field: Field) -> Any:

@@ -22,8 +22,9 @@ from shared.generator import Generator, Hypothesis
 from shared.machine.memory import refuse_over
 from shared.nn.symbols import CTC, OUTPUT
 from shared.padded import Padded
+from shared.search.bans import Ban
 from shared.search.beam import BeamSearch
-from shared.search.search import AnySearch, Search
+from shared.search.search import AnySearch, Search, ruled
 from shared.search.search_bytes import kept_outputs, search_bytes
 from shared.systems.inputs import chosen_language, rows_of_inputs, sound_rows, text_row
 from shared.systems.reading_model import ReadingModel
@@ -51,6 +52,8 @@ class System(ReadingModel):
         reads: the names of those inputs that are read together to translate. Default: all.
         other_outputs: further text fields that the decoder was trained to produce, by name: what a translator writes
             when it is asked for ``{"transcript": TextField(column="source_text", ...)}`` instead.
+        start_symbols: how many of the symbols before an output are the start of every search (see ``Rules``).
+        bans: what no search may write, beside what is banned by its own rules.
 
     Raises:
         DataError: for an unknown language code.
@@ -70,6 +73,8 @@ class System(ReadingModel):
         ctc_output: TextField | None = None,
         reads: list[str] | None = None,
         other_outputs: dict[str, TextField] | None = None,
+        start_symbols: int = 1,
+        bans: list[Ban] | None = None,
     ) -> None:
         for side, codes in (("source_languages", source_languages), ("target_languages", target_languages)):
             if not codes or isinstance(codes, str):
@@ -90,6 +95,8 @@ class System(ReadingModel):
         self.other_outputs = {name: field.evaluating() for name, field in others.items()}
         self.ctc_output = None if ctc_output is None else ctc_output.evaluating()
         self.target_languages = list(target_languages)
+        self.start_symbols = start_symbols
+        self.bans = list(bans or [])
 
     # -- what is written --------------------------------------------------------------------------------------------
 
@@ -150,15 +157,19 @@ class System(ReadingModel):
 
     # -- translating ------------------------------------------------------------------------------------------------
 
-    def prefix(self, codes: Sequence[str], forced: Sequence[Sequence[int]] | None = None) -> Padded:
+    def prefix(
+        self, codes: Sequence[str], forced: Sequence[Sequence[int]] | None = None, sources: Sequence[str] | None = None
+    ) -> Padded:
         """Return the forced start of the output, (B, P), for rows with output in these languages.
 
         Args:
             codes: of the rows.
             forced: the ids with which the output of each row is to begin, after the start symbols.
+            sources: the source languages of the rows, where these symbols depend on them.
 
         """
-        beginnings = [self.output.prefix_ids(code) for code in codes]
+        asked: Sequence[str | None] = sources or [None] * len(codes)
+        beginnings = [self.output.prefix_ids(*pair) for pair in zip(codes, asked, strict=True)]
         if forced is not None:
             beginnings = [[*start, *ids] for start, ids in zip(beginnings, forced, strict=True)]
         rows = [torch.tensor(ids, dtype=torch.int64) for ids in beginnings]
@@ -206,10 +217,10 @@ class System(ReadingModel):
             raise UsageError(f"{type(search).__name__} is no search for a decoder: the system needs --ctc")
         tokenizer = self.output.tokenizer
         self.check_memory(batch, search)
-        found = search.search(
+        found = ruled(search, start_symbols=self.start_symbols, bans=self.bans).search(
             generator,
             batch,
-            prefix=self.prefix(batch.languages[self.output.side], forced),
+            prefix=self.prefix(batch.languages[self.output.side], forced, batch.languages.get("source")),
             end=tokenizer.eos,
             padding=tokenizer.pad,
         )

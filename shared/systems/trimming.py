@@ -24,7 +24,9 @@ from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.machine.nesting import from_json
 from shared.nn.symbols import SymbolArguments, SymbolRows
+from shared.search.bans import TokenList
 from shared.systems.reading_model import ReadingModel
+from shared.systems.system import System
 from shared.text.tokenizer import Tokenizer
 
 
@@ -290,7 +292,17 @@ class Trimming:
             for name, part in value.symbol_arguments().items():
                 kept, ids = self.kept[self._owners[id(part)].fingerprint], arguments[name]
                 arguments[name] = [kept.index(one) for one in ids] if isinstance(ids, list) else kept.index(ids)
+        if isinstance(value, System):
+            arguments["bans"] = [self._ban(ban, self.kept[value.output.tokenizer.fingerprint]) for ban in value.bans]
         return type(value)(**arguments)
+
+    def _ban(self, ban: Any, kept: list[int]) -> Any:
+        """Return a ban on symbols with their new numbers, without those that are left out; others as they are."""
+        if not isinstance(ban, TokenList):
+            return ban
+        numbers = {id: number for number, id in enumerate(kept)}
+        lists = {code: [numbers[id] for id in ids if id in numbers] for code, ids in ban.lists.items()}
+        return type(ban)(**ban.arguments | {"tokens": lists if ban.by_language else lists[""]})
 
     def _tokenizer(self, tokenizer: Any) -> TrimmedTokenizer:
         kept, inner = self.kept[tokenizer.fingerprint], tokenizer
