@@ -88,7 +88,7 @@ class LogMel(Described, nn.Module):
                 raise TooLongError(
                     f"{longest / RATE:.2f} s are more than the {self.seconds:g} s that it was trained on: divide it"
                 )
-        values = F.pad(values, (0, size - values.shape[1]))
+        values = F.pad(values, (0, size - values.shape[1]))  # or cut: what is longer is padding
         window = torch.hann_window(FOURIER, dtype=torch.float32, device=values.device)
         spectrum = torch.stft(values, FOURIER, HOP, window=window, return_complex=True)[..., :-1]
         power = spectrum.abs().square().transpose(1, 2)

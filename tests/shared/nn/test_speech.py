@@ -10,7 +10,7 @@ from shared.nn.layer import Layer
 from shared.nn.positions import SinusoidalPositions
 from shared.nn.specaugment import SpecAugment
 from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
+from shared.nn.subsampler import Conv1dSubsampler, ConvolutionalStem
 from shared.nn.transformer import Encoder
 from shared.nn.waveform import WaveformEncoder
 from shared.padded import Padded
@@ -66,6 +66,24 @@ def test_specaugment_rests_in_evaluation_and_follows_torchs_seed() -> None:
 def test_specaugment_refuses(arguments) -> None:
     with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
         SpecAugment(**arguments)
+
+
+def test_a_stem_is_two_convolutions_of_the_rows_alone() -> None:
+    torch.manual_seed(0)
+    stem = ConvolutionalStem(inputs=3, width=2)
+    rows = [torch.randn(length, 3) for length in (9, 1, 6)]
+    found = stem(Padded.from_sequences(rows, padding=5.0))
+    assert stem.stride == 2 and stem.lengths(torch.tensor([9, 1, 6])).tolist() == found.lengths.tolist() == [5, 1, 3]
+    for row, ours in zip(rows, found.rows(), strict=True):
+        x = row.numpy().astype(np.float64)
+        for convolution, stride in ((stem.first, 1), (stem.second, 2)):
+            weight, bias = (tensor.detach().numpy() for tensor in (convolution.weight, convolution.bias))
+            x = np.pad(x, ((1, 1), (0, 0)))
+            x = np.stack([np.einsum("ock,kc->o", weight, x[t : t + 3]) + bias for t in range(0, len(x) - 2, stride)])
+            x = torch.nn.functional.gelu(torch.from_numpy(x)).numpy()
+        np.testing.assert_allclose(ours.detach().numpy(), x, atol=1e-5)
+    with pytest.raises(ValueError, match="width=0"):
+        ConvolutionalStem(width=0)
 
 
 def test_subsampler_lengths() -> None:

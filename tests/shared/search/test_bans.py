@@ -7,10 +7,12 @@ import pytest
 import torch
 
 from shared.batch import Batch
+from shared.errors import UsageError
 from shared.padded import Padded
 from shared.search import (
     AllowedTokens,
     BeamSearch,
+    ForbiddenFirst,
     ForbiddenTokens,
     GreedySearch,
     RepeatedNgrams,
@@ -18,6 +20,7 @@ from shared.search import (
     SamplingSearch,
 )
 from shared.search.bans import Ban, Opening
+from shared.search.search import ruled
 
 SEARCHES = [
     lambda rules: GreedySearch(rules=rules),
@@ -101,6 +104,54 @@ def test_masks(world, make):
     by_language = run(AllowedTokens(tokens={"de": [3, 4, 5], "fr": [5, 6, 7]}))
     assert used(by_language[::2]) <= {3, 4, 5} and used(by_language[1::2]) <= {5, 6, 7}
     assert len(used(by_language)) == 5
+
+
+@pytest.mark.parametrize("make", SEARCHES)
+def test_what_is_never_first_may_follow(world, make):
+    table, batch = world.table(4), world.batch(world.sources(4, 8))
+
+    def run(*bans, forced=()):
+        search = make(Rules(maximum_length_extra=6, bans=list(bans)))
+        prefix = world.prefix([[world.start, *forced]] * 8)
+        found = search.search(table, batch, prefix=prefix, end=world.end, padding=world.pad)
+        return [h.tokens for some in found for h in some]
+
+    free = run()
+    banned = sorted({tokens[0] for tokens in free} - {world.end})[:3]
+    found = run(ForbiddenFirst(tokens=banned))
+    assert not {*banned} & {tokens[0] for tokens in found}
+    assert {*banned} <= {token for tokens in found for token in tokens[1:]}
+    # A row that did not begin with one is as it was; a forced token is the first, whatever is banned.
+    assert isinstance(make(Rules()), BeamSearch) or all(
+        one == other for one, other in zip(free, found, strict=True) if one[0] not in banned
+    )
+    assert run(ForbiddenFirst(tokens=banned), forced=banned[:1]) == run(forced=banned[:1])
+
+
+@pytest.mark.parametrize("make", SEARCHES)
+def test_what_a_system_demands_is_added_to_a_search(world, make):
+    table, batch = world.table(4), world.batch(world.sources(4, 5))
+    search = make(Rules(maximum_length_extra=5, bans=[ForbiddenTokens(tokens=[3])]))
+    assert ruled(search, start_symbols=1, bans=[]) is search
+    demanding = ruled(search, start_symbols=2, bans=[ForbiddenTokens(tokens=[5])])
+    assert type(demanding) is type(search) and search.rules.start_symbols == 1 and len(search.rules.bans) == 1
+
+    def run(one):
+        prefix = world.prefix([[world.start, 8]] * 5)
+        found = one.search(table, batch, prefix=prefix, end=world.end, padding=world.pad)
+        return [[(h.tokens, h.score) for h in some] for some in found]
+
+    rules = Rules(
+        maximum_length_extra=5, start_symbols=2, bans=[ForbiddenTokens(tokens=[3]), ForbiddenTokens(tokens=[5])]
+    )
+    assert run(demanding) == run(make(rules)) != run(search)
+
+    class Other:
+        def search(self, *given, **named):
+            raise AssertionError
+
+    with pytest.raises(UsageError, match="Other has no rules"):
+        ruled(Other(), start_symbols=2, bans=[])
 
 
 def test_masks_that_do_not_fit_are_refused(world):

@@ -17,6 +17,7 @@ from shared import described
 from shared.corpus.audio import SAMPLE_RATE
 from shared.corpus.fields import SpeechField, TextField
 from shared.corpus.loader import collate
+from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.generator import Hypothesis
 from shared.nn.embeddings import TextEmbedding
@@ -29,8 +30,9 @@ from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.search import BeamSearch, Rules
+from shared.search import BeamSearch, ForbiddenFirst, ForbiddenTokens, GreedySearch, Rules, SamplingSearch
 from shared.systems import saved_model
+from shared.systems.combining import ensembled
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
@@ -188,6 +190,43 @@ def test_languages(tokenizer):
     for wrong in ([], "de"):
         with pytest.raises(UsageError, match="source_languages"):
             make(tokenizer, source_languages=wrong)
+
+
+def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in_every_search(tokenizer, tmp_path):
+    field = TextField(column="target_text", tokenizer=tokenizer, prefix=["<{source_language}>", "<{target_language}>"])
+    options = {"source_languages": ["en", "ja"], "target_languages": ["de"]}
+    plain = make(tokenizer, **options)
+    system = System(**plain.arguments | {"output": field}).eval()
+
+    def found(one, source, search=None):
+        search = search or GreedySearch(rules=Rules(maximum_length_extra=8))
+        [best] = one.hypotheses(["eins"], source_language=source, search=search)
+        return best[0]
+
+    tag = tokenizer.id
+    assert system.prefix(["de", "de"], sources=["en", "ja"]).values.tolist() == [
+        [tag("<en>"), tag("<de>")], [tag("<ja>"), tag("<de>")]
+    ]  # fmt: skip
+    with pytest.raises(DataError, match="'<{source_language}>' needs a language"):
+        system.prefix(["de"])
+    # Forced, a symbol is part of the output; of the start, it is not.
+    assert found(system, "en").tokens[0] == tag("<de>")
+    free = found(System(**system.arguments | {"start_symbols": 2}).eval(), "en")
+    assert free.tokens[:7] == found(system, "en").tokens[1:8]
+    banned = sorted({*free.tokens} - {tokenizer.eos})
+    bans = [ForbiddenTokens(tokens=banned), ForbiddenFirst(tokens=[tag("<ja>")])]
+    demanding = System(**system.arguments | {"start_symbols": 2, "bans": bans}).eval()
+    demanding.save(tmp_path / "model")
+    for one in (demanding, System.load(tmp_path / "model"), demanding.for_task(reads=["source"])):
+        for search in (None, BeamSearch(beam=2, rules=Rules(maximum_length_extra=8)), SamplingSearch()):
+            tokens = found(one, "ja", search).tokens
+            assert not {*banned} & {*tokens}
+    with pytest.raises(UsageError, match="fewer than 3 start symbols"):
+        found(System(**system.arguments | {"start_symbols": 3}).eval(), "en")
+    assert describe(ensembled([demanding, demanding]).bans) == describe(bans)
+    other = System(**demanding.arguments | {"output": TextField(**field.arguments | {"prefix": ["<en>", "<de>"]})})
+    with pytest.raises(UsageError, match="its output in 'de' begins with other symbols"):
+        ensembled([demanding, other.eval()])
 
 
 @pytest.mark.parametrize("size", [0, -1])
