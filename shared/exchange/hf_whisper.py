@@ -142,7 +142,8 @@ def outputs(tokenizer: JsonTokenizer, sources: list[str], targets: list[str], *,
         prefix=["<s>", *heard, *(["<transcribe>"] if many else []), "<notimestamps>"],
     )
     if many and targets == [ENGLISH]:
-        prefix = ["<s>", *heard, "<into English from {source_language}>", "<notimestamps>"]
+        # By these names, a row of a corpus in another target language is an error.
+        prefix = ["<start in {target_language}>", *heard, "<into English from {source_language}>", "<notimestamps>"]
         return {"translation": TextField(tokenizer=tokenizer, prefix=prefix), "transcript": transcript}
     if sorted(targets) != sorted(sources):
         able = "translates into en alone, and transcribes" if many else "transcribes English alone"
@@ -181,7 +182,7 @@ def read_tokenizer(folder: Path, rows: int, scratch: Path, *, many: bool) -> tup
     tags = {code: symbol for symbol, match in found if match and (code := language_of(match[1]))}
     symbols = dict(SYMBOLS)
     if many:
-        symbols |= {f"<{code}>": symbol for code, symbol in tags.items()}
+        symbols |= {f"<{code}>": symbol for code, symbol in tags.items()} | {f"<start in {ENGLISH}>": SYMBOLS["<s>"]}
         task = {True: SYMBOLS["<transcribe>"], False: SYMBOLS["<translate>"]}
         symbols |= {f"<into English from {code}>": task[code == ENGLISH] for code in tags}
     return JsonTokenizer(file=str(path), symbols=symbols, rows=rows), list(tags) if many else [ENGLISH]

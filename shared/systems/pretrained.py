@@ -21,20 +21,21 @@ from shared.systems.system import System
 from shared.text.tokenizer import Tokenizer
 
 
-def load(*, folder: str, changes: dict[str, Any] | None = None) -> Any:
+def load(*, folder: str, changes: dict[str, Any] | None = None, writes: str | None = None) -> Any:
     """Load a system to go on training it, in single precision.
 
     Args:
         folder: a model folder, of a run or imported.
         changes: arguments that its parts are to be built with instead of those in ``config.json``, by dotted path:
             ``{model.encoder.recompute: True, model.decoder.layer.dropout: 0.3}``.
+        writes: the text that it is to write, if not the one that the folder names.
 
     Returns:
         The system: a System, or an EncoderSystem, which writes nothing.
 
     Raises:
         DataError: if it cannot be loaded, or its parameters do not fit the changes.
-        UsageError: if there is no such argument, or it cannot have that value.
+        UsageError: if there is no such argument, or it cannot have that value; if it cannot write that text.
 
     """
     checking = torch.get_default_device().type == "meta"  # a recipe's values: nothing has to be in the parameters
@@ -49,6 +50,10 @@ def load(*, folder: str, changes: dict[str, Any] | None = None) -> Any:
             raise UsageError(f"{folder}: cannot be changed: {error}") from error
         load_exactly(changed, system.state_dict(), str(folder))
         changed.origin, system = system.origin, changed
+    if writes is not None:
+        if not isinstance(system, System):
+            raise UsageError(f"{folder}: a {type(system).__name__} writes nothing, so not {writes!r}")
+        system = system.for_task(writes=writes)
     system.origin.append(f"all parameters from {folder}")
     return system
 

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import tokenizers
 import torch
@@ -66,14 +67,14 @@ def trained_tokenizer() -> tokenizers.Tokenizer:
     return built
 
 
-def saved(name: str, folder: Path) -> Any:
+def saved(name: str, folder: Path, **more: Any) -> Any:
     settings, many, sinusoids = CASES[name]
     folder.mkdir()
     tokenizer = trained_tokenizer()
     tokenizer.save(str(folder / "tokenizer.json"))
     id = tokenizer.token_to_id
     end = id("<|endoftext|>")
-    settings = BASE | settings
+    settings = BASE | settings | more
     config = transformers.WhisperConfig(
         vocab_size=tokenizer.get_vocab_size() + 2, pad_token_id=end, bos_token_id=end, eos_token_id=end,
         decoder_start_token_id=id("<|startoftranscript|>"), begin_suppress_tokens=None, **settings,
@@ -206,6 +207,8 @@ def test_what_a_system_is(tmp_path):
     assert transcripts.start_symbols == 4 and transcripts.bans == many.bans
     with pytest.raises(DataError, match="'<{source_language}>' needs a language"):
         many.prefix(["en"])
+    with pytest.raises(DataError, match="has no symbol '<start in de>'"):
+        many.output({"target_text": "a", "source_language": "fr", "target_language": "de"}, np.random.default_rng(0))
 
     system, _ = import_hf_whisper(tmp_path / "theirs", scratch=tmp_path, source_languages=["de", "fr"])
     assert system.source_languages == ["de", "fr"] and system.target_languages == ["en"]

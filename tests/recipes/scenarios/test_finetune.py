@@ -116,6 +116,34 @@ def test_an_imported_encoder_learns_below_an_imported_translator(translator, min
                 assert torch.equal(states[name], origin.state_dict()[there + name[len(here) :]]) == same, name
 
 
+@pytest.mark.recipes
+@pytest.mark.parametrize(
+    ("writes", "optimizer", "learning"),
+    [
+        ("translation", "optimizer.weight_decay=0.0", ".*"),
+        ("transcript", f"optimizer.tuning={LORA}", r".*queries_keys_values\.weight|.*decoder.*norm.*"),
+    ],
+)
+def test_an_imported_translator_of_speech_learns(writes, optimizer, learning, miniature, tmp_path):
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    from tests.parity.test_huggingface_whisper import saved
+
+    saved("small", tmp_path / "theirs", max_source_positions=1500, max_target_positions=448)
+    folder = tmp_path / "imported"
+    import_model(tmp_path / "theirs", folder)
+    key, _, value = optimizer.partition("=")
+    given = {"model_folder": str(folder), "writes": writes, "batch_rows": 2, key: value}
+    given |= {"source_language": "de", "target_language": "en"}
+    model = run("own/speech_finetune", tmp_path, miniature["own"], **given)
+    before, after = System.load(folder), System.load(model)
+    assert after.output_name == writes and {*after.other_outputs} == {"translation", "transcript"} - {writes}
+    assert after.start_symbols == 4 and len(after.bans) == 2
+    # The zeros beside the biases of queries and values stand for those of keys, and nothing moves them but rounding.
+    names = {name for name, _ in before.named_parameters()}
+    assert changed(before, after) == {name for name in names if re.fullmatch(learning, name)}
+
+
 def denoiser(name, text, folder):
     """Pre-train a small denoiser that knows the languages of a recipe; return its folder and these."""
     sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
