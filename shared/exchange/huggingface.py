@@ -1,4 +1,4 @@
-"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian; and speech.
+"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian; speech.
 
 The library transformers is not needed. ``config.json`` decides what is built; nothing in the folder is run.
 """
