@@ -100,9 +100,12 @@ def test_each_direction_begins_as_the_same_model(world, tmp_path):
             torch.testing.assert_close(tensor, start[name], rtol=0, atol=1e-6)
 
 
-def test_a_direction_is_trained_as_by_a_fit_of_its_own(world, tmp_path):
+@pytest.mark.parametrize("initialised", [True, False])
+def test_a_direction_is_trained_as_by_a_fit_of_its_own(world, tmp_path, initialised):
     """Whatever was trained before it: the second one is a Fit of the second manifests alone."""
     own = phase(world, tmp_path)
+    if not initialised:
+        own.fit.keywords["initialise"] = []
     own.run(workspace(tmp_path))
     assert [path.split("/")[-2:] for path in own.manifests] == [
         [pair, f"{split}.arrow"] for pair in ("de-en", "en-de") for split in ("train", "dev")
