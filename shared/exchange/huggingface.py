@@ -20,8 +20,8 @@ from shared.exchange.hf_speech import import_hf_speech
 from shared.exchange.hf_text import read_texts
 from shared.exchange.hf_waveform import MODEL_TYPES as WAVEFORM_MODELS
 from shared.exchange.hf_waveform import import_hf_waveform
-from shared.exchange.hf_whisper import MODEL_TYPE as WHISPER
-from shared.exchange.hf_whisper import import_hf_whisper
+from shared.exchange.hf_windowed import MODEL_TYPE as WHISPER
+from shared.exchange.hf_windowed import import_hf_whisper
 from shared.exchange.import_sizes import built, check_rows
 from shared.exchange.loaded import LoadReport
 from shared.systems.reading_model import ReadingModel

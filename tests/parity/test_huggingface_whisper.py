@@ -18,7 +18,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from shared.batch import Batch
 from shared.errors import DataError, TooLongError, UsageError
-from shared.exchange.hf_whisper import SYMBOLS, import_hf_whisper, whisper_counterparts
+from shared.exchange.hf_windowed import SYMBOLS, import_hf_whisper, whisper_counterparts
 from shared.exchange.importing import import_model
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.padded import Padded

@@ -1,7 +1,8 @@
-"""Import of Whisper in Hugging Face's layout (Radford et al. 2022): recognition, and translation into English.
+"""Import of Whisper in Hugging Face's layout (Radford et al. 2022), which hears speech in windows of fixed length.
 
-The decoder is told what to do by the symbols that its output begins with: the language that is heard, the task, and
-that no times are wanted, which are left out here. A model of English alone is told the last only.
+It writes what it hears, in the same language or in English. The decoder is told what to do by the symbols that its
+output begins with: the language that is heard, the task, and that no times are wanted, which are left out here. A model
+of English alone is told the last only.
 """
 
 from __future__ import annotations
