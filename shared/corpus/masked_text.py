@@ -15,6 +15,7 @@ from torch import Tensor
 
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
+from shared.corpus.noise import Rewriting, grown, growth_of, rewritten
 from shared.errors import UsageError
 from shared.text.tokenizer import Tokenizer
 
@@ -36,15 +37,24 @@ class MaskedText:
         share: of the pieces that are chosen, rounded to the nearest number.
         masked: share of the chosen ones that become the mask.
         replaced: share of the chosen ones that become another piece; the rest stays.
+        rewriting: a change to the text itself, before that, each time that it is read; None leaves it as it is.
 
     Raises:
-        UsageError: if a share is not in [0, 1], or two add up to more than 1.
+        UsageError: if a share is not in [0, 1], two add up to more than 1, or the rewriting's growth is below 1.
 
     """
 
     unit = "tokens"
 
-    def __init__(self, *, field: TextField, share: float = 0.15, masked: float = 0.8, replaced: float = 0.1) -> None:
+    def __init__(
+        self,
+        *,
+        field: TextField,
+        share: float = 0.15,
+        masked: float = 0.8,
+        replaced: float = 0.1,
+        rewriting: Rewriting | None = None,
+    ) -> None:
         for name, value in (("share", share), ("masked", masked), ("replaced", replaced)):
             if not 0 <= value <= 1:
                 raise UsageError(f"{name} must be between 0 and 1, not {value}")
@@ -54,6 +64,8 @@ class MaskedText:
         self.share = share
         self.masked = masked
         self.replaced = replaced
+        self.rewriting = rewriting
+        self._growth = growth_of(rewriting)
         self.padding = field.padding
         self.overhead = field.overhead
         self.mask = field.tokenizer.mask
@@ -66,7 +78,7 @@ class MaskedText:
             DataError: if the row has no text, or no language where a symbol needs it.
 
         """
-        prefix, pieces, suffix = self.field.parts(row)
+        prefix, pieces, suffix = rewritten(self.field, self.rewriting, row, rng)
         tokens = np.array([*prefix, *pieces, *suffix], dtype=np.int64)
         places = len(prefix) + self.choose(len(pieces), rng)
         labels = tokens[places]
@@ -82,17 +94,19 @@ class MaskedText:
         return np.sort(rng.choice(pieces, count, replace=False, shuffle=False))
 
     def length(self, row: Row) -> int:
-        """Return the number of tokens, L."""
-        return self.field.length(row)
+        """Return the greatest number of tokens, L, that the text can have."""
+        return int(grown(np.array(self.field.length(row)), self._growth, self.overhead))
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return the numbers of tokens of all rows, -1 where there is no text.
+        """Return those numbers for all rows, -1 where there is no text.
 
         Raises:
             DataError: naming the manifest, if a text cannot be tokenised.
 
         """
-        return self.field.lengths(rows, folder)
+        if self.rewriting is not None:
+            self.rewriting.load()
+        return grown(self.field.lengths(rows, folder), self._growth, self.overhead)
 
     def evaluating(self) -> TextField:
         """Return the text as it is."""

@@ -94,9 +94,7 @@ class NoisyText:
         self.rewriting = rewriting
         self.padding = field.padding
         self.overhead = field.overhead
-        self._growth = 1.0 if rewriting is None else rewriting.growth
-        if rewriting is not None and not rewriting.growth >= 1:
-            raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
+        self._growth = growth_of(rewriting)
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
         """Return (L,) int64.
@@ -105,11 +103,7 @@ class NoisyText:
             DataError: if the row has no text, or no language where a symbol needs it, or noise has made it longer.
 
         """
-        text = self.field.text(row)
-        prefix, pieces, suffix = self.field.parts(row, text)
-        if self.rewriting is not None:
-            edits = self.rewriting(text, rng, language=row.get(self.field.language_column), row=row)
-            pieces = self._rewritten(text, edits, pieces, math.ceil(self.rewriting.growth * len(pieces)))
+        prefix, pieces, suffix = rewritten(self.field, self.rewriting, row, rng)
         if not self.noise:
             return _tensor(prefix, pieces, suffix)
         words = words_of(self.field.tokenizer).split(pieces, row.get(self.field.language_column))
@@ -119,14 +113,6 @@ class NoisyText:
         if len(noisy) > len(pieces):
             raise DataError(f"noise made {len(noisy)} ids of {len(pieces)}, and the batch has no room for more")
         return _tensor(prefix, noisy, suffix)
-
-    def _rewritten(self, text: str, edits: list[Edit], pieces: list[int], room: int) -> list[int]:
-        """Return the pieces of a text after as many edits as there is room for; without any, those that it has."""
-        for count in range(len(edits), 0, -1):
-            found = self.field.tokenizer.encode(edited(text, edits[:count]))
-            if len(found) <= room:
-                return found
-        return pieces
 
     def length(self, row: Row) -> int:
         """Return the greatest number of ids, L, that the text can have."""
@@ -146,6 +132,42 @@ class NoisyText:
     def evaluating(self) -> TextField:
         """Return the text as it is."""
         return self.field
+
+
+def growth_of(rewriting: Rewriting | None) -> float:
+    """Return at most how many times as many pieces a text may have after a rewriting; without one, 1.
+
+    Raises:
+        UsageError: if that is below 1.
+
+    """
+    if rewriting is None:
+        return 1.0
+    if not rewriting.growth >= 1:
+        raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
+    return rewriting.growth
+
+
+def rewritten(
+    field: TextField, rewriting: Rewriting | None, row: Row, rng: np.random.Generator
+) -> tuple[list[int], list[int], list[int]]:
+    """Return what ``TextField.parts`` does, after as many edits of a rewriting as there is room for.
+
+    Raises:
+        DataError: if the row has no text, or no language where a symbol needs it.
+
+    """
+    if rewriting is None:
+        return field.parts(row)
+    text = field.text(row)
+    prefix, pieces, suffix = field.parts(row, text)
+    edits = rewriting(text, rng, language=row.get(field.language_column), row=row)
+    room = math.ceil(rewriting.growth * len(pieces))
+    for count in range(len(edits), 0, -1):
+        found = field.tokenizer.encode(edited(text, edits[:count]))
+        if len(found) <= room:
+            return prefix, found, suffix
+    return prefix, pieces, suffix
 
 
 def _tensor(*parts: list[int]) -> Tensor:

@@ -5,6 +5,7 @@ from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
 from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
 from shared.phases.fitting_each import FitEach
+from shared.phases.extracting import ExtractPhrases
 from shared.phases.generating import Generate
 from shared.phases.linking import AlignWords
 from shared.phases.manifests import Prepare, Write
@@ -24,6 +25,7 @@ __all__ = [
     "Average",
     "CompareInputs",
     "Evaluate",
+    "ExtractPhrases",
     "Fit",
     "FitEach",
     "Generate",

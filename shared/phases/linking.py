@@ -21,6 +21,7 @@ from shared.text import languages
 from shared.text.case import lower
 from shared.text.word_aligner import Pair, WordAligner
 from shared.text.word_links import Link, check_symmetrisation, read_links, written
+from shared.text.word_spans import bare_span, linked_words
 
 #: The column of links between words, in Pharaoh's format.
 LINKS = "word_links"
@@ -178,7 +179,7 @@ class AlignWords(AddColumns):
     def _words(self, row: Row, side: str) -> list[str]:
         language = row[f"{side}_language"]
         text = apply(self.normalizers.get(f"{side}_text", []), row[f"{side}_text"], language)
-        return text.split() if languages.spaced(language) else list("".join(text.split()))
+        return [text[start:end] for start, end in linked_words(text, language)]
 
     def _given(self, path: Path, manifest: Manifest, workspace: Workspace) -> Iterator[list[Link]]:
         """Yield the links of a file, row by row; with ``--debug``, of the rows that are looked at."""
@@ -204,11 +205,7 @@ class _Known:
 
 def bare(word: str) -> str:
     """Return a word without the signs at its ends; one that is all signs as it is."""
-    first = next((place for place, character in enumerate(word) if character.isalnum()), None)
-    if first is None:
-        return word
-    last = next(place for place in range(len(word), 0, -1) if word[place - 1].isalnum())
-    return word[first:last]
+    return word[slice(*bare_span(word, (0, len(word))))]
 
 
 def key(word: str, language: str | None) -> str:

@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from shared.text.word_links import Link
 
+#: The columns of manifests with the phrases of each side.
+PHRASES = {side: f"{side}_phrases" for side in ("source", "target")}
+
 
 class PhrasePair(NamedTuple):
     """A source phrase and its counterpart: where they begin and end, in words; ends are not part of them."""

@@ -1,9 +1,11 @@
-"""Words of a text, for lexicons: where each begins and ends.
+"""Words of a text, for lexicons and for links between words: where each begins and ends.
 
-In scripts with spaces, a word is a run of letters, with apostrophes and hyphens between two of them; digits, stops and
-quotes belong to none. If the words of a lexicon are known, a run that is not one of them is divided at its apostrophes
-and hyphens: French "l'homme" is found as "homme". In scripts without spaces, a word is the longest known one that
-begins at a character, else that character.
+For links, words are what spaces divide, with the signs at their ends (:func:`linked_words`).
+
+For lexicons (:func:`words`), in scripts with spaces, a word is a run of letters, with apostrophes and hyphens between two
+of them; digits, stops and quotes belong to none. If the words of a lexicon are known, a run that is not one of them is
+divided at its apostrophes and hyphens: French "l'homme" is found as "homme". In scripts without spaces, a word is the
+longest known one that begins at a character, else that character.
 """
 
 from __future__ import annotations
@@ -68,10 +70,36 @@ def _longest_known(text: str, run: Span, language: str, known: Container[str], l
     return found
 
 
+def linked_words(text: str, language: str) -> list[Span]:
+    """Return where the words begin and end that links count: what spaces divide, else single characters.
+
+    Args:
+        text: of one row, after its normalizers.
+        language: its code; in scripts without spaces, each character is a word.
+
+    Raises:
+        DataError: for an unknown language code.
+
+    """
+    return [match.span() for match in (_BETWEEN_SPACES if languages.spaced(language) else _NO_SPACE).finditer(text)]
+
+
+def bare_span(text: str, span: Span) -> Span:
+    """Return a span without the signs at its ends; one that is all signs as it is."""
+    start, end = span
+    first = next((place for place in range(start, end) if text[place].isalnum()), None)
+    if first is None:
+        return span
+    last = next(place for place in range(end, start, -1) if text[place - 1].isalnum())
+    return first, last
+
+
 def is_known(word: str, language: str, known: Container[str]) -> bool:
     """Tell whether a lexicon has a word, in this case or in lower case."""
     return word in known or lower(word, language) in known
 
+
+_BETWEEN_SPACES, _NO_SPACE = re.compile(r"\S+"), re.compile(r"\S")
 
 #: Latin, Greek and Cyrillic letters.
 _SPACED = re.compile("[A-Za-z\u00c0-\u024f\u0370-\u052f]+")
