@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from shared.phases.testing import opened
 from shared.text import languages
 from shared.text.case import lower
 from shared.text.word_aligner import Pair, WordAligner
-from shared.text.word_links import Link, check_symmetrisation, read_links, written
+from shared.text.word_links import Link, read_links, written
 from shared.text.word_spans import bare_span, linked_words
 
 #: The column of links between words, in Pharaoh's format.
@@ -44,12 +45,14 @@ class AlignWords(AddColumns):
         normalizers: changes to the texts of each column before they are divided, those of the model's fields.
         symmetrisation: of the two directions: "intersection", "grow-diag-final-and", "grow-diag-final" or "union".
         iterations: passes of EM.
+        flat: see :class:`~shared.text.word_aligner.DirectedAligner`.
+        concentration: likewise.
         by_table: do not read the translations of ``manifests``.
         links: files in Pharaoh's format by manifest, "<folder>/<file>", a line for each row, which replace the model's
             links there: ``{"en-de/train.arrow": "train.gdfa"}``.
 
     Raises:
-        UsageError: for an unknown symmetrisation, or links that would not be read.
+        UsageError: for an unknown symmetrisation, a number out of its range, or links that would not be read.
 
     """
 
@@ -61,17 +64,24 @@ class AlignWords(AddColumns):
         normalizers: dict[str, list[Normalizer]] | None = None,
         symmetrisation: str = "grow-diag-final",
         iterations: int = 5,
+        flat: int = 0,
+        concentration: float = 0.0,
         by_table: bool = False,
         links: dict[str, str] | None = None,
     ) -> None:
-        check_symmetrisation(symmetrisation)
         if by_table and links:
             raise UsageError("by_table: True does not read links")
         super().__init__(manifests=manifests, further=pairs)
         self.pairs = list(pairs)
         self.normalizers = dict(normalizers or {})
-        self.symmetrisation = symmetrisation
-        self.iterations = iterations
+        self.learn = partial(
+            WordAligner,
+            symmetrisation=symmetrisation,
+            iterations=iterations,
+            flat=flat,
+            concentration=concentration,
+        )
+        self.learn([])  # refuses what aligners refuse
         self.by_table = by_table
         self.links = {name: Path(path) for name, path in (links or {}).items()}
         self.columns = {LINKS: pa.string(), TRANSLATIONS: TRANSLATIONS_TYPE}
@@ -101,7 +111,7 @@ class AlignWords(AddColumns):
                         by_form = counted.setdefault(key(word, direction[1]), {})
                         by_form[bare(word)] = by_form.get(bare(word), 0) + 1
         for direction, pairs in texts.items():
-            aligner = WordAligner(pairs, symmetrisation=self.symmetrisation, iterations=self.iterations)
+            aligner = self.learn(pairs)
             usual = {word: max(found, key=found.__getitem__) for word, found in forms[direction].items()}
             self._known[direction] = _Known(aligner, aligner.forward.best(), usual)
             likelihood = aligner.forward.log_likelihoods
