@@ -32,8 +32,8 @@ class AlternatedPhrases:
         other: the field of the translation; the text itself is that of the row's other side.
         share: the replaced words are fewer than this share of the text's words.
         plain: share of the texts that stay as they are.
-        growth: at most how many times as many pieces the text may have afterwards; the phrases that were taken last stay
-            as they are where it would have more.
+        growth: at most how many times as many pieces the text may have afterwards; where it would have more, the
+            phrases that were taken last stay as they are.
 
     Raises:
         UsageError: for a share outside [0, 1], or a growth below 1.
@@ -81,9 +81,7 @@ class AlternatedPhrases:
             edits.append((first, last, new))
         return edits
 
-    def _drawn(
-        self, phrases: list[list[int]], m: int, n: int, row: Row, rng: np.random.Generator
-    ) -> list[list[int]]:
+    def _drawn(self, phrases: list[list[int]], m: int, n: int, row: Row, rng: np.random.Generator) -> list[list[int]]:
         """Draw phrases of a text of m words whose translation has n."""
         wrong = next((phrase for phrase in phrases if phrase[1] > m or phrase[3] > n), None)
         if wrong:

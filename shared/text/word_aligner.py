@@ -14,11 +14,11 @@ psi the digamma function::
 
     p(t | s) = exp(psi(c(s, t) + alpha) - psi(sum_t' (c(s, t') + alpha)))        over words t' that occur with s
 
-The likelihood has several peaks, and from a uniform table EM may stay at one where all links are near the diagonal. So
-the first passes may be those of model 1, which has a single one, as GIZA++ begins (Och and Ney 2003, section 4.3). Of 300
-sentence pairs of Almanac's second world, which are short and much reordered, 31 % of the links are wrong after 10 passes
-(1 - F, of words that the true lexicon has); 24 % if 5 of the passes are of model 1, 25 % with alpha 0.01, 4 % with both
-(tests/shared/text/test_word_aligner.py).
+The likelihood has several peaks, and from a uniform table EM may stay at one where all links are near the diagonal.
+So the first passes may be those of model 1, which has a single one, as GIZA++ begins (Och and Ney 2003, section 4.3).
+Of 300 sentence pairs of Almanac's second world, which are short and much reordered, 31 % of the links are wrong after
+10 passes (1 - F, of words that the true lexicon has); 24 % if 5 of the passes are of model 1, 25 % with alpha 0.01, 4 %
+with both (tests/shared/text/test_word_aligner.py).
 
 Legend: P sentence pairs of one shape, m source words, n target words, C pairs of words that occur together.
 """
@@ -150,7 +150,9 @@ class DirectedAligner:
             counts = np.zeros(len(self._keys))
             likelihood = 0.0
             for (s, t), places in zip(groups, cells, strict=True):
-                joint = self._table[places] * self.prior(s.shape[1] - 1, t.shape[1], flat=number < self.flat)  # (P, n, 1 + m)
+                joint = self._table[places] * self.prior(
+                    s.shape[1] - 1, t.shape[1], flat=number < self.flat
+                )  # (P, n, 1 + m)
                 total = joint.sum(-1, keepdims=True)
                 likelihood += float(np.log(total).sum())
                 counts += np.bincount(places.ravel(), (joint / total).ravel(), len(counts))

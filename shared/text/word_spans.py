@@ -2,10 +2,10 @@
 
 For links, words are what spaces divide, with the signs at their ends (:func:`linked_words`).
 
-For lexicons (:func:`words`), in scripts with spaces, a word is a run of letters, with apostrophes and hyphens between two
-of them; digits, stops and quotes belong to none. If the words of a lexicon are known, a run that is not one of them is
-divided at its apostrophes and hyphens: French "l'homme" is found as "homme". In scripts without spaces, a word is the
-longest known one that begins at a character, else that character.
+For lexicons (:func:`words`), in scripts with spaces, a word is a run of letters, with apostrophes and hyphens between
+two of them; digits, stops and quotes belong to none. If the words of a lexicon are known, a run that is not one of them
+is divided at its apostrophes and hyphens: French "l'homme" is found as "homme". In scripts without spaces, a word is
+the longest known one that begins at a character, else that character.
 """
 
 from __future__ import annotations

@@ -181,4 +181,9 @@ def _campaigns(root, almanac):
         (talks / f"train.tags.de-en.{code}").write_text(text, encoding="utf-8")
         for name in ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012"):
             _sgm(talks / f"IWSLT14.{name}.de-en.{code}.xml", _lines(almanac, "dev", code), name)
+    for name in ("wmt14", "iwslt14"):
+        (root / name / "monolingual").mkdir()
+        for code in ("de", "en"):
+            text = "\n".join(_lines(almanac, "train", code)) + "\n"
+            (root / name / "monolingual" / f"train.{code}").write_text(text, encoding="utf-8")
     return {name: root / name for name in ("pc32", "wmt14", "wmt16", "wmt17", "iwslt14")}

@@ -35,7 +35,7 @@ def test_against_all_pairs_of_spans(longest):
 
 
 def test_a_sentence_pair_by_hand():
-    """"michael geht davon aus": "michael assumes", where "davon" has no link."""
+    """ "michael geht davon aus": "michael assumes", where "davon" has no link."""
     links = [(0, 0), (1, 1), (3, 1)]
     assert phrase_pairs(links, 4, 2, 4) == [(0, 1, 0, 1), (0, 4, 0, 2), (1, 4, 1, 2)]
     assert phrase_pairs(links, 4, 2, 3) == [(0, 1, 0, 1), (1, 4, 1, 2)]

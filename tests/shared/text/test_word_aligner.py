@@ -91,9 +91,7 @@ def test_the_table_against_the_sum_over_all_alignments(passes):
 
 @pytest.mark.parametrize(("flat", "concentration"), [(2, 0.0), (0, 0.01), (3, 0.5), (9, 0.0)])
 def test_first_passes_of_model_1_and_a_prior_of_the_table(flat, concentration):
-    found = DirectedAligner(
-        PAIRS, iterations=4, tension=TENSION, null=NULL, flat=flat, concentration=concentration
-    )
+    found = DirectedAligner(PAIRS, iterations=4, tension=TENSION, null=NULL, flat=flat, concentration=concentration)
     table, likelihoods = one_by_one(4, flat, concentration)
     sources, targets = ("", "a", "b", "c"), ("x", "y", "z", "w")
     expected = [[table.get((source, target), 0.0) for source in sources] for target in targets]
@@ -191,7 +189,7 @@ def test_the_true_lexicon_is_found(tmp_path):
 
 
 def test_few_much_reordered_sentences_need_both(tmp_path):
-    """Words of the true lexicon that have one translation in the sentence: are they linked with it, and with it alone?"""
+    """Words of the true lexicon with one translation in the sentence: are they linked with it, and with it alone?"""
     text = {"layouts": ["moses", "lexicons"], "world": 2, "sizes": {"text": 300, "dev": 2, "test": 2, "train": 2}}
     Almanac(root=tmp_path, languages=["en", "de"], pairs=[["en", "de"]], **text).write()
     sides = [(tmp_path / "text" / "de-en" / f"train.{code}").read_text(encoding="utf-8") for code in ("en", "de")]
