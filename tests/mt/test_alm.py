@@ -111,11 +111,25 @@ def test_fewer_words_than_the_share_are_replaced(fields, share):
     assert max(replaced) == {0.1: 0, 0.3: 2, 0.5: 4}[share]  # fewer than 0.9, 2.7 and 4.5 of nine words
 
 
-def test_counterparts_do_not_overlap(fields):
-    """ "now" is the end of both counterparts; it is said once."""
+def test_a_share_that_is_a_whole_number_of_words(fields):
+    """0.07 * 100 is a little more than 7, and fewer than 7 words are replaced."""
+    words = " ".join("a" * 100)
+    row = ROW | {
+        "source_text": words,
+        "target_text": words.upper(),
+        "source_phrases": [[n, n + 1] * 2 for n in range(100)],
+    }
+    assert alternated(fields, 1, row=row, share=0.07)[1].count("A") == 6
+
+
+def test_neither_phrases_nor_counterparts_overlap(fields):
+    """Both counterparts, or both phrases, have the word "now"."""
     row = ROW | {"source_text": "a b c d", "target_text": "w now x y", "source_phrases": [[0, 1, 0, 2], [1, 2, 1, 3]]}
     found = {alternated(fields, seed, row=row, share=1.0)[1] for seed in range(40)}
     assert found == {"w now b c d", "a now x c d"}
+    row |= {"source_text": "w now x y z", "target_text": "a b c d", "source_phrases": [[0, 2, 0, 1], [1, 3, 1, 2]]}
+    found = {alternated(fields, seed, row=row, share=1.0)[1] for seed in range(40)}
+    assert found == {"a x y z", "w b y z"}
 
 
 def test_a_share_of_the_sentences_stays_as_it_is(fields):

@@ -57,7 +57,7 @@ def test_phrases_of_both_sides_by_hand(folder):
 
 def test_the_most_probable_counterpart_wins_over_the_shortest(folder):
     """Where "now" is linked, "haus" becomes "house now"; the table is that of the pairs, not of the manifest."""
-    write(folder / "en-de" / "train.arrow", [*ROWS[:2], *[("Haus", "house now", "0-0 0-1")] * 2, ROWS[3]])
+    write(folder / "en-de" / "train.arrow", [*ROWS[:2], *[("HAUS", "House now!", "0-0 0-1")] * 2, ROWS[3]])
     write(folder / "en-de" / "dev.arrow", ROWS[1:2])
     assert run(folder, "dev")[0]["source_phrases"] == [[0, 1, 0, 1], [0, 2, 0, 2], [1, 2, 1, 3]]
 
