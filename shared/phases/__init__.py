@@ -4,8 +4,8 @@ from shared.phases.aligning import AlignSpeech, ReadWords
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
 from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
-from shared.phases.fitting_each import FitEach
 from shared.phases.extracting import ExtractPhrases
+from shared.phases.fitting_each import FitEach
 from shared.phases.generating import Generate
 from shared.phases.linking import AlignWords
 from shared.phases.manifests import Prepare, Write
