@@ -1,5 +1,6 @@
 """Settings for every test: few threads, and no network."""
 
+import logging
 import os
 import resource
 import socket
@@ -34,6 +35,16 @@ GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")
 def _own_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each test begin without packages that recipes of earlier tests have registered."""
     monkeypatch.setattr("shared.described._here", {})
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """Give the log back as the test found it: commands send it to the terminal, where ``caplog`` does not see it."""
+    log = logging.getLogger("dragoman")
+    handlers, propagate = [*log.handlers], log.propagate
+    yield
+    log.handlers[:] = handlers
+    log.propagate = propagate
 
 
 @pytest.fixture(autouse=True)

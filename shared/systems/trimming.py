@@ -292,7 +292,7 @@ class Trimming:
             for name, part in value.symbol_arguments().items():
                 kept, ids = self.kept[self._owners[id(part)].fingerprint], arguments[name]
                 arguments[name] = [kept.index(one) for one in ids] if isinstance(ids, list) else kept.index(ids)
-        if isinstance(value, System):
+        if isinstance(value, System) and value.bans:
             arguments["bans"] = [self._ban(ban, self.kept[value.output.tokenizer.fingerprint]) for ban in value.bans]
         return type(value)(**arguments)
 

@@ -127,7 +127,7 @@ def test_the_table_of_what_directions_share(tokenizer, tmp_path, caplog):
     for pair in system.model.pairs[2:]:  # alike
         system.model.set_masks(pair, system.model.masks_of("en-de"))
     system.save(tmp_path / "model")
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "dragoman"):
         Sharing(model=str(tmp_path / "model")).run(Workspace(output=tmp_path, device="cpu", phase="sharing"))
     header, *rows = [line.split("\t") for line in (tmp_path / "sharing/sharing.tsv").read_text().splitlines()]
     assert header == ["layer", "direction", "other", "similarity"]

@@ -101,7 +101,7 @@ def test_products_follow_the_shifted_mutual_information(tmp_path):
 
 def test_words_are_lower_case_frequent_first_and_rare_ones_have_no_vector(tmp_path, caplog):
     path = manifest(tmp_path, ["The dog, the cat.", "the Dog barks"])
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "dragoman"):
         found = learned(tmp_path, path, least=2, epochs=3)
     assert found.words == ["the", "dog"] and found.values.shape == (2, 8)
     assert len({tuple(row) for row in found.values.tolist()}) == 2
@@ -125,7 +125,7 @@ def test_frequent_words_are_left_out_now_and_then(tmp_path, caplog):
             manifests=[manifest(tmp_path, texts)], language="en", width=4, window=1, epochs=1, least=1,
             subsample=subsample,
         )  # fmt: skip
-        with caplog.at_level(logging.INFO):
+        with caplog.at_level(logging.INFO, "dragoman"):
             phase.run(workspace)
         pairs.append(int(re.findall(r"epoch 1: (\d+) pairs", caplog.text)[-1]))
     assert pairs[0] == 300 * 19 * 2
