@@ -46,7 +46,6 @@ class SemanticDistance(Part):
         source: the batch field whose encoding is compared; by default the objective's own.
 
     Raises:
-        UsageError: if the teacher is one that reads no field.
         ValueError: if ``heads`` does not divide ``teacher_width``.
 
     """
@@ -63,17 +62,14 @@ class SemanticDistance(Part):
         source: str | None = None,
     ) -> None:
         super().__init__(source=source)
-        if teacher.field is None:
-            raise UsageError("the teacher must read the transcript: name its field")
         self.teacher = teacher
-        self.transcript = teacher.field
         self.weight = weight
         self.prefix = prefix
         self.attention = MemoryAttention(width=teacher_width, heads=heads, memory_width=width)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of the transcripts' tokens."""
-        return {f"{self.prefix}distance": batch[self.transcript].lengths.sum()}
+        return {f"{self.prefix}distance": self.teacher.read(batch).lengths.sum()}
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Let the language model's states attend to the encoder's, and compare what they find with themselves.
@@ -92,4 +88,4 @@ class SemanticDistance(Part):
         heard = self.attention.remember(Padded(states.values, states.lengths.clamp(min=1)))
         distances = (self.attention(wanted.values, heard) - wanted.values).float().square().mean(-1)
         total = distances.masked_fill(~wanted.mask, 0).sum()
-        return {f"{self.prefix}distance": Term(total, batch[self.transcript].lengths.sum(), self.weight)}
+        return {f"{self.prefix}distance": Term(total, self.teacher.read(batch).lengths.sum(), self.weight)}

@@ -1,4 +1,4 @@
-"""The divergence of a decoder's distributions from a teacher's, without ever holding the logits of a whole batch.
+"""Divergence of a decoder's distributions from a teacher's, without ever holding the logits of a whole batch.
 
 Legend: N rows, D width, V vocabulary.
 

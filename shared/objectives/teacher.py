@@ -55,6 +55,19 @@ class Teacher:
         self.reads = reads or field
         self._system: ReadingModel | None = None
 
+    def read(self, batch: Batch) -> Padded:
+        """Return the batch field that the teacher reads.
+
+        Raises:
+            UsageError: if it is a language model, which reads none.
+
+        """
+        if self.field is None:
+            raise UsageError(
+                f"{self.folder}: a language model has no states of what it reads: name the teacher's field"
+            )
+        return batch[self.field]
+
     @torch.no_grad()
     def states(self, batch: Batch) -> Padded:
         """Return the states (B, S, D) of the encoder for the field that the teacher reads.
@@ -125,9 +138,9 @@ class Teacher:
         return torch.cat(symbols), torch.cat(weights)
 
     def _encoded(self, system: ReadingModel, batch: Batch) -> Encoding:
-        if self.field is None or self.reads is None:
+        if self.reads is None:
             return cast(Any, system.model).encode(batch)
-        asked = Batch({self.reads: batch[self.field]}, ids=batch.ids)
+        asked = Batch({self.reads: self.read(batch)}, ids=batch.ids)
         return cast(Any, system.model).encode(asked, self.reads)
 
     def _loaded(self, device: torch.device) -> ReadingModel:

@@ -172,6 +172,7 @@ def test_readers_neither_learn_nor_drop_out(source, target):
         objective(batch()).parts["cross_entropy"].sum.backward()
         set_learning_rate(optimizer, 0.01, update + 1)
         optimizer.step()
+    assert not any(parameter.requires_grad for one in read(model) for parameter in one.model.parameters())
     same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
     assert same == {name for name in before if "reader.model." in name}
     assert any("reader.adapters" in name for name in before) and any("fusion.scores" in name for name in before)
