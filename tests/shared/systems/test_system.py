@@ -193,7 +193,7 @@ def test_languages(tokenizer):
 
 
 def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in_every_search(tokenizer, tmp_path):
-    field = TextField(column="target_text", tokenizer=tokenizer, prefix=["<{source_language}>", "<{target_language}>"])
+    field = TextField(column="target_text", tokenizer=tokenizer, prefix=["<{target_language}>", "<{source_language}>"])
     options = {"source_languages": ["en", "ja"], "target_languages": ["de"]}
     plain = make(tokenizer, **options)
     system = System(**plain.arguments | {"output": field}).eval()
@@ -205,12 +205,12 @@ def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in
 
     tag = tokenizer.id
     assert system.prefix(["de", "de"], sources=["en", "ja"]).values.tolist() == [
-        [tag("<en>"), tag("<de>")], [tag("<ja>"), tag("<de>")]
+        [tag("<de>"), tag("<en>")], [tag("<de>"), tag("<ja>")]
     ]  # fmt: skip
     with pytest.raises(DataError, match="'<{source_language}>' needs a language"):
         system.prefix(["de"])
     # Forced, a symbol is part of the output; of the start, it is not.
-    assert found(system, "en").tokens[0] == tag("<de>")
+    assert [found(system, source).tokens[0] for source in ("en", "ja")] == [tag("<en>"), tag("<ja>")]
     free = found(System(**system.arguments | {"start_symbols": 2}).eval(), "en")
     assert free.tokens[:7] == found(system, "en").tokens[1:8]
     banned = sorted({*free.tokens} - {tokenizer.eos})
@@ -224,7 +224,7 @@ def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in
     with pytest.raises(UsageError, match="fewer than 3 start symbols"):
         found(System(**system.arguments | {"start_symbols": 3}).eval(), "en")
     assert describe(ensembled([demanding, demanding]).bans) == describe(bans)
-    other = System(**demanding.arguments | {"output": TextField(**field.arguments | {"prefix": ["<en>", "<de>"]})})
+    other = System(**demanding.arguments | {"output": TextField(**field.arguments | {"prefix": ["<de>", "<en>"]})})
     with pytest.raises(UsageError, match="its output in 'de' begins with other symbols"):
         ensembled([demanding, other.eval()])
 
