@@ -38,13 +38,11 @@ def _own_packages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _log_as_it_was() -> Iterator[None]:
-    """Give the log back as the test found it: commands send it to the terminal, where ``caplog`` does not see it."""
+def _log_of_its_own() -> None:
+    """Take back what commands of earlier tests did: they send the log to the terminal, past ``caplog``."""
     log = logging.getLogger("dragoman")
-    handlers, propagate = [*log.handlers], log.propagate
-    yield
-    log.handlers[:] = handlers
-    log.propagate = propagate
+    log.handlers.clear()
+    log.propagate = True
 
 
 @pytest.fixture(autouse=True)

@@ -1,6 +1,7 @@
 """Mapped word vectors: a planted rotation is found; neighbours and CSLS by loops; wrong dictionaries are seen."""
 
 import json
+import logging
 
 import pytest
 import torch
@@ -116,17 +117,15 @@ def test_self_learning_makes_good_a_poor_seed(tmp_path):
     assert results[0] < 0.5 and results[1] > 0.9
 
 
-def test_numerals_and_identical_words_are_seeds(tmp_path):
+def test_numerals_and_identical_words_are_seeds(tmp_path, caplog):
     for name, words in (("de", ["eins", "12", "7", "Haus", "Berlin"]), ("en", ["7", "house", "Berlin", "12"])):
         WordVectors(words, torch.randn(len(words), 3)).write(tmp_path / f"{name}.vec")
     found = {}
     for seed in ("numerals", "identical"):
-        messages: list[tuple] = []
-        workspace = Workspace(output=tmp_path, seed=1)
-        workspace.phase = "map"
-        workspace.log.info = lambda text, *values, into=messages: into.append(values)  # type: ignore[method-assign]
-        MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=seed, learn=False).run(workspace)
-        found[seed] = messages[0][0]
+        with caplog.at_level(logging.INFO, "dragoman"):
+            tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
+            run(tmp_path, MapVectors(**tables, seed=seed, learn=False))
+        found[seed] = caplog.records[-1].args[0]
     assert found == {"numerals": 2, "identical": 3}
 
 
@@ -141,37 +140,38 @@ def test_shapes_of_one_language_turned_are_the_same():
 def judged(folder, lexicon: str, **arguments):
     (folder / "de-en.txt").write_text(lexicon)
     (folder / "truth.txt").write_text("hund\tdog\nhund\thound\nkatze\tcat\nbaum\ttree\nauge\teye\n")
-    warnings: list[tuple] = []
     workspace = Workspace(output=folder, seed=1)
     workspace.phase = "accuracy"
-    workspace.log.warning = lambda text, *values: warnings.append(values)  # type: ignore[method-assign]
     LexiconAccuracy(lexicon=folder / "de-en.txt", truth=folder / "truth.txt", **arguments).run(workspace)
     lines = map(json.loads, (workspace.output / "results.jsonl").read_text().splitlines())
-    scores = {line["metric"]: line["value"] for line in lines}
-    return scores, warnings
+    return {line["metric"]: line["value"] for line in lines}
 
 
-def test_precision_by_hand(tmp_path):
+def warnings(caplog) -> list[tuple]:
+    return [record.args for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_precision_by_hand(tmp_path, caplog):
     """Of three words that both have, one is right at once, and one by its second word; the fourth is missing."""
-    scores, warnings = judged(tmp_path, "hund\thound\nhund\tcat\nkatze\tdog\nkatze\tcat\nbaum\tdog\nbaum\teye\n")
+    scores = judged(tmp_path, "hund\thound\nhund\tcat\nkatze\tdog\nkatze\tcat\nbaum\tdog\nbaum\teye\n")
     assert scores == pytest.approx({"precision_1": 100 / 3, "precision_2": 200 / 3, "coverage": 75.0}, abs=0.01)
-    assert len(warnings) == 1 and warnings[0][1:] == (pytest.approx(100 / 3), 40.0)
-    assert not judged(tmp_path, "hund\tdog\n")[1]
+    [warned] = warnings(caplog)
+    assert warned[1:] == (pytest.approx(100 / 3), 40.0)
+    judged(tmp_path, "hund\tdog\n")
+    assert warnings(caplog) == [warned]
 
 
-def test_a_dictionary_of_the_least_similar_words_is_warned_of(tmp_path):
+def test_a_dictionary_of_the_least_similar_words_is_warned_of(tmp_path, caplog):
     planted(tmp_path)
     run(tmp_path, MapVectors(source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt")))
     mapped = [WordVectors.read(tmp_path / f"map/{name}.vec") for name in ("de", "en")]
     worst = (mapped[0].values @ mapped[1].values.T).argmin(1).tolist()
     lines = "".join(f"{word}\t{mapped[1].words[place]}\n" for word, place in zip(mapped[0].words, worst, strict=True))
     (tmp_path / "de-en.txt").write_text(lines)
-    warnings: list[tuple] = []
-    workspace = Workspace(output=tmp_path, seed=1)
-    workspace.phase = "accuracy"
-    workspace.log.warning = lambda text, *values: warnings.append(values)  # type: ignore[method-assign]
-    LexiconAccuracy(lexicon=tmp_path / "de-en.txt", truth=tmp_path / "truth.txt").run(workspace)
-    assert len(warnings) == 1 and warnings[0][1] < 5
+    caplog.clear()
+    run(tmp_path, LexiconAccuracy(lexicon=tmp_path / "de-en.txt", truth=tmp_path / "truth.txt"))
+    [warned] = warnings(caplog)
+    assert warned[1] < 5
 
 
 def test_refusals(tmp_path):
