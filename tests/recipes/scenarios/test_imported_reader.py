@@ -6,13 +6,21 @@ import pytest
 import torch
 
 from mt.ctnmt import AsymptoticDistillation
+from shared.corpus.fields import TextField
 from shared.exchange.importing import import_model
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import TiedProjection
+from shared.nn.layer import Layer
+from shared.nn.transformer import Decoder
+from shared.nn.translator import LanguageModel
 from shared.objectives import CrossEntropy
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
-from tests.recipes.test_recipes import small
+from shared.text.piece_model import train_sentencepiece
+from shared.text.tokenizer import SentencePieceTokenizer
+from tests.recipes.test_recipes import TINY, small
 from tests.recipes.test_resumed import both_ways
 from tests.recipes.test_waveform import QUICK
 from tests.resume.conftest import differences
@@ -23,8 +31,9 @@ VOCABULARY = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [en
 RECIPES = {
     "text/ctnmt": ({"masked_model_rates": 0.0}, "embeddings.source.reader", "source"),
     "iwslt14/bert_fused": ({}, "reader", "bert"),
+    "text/apt": ({}, "source_reader.model", "source"),
 }
-#: What each calls the width of the encoder's states.
+#: What those call the width of the encoder's states that have a key for it.
 WIDTHS = {"text/ctnmt": "width", "iwslt14/bert_fused": "masked_width", "mustc/lut": "teacher_width"}
 
 
@@ -36,11 +45,36 @@ def encoder(tmp_path_factory):
     return folder
 
 
-def given(name, encoder, miniature):
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    """A language model of the target, as wide as the translator of the test."""
+    folder = tmp_path_factory.mktemp("language")
+    model = train_sentencepiece(["abcdefghijklmnopqrstuvwxyz"] * 3, folder / "t.model", kind="char", size=300)
+    tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+    embedding = TextEmbedding(vocabulary=tokenizer.size, width=TINY["width"], padding=tokenizer.pad)
+    layer = Layer(width=TINY["width"], heads=TINY["heads"], feedforward=TINY["feedforward"])
+    system = System(
+        model=LanguageModel(
+            target_embedding=embedding,
+            decoder=Decoder(layer=layer, layers=1),
+            projection=TiedProjection(embedding=embedding),
+        ),
+        inputs={},
+        output=TextField(tokenizer=tokenizer),
+        source_languages=["en"],
+        target_languages=["de"],
+    )
+    system.save(folder / "model")
+    return folder / "model"
+
+
+def given(name, encoder, language_model, miniature):
     """Return the keys that make a recipe small, with what has to be filled in."""
     keys = {"bert_folder": str(encoder), "data_folder": str(miniature[name.partition("/")[0]])} | QUICK
     keys |= {"source_language": "en", "target_language": "de"} if name.startswith("text") else {}
-    sizes = small(Recipe.load(name, keys)) | {WIDTHS[name]: ReadingModel.load(encoder).model.encoder.width}
+    keys |= {"lm_folder": str(language_model)} if name == "text/apt" else {}
+    sizes = small(Recipe.load(name, keys))
+    sizes |= {WIDTHS[name]: ReadingModel.load(encoder).model.encoder.width} if name in WIDTHS else {}
     return keys | sizes | ({"teacher_heads": 2} if name == "mustc/lut" else {})
 
 
@@ -54,10 +88,11 @@ def test_cross_entropy_and_distillation_share_the_weight():
 
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", RECIPES)
-def test_the_encoder_is_there_from_the_first_update(name, encoder, tmp_path, monkeypatch, miniature):
+def test_the_encoder_is_there_from_the_first_update(name, encoder, language_model, tmp_path, monkeypatch, miniature):
     monkeypatch.chdir(tmp_path)
     frozen, place, field = RECIPES[name]
-    output = run_recipe(Recipe.load(name, given(name, encoder, miniature) | frozen), command="a test").output
+    keys = given(name, encoder, language_model, miniature) | frozen
+    output = run_recipe(Recipe.load(name, keys), command="a test").output
     found, imported = System.load(output / "average" / "model"), ReadingModel.load(encoder)
     known, theirs = found.model.get_submodule(place).state_dict(), imported.model.state_dict()
     assert known and all(torch.equal(value, theirs[name]) for name, value in known.items())
@@ -68,8 +103,8 @@ def test_the_encoder_is_there_from_the_first_update(name, encoder, tmp_path, mon
 
 
 @pytest.mark.recipes
-@pytest.mark.parametrize("name", WIDTHS)
-def test_an_interrupted_run_ends_with_the_same_bits(name, encoder, tmp_path, monkeypatch, miniature):
+@pytest.mark.parametrize("name", sorted({*RECIPES, *WIDTHS}))
+def test_an_interrupted_run_ends_with_the_same_bits(name, encoder, language_model, tmp_path, monkeypatch, miniature):
     monkeypatch.chdir(tmp_path)
-    whole, resumed = both_ways(name, given(name, encoder, miniature), tmp_path, monkeypatch)
+    whole, resumed = both_ways(name, given(name, encoder, language_model, miniature), tmp_path, monkeypatch)
     assert differences(whole, resumed) == []
