@@ -176,9 +176,9 @@ def test_two_updates(name, miniature):
     recipe = load(name, data, **small(load(name, data)), **overrides)
     workspace = run_recipe(recipe, command="a test")
     folders = [path for phase in recipe.phases if (path := workspace.output / phase / "model").is_dir()]
-    if "fit" not in recipe.phases:
+    if not folders:  # it makes a lexicon
         one, other = recipe.value("source_language"), recipe.value("target_language")
-        assert not folders and [*read_pairs(workspace.output / f"lexicon/{one}-{other}.txt")]
+        assert [*read_pairs(workspace.output / f"lexicon/{one}-{other}.txt")]
         return
     system = SavedModel.load(folders[-1])
     assert getattr(system, "output_name", "") == recipe.value("output_name")  # an encoder writes nothing
