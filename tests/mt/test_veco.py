@@ -187,6 +187,7 @@ def test_segments_of_a_text_are_never_one_input(model):
     assert segments.keys() == {"inner", "inner_accuracy", "cross", "cross_accuracy"}
     for name, term in segments.items():
         torch.testing.assert_close(term.sum, both[name].sum)
+    # RestoredTokens foretells those of its subclasses.
     objective(model)(batch()).check(objective(model).counts(batch()))
     objective(model)(batch("segments")).check(objective(model).counts(batch("segments")))
 
