@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from shared.described import describe
 from shared.exchange.importing import import_model
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
@@ -138,7 +139,7 @@ def test_an_imported_translator_of_speech_learns(writes, optimizer, learning, mi
     model = run("own/speech_finetune", tmp_path, miniature["own"], **given)
     before, after = System.load(folder), System.load(model)
     assert after.output_name == writes and {*after.other_outputs} == {"translation", "transcript"} - {writes}
-    assert after.start_symbols == 4 and len(after.bans) == 2
+    assert after.start_symbols == 4 and describe(after.bans) == describe(before.bans) != []
     # The zeros beside the biases of queries and values stand for those of keys, and nothing moves them but rounding.
     names = {name for name, _ in before.named_parameters()}
     assert changed(before, after) == {name for name in names if re.fullmatch(learning, name)}
