@@ -15,7 +15,7 @@ import numpy as np
 
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Row
-from shared.corpus.noise import Edit
+from shared.corpus.rewriting import Edit
 from shared.errors import DataError, UsageError
 from shared.text import languages
 from shared.text.phrase_pairs import PHRASES

@@ -25,7 +25,8 @@ from shared.corpus.fields import Rows, TextField
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
 from shared.corpus.masked_text import drawable
-from shared.corpus.noise import Edit, Word, edited, grown, words_of
+from shared.corpus.noise import Word, grown, words_of
+from shared.corpus.rewriting import Edit, edited
 from shared.errors import DataError, UsageError
 from shared.text.word_spans import words
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
-from shared.corpus.noise import Edit, SpanDraw
+from shared.corpus.noise import SpanDraw
+from shared.corpus.rewriting import Edit
 from shared.errors import DataError, UsageError
 from shared.text.word_spans import words
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
-from shared.corpus.noise import Edit
+from shared.corpus.rewriting import Edit
 from shared.errors import DataError, UsageError
 from shared.text.word_spans import words
 

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
-from shared.corpus.noise import Rewriting, grown, growth_of, rewritten
+from shared.corpus.noise import grown
+from shared.corpus.rewriting import Rewriting, growth_of, rewritten
 from shared.errors import UsageError
 from shared.text.tokenizer import Tokenizer
 

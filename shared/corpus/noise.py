@@ -1,6 +1,6 @@
 """Noise on text: a model reads changed words, and learns to write them as they were, or to live with such texts.
 
-A ``Rewriting`` changes the text itself, before it is tokenised, and may make it longer; a ``Noise`` changes the ids.
+A ``Rewriting`` (rewriting.py) changes the text itself, before it is tokenised; a ``Noise`` changes the ids.
 
 A word is the ids of its pieces. Words are divided where the tokenizer's decoder writes a space between pieces, whatever
 marks it has for that (``▁low er``, ``low@@ er``, ``low ##er``, ``Ġlow er``); in languages without spaces, each piece is
@@ -21,6 +21,7 @@ from torch import Tensor
 
 from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Row
+from shared.corpus.rewriting import Rewriting, growth_of, rewritten
 from shared.errors import DataError, UsageError
 from shared.text import languages
 from shared.text.tokenizer import Tokenizer
@@ -36,38 +37,6 @@ class Noise(Protocol):
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the changed words; all randomness comes from ``rng``."""
-        ...
-
-
-#: The characters from start to end of a text become others: (start, end, what they become).
-Edit = tuple[int, int, str]
-
-
-class Rewriting(Protocol):
-    """A change to a text before it is tokenised, such as words that are replaced by those of another language.
-
-    Attributes:
-        growth: at most how many times as many pieces a text may have afterwards, at least 1. Edits are given up until
-            it holds.
-
-    """
-
-    growth: float
-
-    def load(self) -> None:
-        """Read what it needs; called before training, so that workers share it and a missing file is named early."""
-        ...
-
-    def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
-        """Return edits that do not overlap, those that are given up first at the end.
-
-        Args:
-            text: of the row, after its normalizers.
-            rng: all randomness comes from it.
-            language: the text's code.
-            row: of the manifest.
-
-        """
         ...
 
 
@@ -134,42 +103,6 @@ class NoisyText:
         return self.field
 
 
-def growth_of(rewriting: Rewriting | None) -> float:
-    """Return at most how many times as many pieces a text may have after a rewriting; without one, 1.
-
-    Raises:
-        UsageError: if that is below 1.
-
-    """
-    if rewriting is None:
-        return 1.0
-    if not rewriting.growth >= 1:
-        raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
-    return rewriting.growth
-
-
-def rewritten(
-    field: TextField, rewriting: Rewriting | None, row: Row, rng: np.random.Generator
-) -> tuple[list[int], list[int], list[int]]:
-    """Return what ``TextField.parts`` does, after as many edits of a rewriting as there is room for.
-
-    Raises:
-        DataError: if the row has no text, or no language where a symbol needs it.
-
-    """
-    if rewriting is None:
-        return field.parts(row)
-    text = field.text(row)
-    prefix, pieces, suffix = field.parts(row, text)
-    edits = rewriting(text, rng, language=row.get(field.language_column), row=row)
-    room = math.ceil(rewriting.growth * len(pieces))
-    for count in range(len(edits), 0, -1):
-        found = field.tokenizer.encode(edited(text, edits[:count]))
-        if len(found) <= room:
-            return prefix, found, suffix
-    return prefix, pieces, suffix
-
-
 def _tensor(*parts: list[int]) -> Tensor:
     """Return the ids of parts, one after another, (L,) int64; torch reads a list more slowly than numpy does."""
     return torch.from_numpy(np.array([*chain.from_iterable(parts)], dtype=np.int64))
@@ -186,15 +119,6 @@ def grown(lengths: np.ndarray, growth: float, overhead: int) -> np.ndarray:
     """
     longest = np.ceil(growth * (lengths - overhead)).astype(np.int64) + overhead
     return np.where(lengths < 0, lengths, longest)
-
-
-def edited(text: str, edits: Sequence[Edit]) -> str:
-    """Return a text after edits that do not overlap, in any order."""
-    parts, position = [], 0
-    for start, end, new in sorted(edits):
-        parts += [text[position:start], new]
-        position = end
-    return "".join([*parts, text[position:]])
 
 
 def share_of(count: int, share: float) -> int:

@@ -10,8 +10,8 @@ from mt.alm import AlternatedPhrases
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.masked_text import MaskedText
-from shared.corpus.noise import edited
 from shared.corpus.normalise import RemovePunctuation
+from shared.corpus.rewriting import edited
 from shared.errors import DataError, UsageError
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe

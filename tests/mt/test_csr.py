@@ -7,7 +7,7 @@ import pytest
 
 from mt.csr import CodeSwitchedSpans
 from shared.corpus.lexicon import Lexicon
-from shared.corpus.noise import edited
+from shared.corpus.rewriting import edited
 from shared.errors import DataError, UsageError
 
 ENGLISH = [f"w{letter}" for letter in "abcdefghijklmnopqrst"]

@@ -11,7 +11,8 @@ from shared.corpus.fields import TextField
 from shared.corpus.lexicon import Lexicon
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
-from shared.corpus.noise import NoisyText, edited
+from shared.corpus.noise import NoisyText
+from shared.corpus.rewriting import edited
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.text.piece_model import train_sentencepiece
