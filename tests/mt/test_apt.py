@@ -1,4 +1,4 @@
-"""Fusion of a pre-trained model against loops over layers and tokens; readers that neither learn nor drop out."""
+"""A translator with a pre-trained model fused into it; readers that neither learn nor drop out."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from mt.apt import AdaptedReader, AptTranslator
-from mt.apt_layers import ADAPTED, MEANS, FusingDecoder, FusionLayer, LayerFusion, RunningSum
+from mt.apt_layers import FusingDecoder, FusionLayer, LayerFusion
 from shared.batch import Batch
 from shared.errors import DataError
 from shared.nn.embeddings import TextEmbedding
@@ -19,6 +19,7 @@ from shared.objectives import CrossEntropy, EncoderDecoderObjective
 from shared.padded import Padded
 from shared.search.beam import BeamSearch
 from shared.training.optimizer import Adam, set_learning_rate
+from tests.mt.test_apt_layers import net
 
 WIDTH, KNOWN, DEPTH, VOCABULARY = 16, 12, 3, 30
 SIZES = {"width": WIDTH, "heads": 2, "feedforward": 32}
@@ -80,58 +81,6 @@ def batch(rows=ROWS):
 
 def alone(rows, number, names=("source", "target")):
     return Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in names})
-
-
-def net(module, x):
-    """Return what two linear maps with a ReLU make of a vector, in numpy."""
-    (first, bias), (second, last) = [
-        (one.weight.detach().double().numpy(), one.bias.detach().double().numpy()) for one in (module[0], module[2])
-    ]
-    return second @ np.maximum(first @ x + bias, 0) + last
-
-
-def fused(fusion, states, adapted, upto=None):
-    """Return equations 8 to 11 for one text: states (L, D) and adapted (L, P, D), by loops over layers and tokens."""
-    length, depth, width = adapted.shape
-    found = np.zeros_like(states)
-    for place in range(length):
-        until = length if upto is None else place + 1
-        mean = sum(states[i] for i in range(until)) / until
-        if fusion.scores is None:
-            shares = np.full(depth, 1 / depth)
-        else:
-            scores = np.array(
-                [
-                    net(fusion.scores, sum(adapted[i, one] for i in range(until)) / until * mean)[0]
-                    for one in range(depth)
-                ]
-            )
-            shares = np.exp(scores) / np.exp(scores).sum()
-        context = sum(shares[one] * adapted[place, one] for one in range(depth))
-        if fusion.gate is not None:
-            context = context / (1 + np.exp(-net(fusion.gate, states[place] * context)[0]))
-        found[place] = states[place] + context
-    assert found.shape == (length, width)
-    return found
-
-
-@pytest.mark.parametrize("options", [{}, {"attention": False}, {"gate": False}, {"inner": 5}])
-@pytest.mark.parametrize("causal", [False, True])
-def test_a_layer_fuses_as_the_equations_say(options, causal):
-    torch.manual_seed(2)
-    fusing = FusionLayer(**SIZES, dropout=0.0, fusion=LayerFusion(width=WIDTH, **options)).eval()
-    plain = Layer(**SIZES, dropout=0.0).eval()
-    plain.load_state_dict({name: x for name, x in fusing.state_dict().items() if not name.startswith("fusion.")})
-    lengths = torch.tensor([5, 3])
-    x, adapted = torch.randn(2, 5, WIDTH), Padded(torch.randn(2, 5, DEPTH, WIDTH), lengths)
-    means = adapted.map(RunningSum().means) if causal else Padded(adapted.mean()[:, None], torch.ones(2).long())
-    mask = None if causal else adapted.mask
-    found = fusing(x, mask=mask, causal=causal, memories={ADAPTED: adapted, MEANS: means}).detach().numpy()
-    states = plain(x, mask=mask, causal=causal).detach().double().numpy()
-    for row, length in enumerate(lengths.tolist()):
-        known = adapted.values[row, :length].double().numpy()
-        expected = fused(fusing.fusion, states[row, :length], known, upto=True if causal else None)
-        np.testing.assert_allclose(found[row, :length], expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", READERS)

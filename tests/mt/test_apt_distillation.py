@@ -1,4 +1,4 @@
-"""What a language model teaches a decoder, against dense distributions and loops; encoders as teachers of states."""
+"""Distillation from a language model, against dense distributions and loops; encoders as teachers of states."""
 
 import pytest
 import torch

@@ -269,7 +269,7 @@ def test_rows_of_several_directions_are_translated_apart(tokenizer):
 
 
 def test_masks_follow_the_weights_and_the_direction(tokenizer):
-    """What a mask keeps is taken at each encoding: a search after an update, or of another direction, is not stale."""
+    """Each encoding masks the weights as they are: a search follows updates, and the direction."""
     system = masked(tokenizer)
     for pair in (("en", "fr"), ("de", "en"), ("en", "fr")):
         with torch.no_grad():

@@ -8,8 +8,14 @@ from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
+from tests.shared.training.conftest import World
 
 PART = "model.target_embedding"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return World(tmp_path_factory.mktemp("world"))
 
 
 @pytest.fixture
