@@ -60,6 +60,25 @@ class State(Protocol):
         ...
 
 
+def check_fork(present: int, beams: int) -> None:
+    """Refuse, by ValueError, to fork a state whose sentences have several beams already, or to fewer than one."""
+    if present > 1 or beams < 1:
+        raise ValueError(f"{present} beams of a sentence cannot become {beams}")
+
+
+def kept_sentences(index: Tensor, beams: int, sentences: int) -> Tensor | None:
+    """Return which of the sentences (B,) the rows ``index`` (B' x K,) of :meth:`State.reorder` keep; None: all.
+
+    Raises:
+        ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
+
+    """
+    kept, rest = divmod(len(index), beams)
+    if rest or kept > sentences:
+        raise ValueError(f"{len(index)} rows cannot be {beams} beams of at most {sentences} sentences")
+    return index[::beams] // beams if kept < sentences else None
+
+
 @runtime_checkable
 class Generator(Protocol):
     """An autoregressive system, as greedy and beam search see it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from shared.generator import Encoding
+from shared.generator import Encoding, check_fork, kept_sentences
 from shared.nn.attention import Past
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import LayerCache
@@ -37,8 +37,7 @@ class DecoderState:
             ValueError: if it has several already, or ``beams`` is below 1.
 
         """
-        if self.beams > 1 or beams < 1:
-            raise ValueError(f"{self.beams} beams of a sentence cannot become {beams}")
+        check_fork(self.beams, beams)
         for cache in self.caches:
             cache.past.repeat(beams)
         return DecoderState(self.caches, self.sentences, beams, self.length)
@@ -52,27 +51,24 @@ class DecoderState:
             ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
 
         """
-        sentences, rest = divmod(len(index), self.beams)
-        if rest or sentences > self.sentences:
-            raise ValueError(f"{len(index)} rows cannot be {self.beams} beams of at most {self.sentences} sentences")
-        kept = index[:: self.beams] // self.beams if sentences < self.sentences else None
+        kept = kept_sentences(index, self.beams, self.sentences)
         for cache in self.caches:
             cache.reorder(index, kept)
-        return DecoderState(self.caches, sentences, self.beams, self.length)
+        return DecoderState(self.caches, len(index) // self.beams, self.beams, self.length)
 
 
-class TokenDecoder(nn.Module):
-    """Decodes all positions at once for training, or step by step for search.
+class TokenWriter(nn.Module):
+    """The common part of all decoders of tokens; subclasses say how they write step by step.
 
     Attributes:
         target_embedding: of the tokens.
-        decoder: from embedded tokens to states.
+        decoder: from embedded tokens (B, T, E) and memories to states (B, T, D).
         projection: from the decoder's states to logits.
 
     """
 
     target_embedding: TextEmbedding
-    decoder: Decoder
+    decoder: nn.Module
     projection: nn.Module
 
     def symbol_fields(self) -> dict[str, str]:
@@ -93,17 +89,26 @@ class TokenDecoder(nn.Module):
         positions = self.target_embedding.positions
         return positions.length if isinstance(positions, LearnedPositions) else None
 
+    def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
+        """Return log-probabilities (B, T, V) in float32 of the token after each token of prefix (B, T)."""
+        return torch.log_softmax(self.project(self.decode(prefix, encoding)).float(), dim=-1)
+
+
+class TokenDecoder(TokenWriter):
+    """Decodes with a Transformer: all positions at once for training, or step by step for search.
+
+    Attributes:
+        decoder: from embedded tokens to states.
+
+    """
+
+    decoder: Decoder
+
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the keys and values of an output of `length` tokens take, in both of their buffers."""
         weight = self.target_embedding.weight
         positions = -(-length // Past.STEP) * Past.STEP
         return 4 * self.decoder.depth * positions * self.decoder.width * weight.element_size()
-
-    def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
-        """Return log-probabilities (B, T, V) in float32 of the token after each token of prefix (B, T)."""
-        return torch.log_softmax(self.project(self.decode(prefix, encoding)).float(), dim=-1)
-
-    # -- generating -------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def start(self, encoding: Encoding, prefix: Padded | None) -> DecoderState:

@@ -16,6 +16,7 @@ from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.decoding import TokenDecoder
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.recurrent import LstmEncoder
 from shared.nn.transformer import Decoder, Encoder
 from shared.padded import Padded
 
@@ -33,7 +34,7 @@ class FieldEncoder(nn.Module):
     """
 
     embeddings: nn.ModuleDict
-    encoder: Encoder
+    encoder: Encoder | LstmEncoder
 
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py; a head says itself whose symbols it scores."""
@@ -92,7 +93,7 @@ class FieldEncoder(nn.Module):
         return sorted(self.embeddings, key=lambda name: name != "speech")
 
     def _set_encoder(
-        self, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None
+        self, embeddings: dict[str, nn.Module], encoder: Encoder | LstmEncoder, heads: dict[str, nn.Module] | None
     ) -> None:
         """Make the parts submodules.
 
@@ -126,6 +127,8 @@ class EncoderModel(Described, FieldEncoder):
 
     """
 
+    encoder: Encoder
+
     def __init__(
         self, *, embeddings: dict[str, nn.Module], encoder: Encoder, heads: dict[str, nn.Module] | None = None
     ) -> None:
@@ -157,6 +160,8 @@ class Translator(Described, FieldEncoder, TokenDecoder):
         heads: further modules by name that read encoder states, such as a CtcHead; objectives use them.
 
     """
+
+    encoder: Encoder
 
     def __init__(
         self,
@@ -204,4 +209,9 @@ class LanguageModel(Described, TokenDecoder):
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Return the encoding of B sentences without memories, whatever the batch holds."""
-        return Encoding({}, {"sentences": torch.zeros(len(batch), device=self.target_embedding.weight.device)})
+        return without_source(batch, self.target_embedding.weight.device)
+
+
+def without_source(batch: Batch, device: torch.device) -> Encoding:
+    """Return the encoding of the sentences of a batch for a language model, which has no memories."""
+    return Encoding({}, {"sentences": torch.zeros(len(batch), device=device)})

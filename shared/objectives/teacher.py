@@ -15,7 +15,7 @@ from shared.batch import Batch
 from shared.corpus.fields import Field, TextField
 from shared.errors import DataError, UsageError
 from shared.generator import Encoding
-from shared.nn.decoding import TokenDecoder
+from shared.nn.decoding import TokenWriter
 from shared.nn.translator import MEMORY
 from shared.padded import Padded
 from shared.systems.reading_model import ReadingModel
@@ -100,7 +100,7 @@ class Teacher:
 
         """
         system = self._loaded(prefix.device)
-        if not isinstance(system, System) or not isinstance(system.model, TokenDecoder):
+        if not isinstance(system, System) or not isinstance(system.model, TokenWriter):
             raise DataError(f"{self.folder}: this teacher is an encoder, which writes nothing")
         self._check(writes=system.output, **({} if self.reads is None else {"reads": system.inputs[self.reads]}))
         return cast(Any, system.model).decode(prefix, self._encoded(system, batch))

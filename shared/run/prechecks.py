@@ -18,7 +18,7 @@ from shared.recipe.values import LookedAt, Trial, is_overflow
 from shared.run.running import keys_of_a_result
 
 
-def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None) -> None:
+def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None, written: Sequence[Path] = ()) -> None:
     """Try the values of every phase, on a device without memory, and look for the manifests that phases read.
 
     Those of the recipes that it runs are tried as well. What earlier phases have yet to write is missing, and says
@@ -28,6 +28,7 @@ def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None
         recipe: a checked recipe.
         device: where it is to run.
         names: the phases that are to run; by default all of them.
+        written: files and folders that other recipes' phases will have written before.
 
     Raises:
         UsageError: for a value that the constructor of some object refuses, or more memory than the device has.
@@ -36,14 +37,14 @@ def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None
 
     """
     tried = {name: _tried(recipe, name) for name in recipe.phases}
+    output = Path(recipe.value("output_folder"))
+    phases = {name: trial.result for name, trial in tried.items() if trial.result is not None}
+    written = [*written, output, *(folder for phase in phases.values() for folder in _outputs(phase))]
     for name in recipe.phases:
         inner = recipe.inner(name)
         if inner is not None:
-            check_values(inner, device)
-    output = Path(recipe.value("output_folder"))
-    phases = {name: trial.result for name, trial in tried.items() if trial.result is not None}
+            check_values(inner, device, written=written)
     todo = [name for name in names or recipe.phases if PhaseRecord(output, name).read().get("status") != "finished"]
-    written = [output, *(folder for phase in phases.values() for folder in _outputs(phase))]
     if len(phases) == len(tried):  # else there are places that are not known yet
         for name in todo:
             check_readable(tried[name], written)

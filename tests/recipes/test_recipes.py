@@ -21,6 +21,7 @@ from tests.recipes.installed import RECIPES
 FILLED_IN = {"source_language": "en", "target_language": "de", "data_folder": "data", "manifest_folder": "manifests"}
 #: Small sizes, given to each recipe and to those that it runs as far as they have the keys.
 TINY = {
+    "cells": 16,  # of LSTM layers
     "width": 16,
     "heads": 2,
     "feedforward": 32,

@@ -87,6 +87,15 @@ def test_right_values_are_no_problem_and_nothing_is_written(own, tmp_path):
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_recipe_inside_another_may_read_what_another_phase_has_written(tmp_path):
+    """almanac/mt_from_lms: the source's language model has the tokenizer of the target's."""
+    given = {"results_folder": str(tmp_path), "data_folder": str(tmp_path / "data"), "device": "cpu"}
+    check_values(Recipe.load("almanac/mt_from_lms", given), "cpu")
+    wrong = given | {"phases.source_lm.tokenizer_file": str(tmp_path / "nobody.model")}
+    with pytest.raises(DataError, match=r"nobody\.model: no such tokenizer model"):
+        check_values(Recipe.load("almanac/mt_from_lms", wrong), "cpu")
+
+
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
 def test_a_split_that_a_later_phase_needs_is_missed_before_the_first(own, tmp_path, split):
     (tmp_path / f"{split}.tsv").unlink()

@@ -1,0 +1,130 @@
+"""Language models inside of an LSTM translator: what they lend goes where it belongs, and is trained alone."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from mt.lm_initialised import LmInitialisedTranslator, SideLanguageModel
+from shared.batch import Batch
+from shared.errors import UsageError
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import OutputProjection
+from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
+from shared.nn.recurrent_translator import RecurrentLanguageModel
+from shared.nn.symbols import OUTPUT
+from shared.padded import Padded
+
+WIDTH, VOCABULARY, PADDING = 8, 20, 1
+
+
+def parts(**more):
+    return {
+        "embeddings": {"source": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)},
+        "encoder": LstmEncoder(inputs=WIDTH, width=WIDTH, layers=2, first_cells=11, taps=[1]),
+        "target_embedding": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING),
+        "decoder": RecurrentDecoder(
+            inputs=WIDTH, width=WIDTH, layers=2, first_cells=11, memories=["source", "tap.1"], residual=True
+        ),
+        "projection": OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True),
+        "source_projection": OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True),
+        **more,
+    }
+
+
+def translator() -> LmInitialisedTranslator:
+    torch.manual_seed(4)
+    return LmInitialisedTranslator(**parts()).eval()
+
+
+def language_model() -> RecurrentLanguageModel:
+    torch.manual_seed(9)
+    return RecurrentLanguageModel(
+        target_embedding=TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING),
+        decoder=RecurrentDecoder(inputs=WIDTH, width=WIDTH, layers=1, first_cells=11),
+        projection=OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True),
+    ).eval()
+
+
+def text(side, *lengths) -> Batch:
+    generator = torch.Generator().manual_seed(7)
+    rows = [torch.randint(2, VOCABULARY, (length,), generator=generator) for length in lengths]
+    return Batch({side: Padded.from_sequences(rows, padding=PADDING)})
+
+
+#: What a language model lends, by side, and the same in the language model itself.
+LENT = {
+    "source": {
+        "embeddings.source": "target_embedding",
+        "encoder.layers.0": "decoder.layers.0",
+        "source_projection": "projection",
+    },
+    "target": {
+        "target_embedding": "target_embedding",
+        "decoder.layers.0": "decoder.layers.0",
+        "projection": "projection",
+    },
+}
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_what_was_lent_is_the_language_model_still(side):
+    """Its loss in the translator is that of the whole language model, whose states all go through its own code."""
+    model, lender = translator(), language_model()
+    for here, there in LENT[side].items():
+        model.get_submodule(here).load_state_dict(lender.get_submodule(there).state_dict())
+    batch = text(side, 6, 3)
+    [(name, term)] = SideLanguageModel(side=side).evaluate(model, batch, lambda _: None).items()
+    assert name == f"lm.{side}"
+    rows = batch[side].rows()
+    wanted = 0.0
+    for row in rows:
+        prefix = Padded(row[None, :-1], torch.tensor([len(row) - 1]))
+        scores = lender.log_probabilities(prefix, lender.encode(batch))[0]
+        wanted += F.nll_loss(scores, row[1:], reduction="sum").item()
+    assert term.sum.item() == pytest.approx(wanted, rel=1e-5)
+    assert int(term.count) == sum(len(row) - 1 for row in rows) == int(SideLanguageModel(side=side).counts(batch)[name])
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_text_trains_what_was_lent_and_nothing_else(side):
+    model = translator()
+    [term] = SideLanguageModel(side=side).evaluate(model, text(side, 6, 3), lambda _: None).values()
+    term.sum.backward()
+    trained = {name for name, parameter in model.named_parameters() if parameter.grad is not None}
+    lent = {name for name, _ in model.named_parameters() if name.startswith(tuple(f"{one}." for one in LENT[side]))}
+    assert trained == lent
+
+
+def test_later_tokens_do_not_help_to_predict_earlier_ones():
+    model, batch = translator(), text("source", 6)
+    changed = batch["source"].values.clone()
+    changed[0, -1] = 2 + (changed[0, -1] - 1) % (VOCABULARY - 2)
+    part = SideLanguageModel(side="source")
+    shorter = Batch({"source": Padded(batch["source"].values[:, :5], torch.tensor([5]))})
+    alone = part.evaluate(model, shorter, lambda _: None)["lm.source"].sum
+    whole = part.evaluate(model, batch, lambda _: None)["lm.source"].sum
+    other = part.evaluate(model, Batch({"source": Padded(changed, torch.tensor([6]))}), lambda _: None)["lm.source"].sum
+    assert whole.item() != pytest.approx(other.item())  # only the last label differs
+    assert alone.item() < whole.item()
+
+
+def test_the_softmax_of_the_source_is_of_the_sources_symbols():
+    assert translator().symbol_fields() == {
+        "embeddings.source": "source",
+        "target_embedding": OUTPUT,
+        "projection": OUTPUT,
+        "source_projection": "source",
+    }
+
+
+def test_what_cannot_be_is_refused():
+    both = LstmEncoder(inputs=WIDTH, width=WIDTH, layers=2, bidirectional=True, taps=[1])
+    with pytest.raises(ValueError, match="reads from left to right only"):
+        LmInitialisedTranslator(**parts(encoder=both))
+    speech = {"speech": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)}
+    with pytest.raises(ValueError, match="reads 'source' alone, not speech"):
+        LmInitialisedTranslator(**parts(embeddings=speech))
+    with pytest.raises(UsageError, match="side must be 'source' or 'target', not 'both'"):
+        SideLanguageModel(side="both")
+    with pytest.raises(UsageError, match="needs an LmInitialisedTranslator, not a RecurrentLanguageModel"):
+        SideLanguageModel(side="source").check(language_model())
