@@ -49,6 +49,8 @@ class LmInitialisedTranslator(RecurrentTranslator):
 
     """
 
+    decoder: RecurrentDecoder
+
     def __init__(
         self,
         *,

@@ -206,7 +206,61 @@ class RecurrentState:
         return RecurrentState(layers, memories, self.beams, self.length)
 
 
-class RecurrentDecoder(Described, LstmStack):
+class StateDecoder(nn.Module):
+    """A decoder whose state has one size, however many tokens it has read.
+
+    Attributes:
+        inputs: E.
+        width: D, of the memory "source" as well.
+        memories: the names of those that it attends to.
+
+    """
+
+    inputs: int
+    width: int
+    memories: list[str]
+
+    @property
+    def state_size(self) -> int:
+        """The numbers that the state of a row has."""
+        raise TypeError(f"{type(self).__name__} does not define state_size")
+
+    def start(self, memories: Mapping[str, Padded], sentences: int, like: Tensor) -> RecurrentState:
+        """Return the state of B sentences before the first token.
+
+        Args:
+            memories: all that the decoder was built with, or none at all.
+            sentences: B.
+            like: a tensor whose device and type the state has.
+
+        Raises:
+            ValueError: if some but not all memories are there.
+
+        """
+        raise TypeError(f"{type(self).__name__} does not define start(memories, sentences, like)")
+
+    def read(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Read embedded tokens x (R, L, E) after those of a state; return outputs (R, L, ...) and the state after."""
+        raise TypeError(f"{type(self).__name__} does not define read(x, state)")
+
+    def forward(self, x: Padded, memories: Mapping[str, Padded] | None = None) -> Padded:
+        """Decode x (B, L, E), embedded: (B, L, ...), what the projection reads."""
+        state = self.start(memories or {}, len(x), x.values)
+        return x.map(lambda values: self.read(values, state)[0])
+
+    def checked(self, memories: Mapping[str, Padded]) -> dict[str, Padded]:
+        """Return memories fit to be attended: a row without states has one, so that a softmax has something to sum.
+
+        Raises:
+            ValueError: if these are not the memories that the decoder was built for.
+
+        """
+        if {*memories} != {*self.memories}:
+            raise ValueError(f"the decoder attends to {self.memories}, but the memories are {list(memories)}")
+        return {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
+
+
+class RecurrentDecoder(Described, LstmStack, StateDecoder):
     """LSTM layers that read what has been written, with attention above them (Luong et al. 2015, section 3.1).
 
     With h_t,n the state of layer n of N after token t, and m_s the states of the memory "source"::
@@ -252,30 +306,13 @@ class RecurrentDecoder(Described, LstmStack):
         self.output = Linear(width * (1 + len(self.memories)), width, bias=False) if self.memories else None
 
     @property
-    def depth(self) -> int:
-        """The number of layers."""
-        return len(self.layers)
-
-    @property
     def state_size(self) -> int:
         """The numbers that the state of a row has, states and cells of all layers."""
         return sum(self.width + layer.hidden_size for layer in self.lstms)
 
     def start(self, memories: Mapping[str, Padded], sentences: int, like: Tensor) -> RecurrentState:
-        """Return the state of B sentences before the first token: zeros.
-
-        Args:
-            memories: all that the decoder was built with, or none at all.
-            sentences: B.
-            like: a tensor whose device and type the state has.
-
-        Raises:
-            ValueError: if some but not all memories are there.
-
-        """
-        if {*memories} != {*self.memories}:
-            raise ValueError(f"the decoder attends to {self.memories}, but the memories are {list(memories)}")
-        checked = {name: Padded(memory.values, memory.lengths.clamp(min=1)) for name, memory in memories.items()}
+        """Return the state of B sentences before the first token: zeros; see :class:`StateDecoder`."""
+        checked = self.checked(memories)
         cells = [layer.hidden_size for layer in self.lstms]
         layers = [(like.new_zeros(sentences, self.width), like.new_zeros(sentences, count)) for count in cells]
         return RecurrentState(layers, checked, 1, 0)
@@ -302,8 +339,3 @@ class RecurrentDecoder(Described, LstmStack):
         weights = scores.masked_fill(~compared.mask[:, None], float("-inf")).softmax(-1)
         contexts = (weights @ state.memories[name].values for name in self.memories)
         return [context.unflatten(1, (state.beams, -1)).flatten(0, 1) for context in contexts]
-
-    def forward(self, x: Padded, memories: Mapping[str, Padded] | None = None) -> Padded:
-        """Decode x (B, L, E), embedded: (B, L, D), what the projection reads."""
-        state = self.start(memories or {}, len(x), x.values)
-        return x.map(lambda values: self.read(values, state)[0])

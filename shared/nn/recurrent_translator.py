@@ -15,20 +15,20 @@ from shared.described import Described
 from shared.generator import Encoding
 from shared.nn.decoding import TokenWriter
 from shared.nn.embeddings import TextEmbedding
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder, RecurrentState
+from shared.nn.recurrent import LstmEncoder, RecurrentDecoder, RecurrentState, StateDecoder
 from shared.nn.translator import MEMORY, FieldEncoder, without_source
 from shared.padded import Padded
 
 
 class RecurrentWriter(TokenWriter):
-    """Decodes with LSTM layers: all positions in one call for training, or step by step for search.
+    """Decodes with a state of one size: all positions in one call for training, or step by step for search.
 
     Attributes:
         decoder: from embedded tokens to states.
 
     """
 
-    decoder: RecurrentDecoder
+    decoder: StateDecoder
 
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the state of a row takes, the old one and the new; they do not grow with the output."""
@@ -73,7 +73,7 @@ class RecurrentTranslator(Described, FieldEncoder, RecurrentWriter):
         embeddings: dict[str, nn.Module],
         encoder: LstmEncoder,
         target_embedding: TextEmbedding,
-        decoder: RecurrentDecoder,
+        decoder: StateDecoder,
         projection: nn.Module,
         heads: dict[str, nn.Module] | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class RecurrentLanguageModel(Described, RecurrentWriter):
         return without_source(batch, self.target_embedding.weight.device)
 
 
-def check_inputs(target_embedding: TextEmbedding, decoder: RecurrentDecoder) -> None:
+def check_inputs(target_embedding: TextEmbedding, decoder: StateDecoder) -> None:
     """Refuse, by ValueError, an embedding whose width is not what the decoder reads."""
     if target_embedding.width != decoder.inputs:
         raise ValueError(

@@ -21,6 +21,10 @@ from tests.recipes.installed import RECIPES
 FILLED_IN = {"source_language": "en", "target_language": "de", "data_folder": "data", "manifest_folder": "manifests"}
 #: Small sizes, given to each recipe and to those that it runs as far as they have the keys.
 TINY = {
+    "embedding_width": 16,
+    "attention_width": 16,
+    "output_width": 16,
+    "wav2vec_channels": 16,
     "cells": 16,  # of LSTM layers
     "width": 16,
     "heads": 2,

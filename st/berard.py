@@ -1,0 +1,175 @@
+"""The LSTM translator of speech before the Transformer, whose features may be wav2vec's.
+
+Bérard et al. 2018, "End-to-End Automatic Speech Translation of Audiobooks", ICASSP, section 2, as fairseq has it
+(s2t_berard); Wu et al. 2020, "Self-Supervised Representations Improve End-to-End Speech Translation", arXiv 2006.12124,
+give it the output of a frozen wav2vec in the place of filterbanks: a ``Wav2Vec`` or another front end of a
+``SpeechEmbedding``.
+
+Features go through linear maps with tanh and through convolutions over time and frequency (:class:`ImageSubsampler`),
+then through bidirectional LSTM layers (``LstmEncoder``). The decoder (:class:`ChainedDecoder`) attends with a
+perceptron (Bahdanau et al. 2015). With one cell after the other, i = 1 .. N, for token t::
+
+    s_t,i = LSTM_i(x_t,i, s_t,i-1)            s_t,0 = s_t-1,N        each cell goes on from the one before it
+    a_t,j = softmax_j v . tanh(W h_j + U s_t,1 + b)                  h_j: the encoder's states
+    c_t   = sum_j a_t,j h_j
+    x_t,1 = the token's vector e_t, x_t,i = c_t for the other cells
+    o_t   = tanh(V [s_t,N; c_t; e_t] + d)
+
+Before the first token, s is the mean of the encoder's states, and cells are zero.
+
+Legend: B sentences, K beams, R = B x K rows, T frames, S encoder states, L tokens, F features, E width of token
+vectors, D width of states, A width of the attention's hidden layer, O width of outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from shared.described import Described
+from shared.nn.dropout import dropout
+from shared.nn.linear import Linear
+from shared.nn.recurrent import COMPARED, RecurrentState, StateDecoder
+from shared.padded import Padded
+
+#: The memory's states as attention compares them, W h + b, computed once a sentence.
+MAPPED = "mapped"
+
+
+class ImageSubsampler(Described, nn.Module):
+    """Linear maps of each frame with tanh, then convolutions over time and frequency, each of which halves both.
+
+    A row's result does not depend on the others of its batch: what is beyond its length counts as zero before every
+    convolution.
+
+    Args:
+        inputs: F.
+        layers: the width of each linear map.
+        channels: of the convolutions.
+        convolutions: how many.
+        dropout: of what enters each tanh.
+
+    """
+
+    KERNEL, STRIDE = 3, 2
+
+    def __init__(
+        self,
+        *,
+        inputs: int = 80,
+        layers: list[int] | None = None,
+        channels: int = 16,
+        convolutions: int = 2,
+        dropout: float = 0.2,
+    ) -> None:
+        super().__init__()
+        layers = [256, 128] if layers is None else list(layers)
+        if min([inputs, channels, convolutions, *layers]) < 1 or not layers:
+            raise ValueError(f"{inputs=}, {layers=}, {channels=} and {convolutions=} must be positive")
+        self.inputs = inputs
+        self.dropout = dropout
+        pairs = zip([inputs, *layers], layers, strict=False)
+        self.maps = nn.ModuleList(Linear(before, after) for before, after in pairs)
+        self.convolutions = nn.ModuleList(
+            nn.Conv2d(channels if number else 1, channels, self.KERNEL, self.STRIDE, self.KERNEL // 2)
+            for number in range(convolutions)
+        )
+        frequencies = layers[-1]
+        for _ in self.convolutions:
+            frequencies = (frequencies - 1) // self.STRIDE + 1
+        self.width = channels * frequencies
+
+    @property
+    def stride(self) -> int:
+        """The number of frames from one vector to the next."""
+        return self.STRIDE ** len(self.convolutions)
+
+    def lengths(self, frames: Tensor) -> Tensor:
+        """Return how many of `frames` frames are left, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
+        for _ in self.convolutions:
+            frames = torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
+        return frames
+
+    def forward(self, features: Padded) -> Padded:
+        """Subsample features (B, T, F) to (B, S, width); padded places hold nothing of meaning."""
+        x = features.values
+        for layer in self.maps:
+            x = torch.tanh(dropout(layer(x), self.dropout, self.training))
+        image, lengths = x[:, None], features.lengths
+        for convolution in self.convolutions:
+            real = Padded(image[:, 0], lengths).mask[:, None, :, None]
+            image = convolution(image * real)
+            lengths = torch.div(lengths - 1, self.STRIDE, rounding_mode="floor") + 1
+        return Padded(image.transpose(1, 2).flatten(2), lengths)
+
+
+class ChainedDecoder(Described, StateDecoder):
+    """LSTM cells of which each goes on from the state of the one before it, with attention after the first.
+
+    It attends to the memory "source", whose states are as wide as its own, since it begins with their mean.
+
+    Args:
+        inputs: E.
+        width: D.
+        layers: N.
+        attention: A.
+        outputs: O.
+        dropout: of the states, of the contexts, and of what leaves the decoder.
+
+    """
+
+    def __init__(
+        self, *, inputs: int, width: int, layers: int, attention: int, outputs: int, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        if min(inputs, width, layers, attention, outputs) < 1:
+            raise ValueError(f"{inputs=}, {width=}, {layers=}, {attention=} and {outputs=} must be positive")
+        self.inputs = inputs
+        self.width = width
+        self.memories = [COMPARED]
+        self.dropout = dropout
+        self.layers = nn.ModuleList(nn.LSTMCell(width if number else inputs, width) for number in range(layers))
+        self.of_memory = Linear(width, attention)
+        self.of_state = Linear(width, attention, bias=False)
+        self.score = Linear(attention, 1, bias=False)
+        self.output = Linear(2 * width + inputs, outputs)
+
+    @property
+    def state_size(self) -> int:
+        """The numbers that the state of a row has: the last cell's."""
+        return 2 * self.width
+
+    def start(self, memories: Mapping[str, Padded], sentences: int, like: Tensor) -> RecurrentState:
+        """Return the state of B sentences before the first token: the mean of the memory's states, and empty cells."""
+        memory = self.checked(memories)[COMPARED]
+        state = memory.mean().to(like.dtype)
+        mapped = memory.map(self.of_memory)
+        return RecurrentState([(state, torch.zeros_like(state))], {COMPARED: memory, MAPPED: mapped}, 1, 0)
+
+    def read(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
+        """Read embedded tokens x (R, L, E) after those of a state; return o (R, L, O) and the state after them."""
+        [(hidden, cells)] = state.layers
+        found = []
+        for token in x.unbind(1):
+            context = read = token
+            for number, cell in enumerate(self.layers):
+                hidden, cells = cell(read, (hidden, cells))
+                hidden = self._dropped(hidden)
+                if number == 0:
+                    context = read = self._dropped(self._context(hidden, state))
+            found.append(torch.cat([hidden, context, token], -1))
+        outputs = self._dropped(torch.tanh(self.output(torch.stack(found, 1))))
+        return outputs, RecurrentState([(hidden, cells)], state.memories, state.beams, state.length + x.shape[1])
+
+    def _context(self, hidden: Tensor, state: RecurrentState) -> Tensor:
+        """Return c (R, D) for states (R, D); the beams of a sentence attend to its states side by side."""
+        memory, mapped = state.memories[COMPARED], state.memories[MAPPED].values
+        queries = self.of_state(hidden).unflatten(0, (-1, state.beams))  # (B, K, A)
+        scores = self.score(torch.tanh(queries[:, :, None] + mapped[:, None]))[..., 0]  # (B, K, S)
+        weights = scores.masked_fill(~memory.mask[:, None], float("-inf")).softmax(-1)
+        return (weights @ memory.values).flatten(0, 1)
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return dropout(x, self.dropout, self.training)
