@@ -141,6 +141,8 @@ class Workspace(Machine):
             UsageError: if another run holds it, or it cannot be written.
 
         """
+        logger = logging.getLogger(LOG)
+        level = logger.level
         handlers: list[logging.Handler] = []
         lock: IO[str] | None = None
         try:
@@ -158,11 +160,14 @@ class Workspace(Machine):
                 raise UsageError(f"{self.output}: cannot be written ({error.strerror})") from error
             for handler in handlers:
                 handler.setFormatter(_LogLine(self.log.name))
-                logging.getLogger(LOG).addHandler(handler)
+                logger.addHandler(handler)
+            if handlers and not logger.isEnabledFor(logging.INFO):
+                logger.setLevel(logging.INFO)  # called from Python, where only warnings are logged by default
             yield
         finally:
+            logger.setLevel(level)
             for handler in handlers:
-                logging.getLogger(LOG).removeHandler(handler)
+                logger.removeHandler(handler)
                 handler.close()
             if lock is not None:
                 _locks.discard(lock)

@@ -89,6 +89,19 @@ def test_phases_run_in_order_and_only_once(recipe, tmp_path):
     assert (tmp_path / "out" / "second" / "sum.txt").read_text() == "3"
 
 
+def test_a_run_started_from_python_has_a_log_and_leaves_the_level_alone(recipe, tmp_path, monkeypatch):
+    """Loggers hear warnings alone by default; the command line sets a level, Python code does not."""
+    log = logging.getLogger("dragoman")
+    monkeypatch.setattr(log, "level", log.level)  # put back afterwards
+    log.setLevel(logging.NOTSET)
+    run_recipe(recipe())
+    assert "first: starting" in (tmp_path / "out" / "log.txt").read_text()
+    assert log.level == logging.NOTSET
+    log.setLevel(logging.DEBUG)
+    run_recipe(recipe(), restart=["first"])
+    assert log.level == logging.DEBUG
+
+
 def test_a_wrong_value_of_a_later_phase_is_found_before_the_first(recipe, tmp_path):
     with pytest.raises(UsageError, match="number must not be negative: -1"):
         run_recipe(recipe(two=-1))
