@@ -139,12 +139,25 @@ class CtcHead(Described, nn.Module):
         vocabulary: V, the blank included.
         blank: the blank symbol.
         dropout: of the states.
+        projection: from states to logits, such as a TiedProjection; by default one of the head's own, with a bias.
+
+    Raises:
+        ValueError: if the blank, the dropout or the projection's shape does not fit.
 
     """
 
     symbols_of = CTC
 
-    def __init__(self, *, tap: int | str, width: int, vocabulary: int, blank: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        tap: int | str,
+        width: int,
+        vocabulary: int,
+        blank: int,
+        dropout: float = 0.0,
+        projection: OutputProjection | TiedProjection | None = None,
+    ) -> None:
         super().__init__()
         if not 0 <= blank < vocabulary:
             raise ValueError(f"the blank symbol {blank} is outside the vocabulary of {vocabulary}")
@@ -154,17 +167,26 @@ class CtcHead(Described, nn.Module):
         self.vocabulary = vocabulary
         self.blank = blank
         self.dropout = dropout
-        self.projection = Linear(width, vocabulary)
-        nn.init.xavier_uniform_(self.projection.weight)
-        nn.init.zeros_(self.projection.bias)
+        self.own = projection is None
+        self.projection = self._own_projection(width, vocabulary) if projection is None else projection
+        shape = tuple(self.projection.weight.shape)
+        if shape != (vocabulary, width):
+            raise ValueError(f"a projection of {shape} makes no logits of {vocabulary} symbols from width {width}")
 
     def symbol_tensors(self) -> list[str]:
         """See shared/nn/symbols.py."""
-        return ["projection.weight", "projection.bias"]
+        return ["projection.weight", "projection.bias"] if self.own else tensors_below(self, "projection")
 
     def forward(self, states: Tensor) -> Tensor:
         """Return logits (B, L, V), not normalised, so that a loss may take logarithm and normalisation in one."""
         return self.projection(dropout(states, self.dropout, self.training))
+
+    @staticmethod
+    def _own_projection(width: int, vocabulary: int) -> Linear:
+        projection = Linear(width, vocabulary)
+        nn.init.xavier_uniform_(projection.weight)
+        nn.init.zeros_(projection.bias)
+        return projection
 
 
 def head_logits(model: Any, encoding: Encoding, name: str) -> Padded:

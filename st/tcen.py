@@ -1,0 +1,266 @@
+"""TCEN: a speech encoder and a text encoder in tandem, pre-trained apart and fine-tuned whole (Wang et al. 2020, AAAI).
+
+Recognition, text translation and speech translation train the parts that they go through, and no part is thrown away::
+
+    L_ASR = CTC(E h + b)                                    h = speech encoder(sound)
+    L_MT  = CE(decoder(text encoder(E[path of the text])))
+    L_ST  = CE(decoder(text encoder(h)))
+
+E is one matrix: the vectors of the source's pieces and of the blank, and what scores the states h for CTC (only the
+bias b is its own). So h is in the space of the vectors that the text encoder reads. A text is read as a path of CTC,
+with repeated pieces and blanks, so that it is about as long as the speech that says it. ``recipes/base/tcen.yaml``
+composes three stages: L_ASR, L_MT, and the sum of all three.
+
+How the paper draws its paths is not established; see :class:`PathText` for what is done here.
+
+Legend: B batch, L length, S states, E width of embeddings, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from shared.batch import Batch
+from shared.corpus.fields import Rows, TextField
+from shared.corpus.manifest import Row
+from shared.corpus.noise import grown
+from shared.corpus.normalise import Normalizer
+from shared.errors import UsageError
+from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import CtcHead
+from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
+from shared.nn.recurrent_translator import RecurrentTranslator
+from shared.objectives.ctc import Ctc
+from shared.objectives.objective import Term
+from shared.objectives.parts import Encode
+from shared.systems.reading_model import ReadingModel
+from shared.text.tokenizer import Tokenizer
+
+#: The batch fields of the two inputs.
+SPEECH, SOURCE = "speech", "source"
+#: The tap that the CTC head reads: the speech encoder's states.
+ACOUSTIC = "acoustic"
+
+
+class PathText(TextField):
+    """A text as a path of CTC, which becomes its pieces again when repetitions, then blanks are removed.
+
+    A path has as many states for each piece as is drawn uniformly from a range, and a blank between equal pieces. What
+    it has beyond the pieces and these blanks are blanks, each at a place drawn among, before and behind the pieces, and
+    repetitions, each of a piece drawn among all. Without noise, the number is the middle of the range, and both are
+    spread evenly.
+
+    Args:
+        column: see ``TextField``. There are no symbols around the text: speech has none.
+        tokenizer: whose blank it is.
+        normalizers: see ``TextField``.
+        language_column: see ``TextField``.
+        fewest_states: for each piece, at least 1, where there is a blank between equal pieces and nothing else.
+        most_states: for each piece.
+        blank_share: the probability that what is added is a blank.
+        random: draw; otherwise the path is the one without noise.
+
+    Raises:
+        UsageError: if the range is empty or begins below 1, or the share is not in [0, 1].
+
+    """
+
+    def __init__(
+        self,
+        *,
+        column: str = "source_text",
+        tokenizer: Tokenizer,
+        normalizers: list[Normalizer] | None = None,
+        language_column: str | None = None,
+        fewest_states: float,
+        most_states: float,
+        blank_share: float = 0.9,
+        random: bool = True,
+    ) -> None:
+        super().__init__(
+            column=column,
+            tokenizer=tokenizer,
+            prefix=[],
+            suffix=[],
+            normalizers=normalizers,
+            language_column=language_column,
+        )
+        if not 1 <= fewest_states <= most_states < float("inf"):
+            raise UsageError(f"need 1 <= fewest_states <= most_states, not {fewest_states} and {most_states}")
+        if not 0 <= blank_share <= 1:
+            raise UsageError(f"blank_share must be between 0 and 1, not {blank_share}")
+        self.fewest_states = fewest_states
+        self.most_states = most_states
+        self.blank_share = blank_share
+        self.random = random
+
+    def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
+        """Return a path (L,) int64.
+
+        Raises:
+            DataError: if the row has no text.
+
+        """
+        return torch.from_numpy(self.path(self.pieces(row), rng if self.random else None))
+
+    def path(self, pieces: list[int], rng: np.random.Generator | None) -> np.ndarray:
+        """Return a path (L,) int64 of pieces; without a generator, the one without noise."""
+        ids, count = np.array(pieces, dtype=np.int64), len(pieces)
+        parting = np.zeros(count + 1, dtype=np.int64)  # blanks that there must be, before each piece and behind all
+        parting[1:count] = ids[1:] == ids[:-1]
+        middle = (self.fewest_states + self.most_states) / 2
+        states = middle if rng is None else rng.uniform(self.fewest_states, self.most_states)
+        added = max(0, round(states * count) - count - int(parting.sum()))
+        blanks = round(self.blank_share * added) if rng is None else int(rng.binomial(added, self.blank_share))
+        symbols = np.full(2 * count + 1, self.tokenizer.blank, dtype=np.int64)
+        symbols[1::2] = ids
+        lengths = np.ones_like(symbols)
+        lengths[0::2] = parting + shared_out(blanks, count + 1, rng)
+        lengths[1::2] += shared_out(added - blanks, count, rng)
+        return np.repeat(symbols, lengths)
+
+    def length(self, row: Row) -> int:
+        """Return the greatest length, L, that a path can have."""
+        return int(self._longest(np.array(super().length(row))))
+
+    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
+        """Return those numbers for all rows, -1 where there is no text.
+
+        Raises:
+            DataError: naming the manifest, if a text cannot be tokenised.
+
+        """
+        return self._longest(super().lengths(rows, folder))
+
+    def evaluating(self) -> TextField:
+        """Return the field without noise."""
+        return type(self)(**self.arguments | {"random": False})
+
+    def _longest(self, lengths: np.ndarray) -> np.ndarray:
+        # A text of equal pieces has nearly as many blanks as pieces.
+        return grown(lengths, max(2.0, self.most_states), self.overhead)
+
+
+def shared_out(count: int, places: int, rng: np.random.Generator | None) -> np.ndarray:
+    """Return how many of ``count`` things each place has, (places,) int64: drawn, or without a generator evenly."""
+    if not places:
+        return np.zeros(0, dtype=np.int64)
+    if rng is None:
+        return np.diff(np.arange(places + 1) * count // places)
+    return rng.multinomial(count, np.full(places, 1 / places))
+
+
+class Tcen(RecurrentTranslator):
+    """Speech encoder, text encoder, decoder; text enters at the second.
+
+    Args:
+        embeddings: {"speech": waveforms to (B, S, E'), "source": TextEmbedding}.
+        acoustic: the speech encoder, whose states are as wide as the vectors of the source.
+        encoder: the text encoder.
+        target_embedding: of the target tokens.
+        decoder: which attends to the text encoder's states.
+        projection: from the decoder's states to logits.
+        heads: {"ctc": CtcHead(tap="acoustic")}, with a projection tied to the source's vectors, or its own for
+            comparison.
+
+    Raises:
+        ValueError: if an input or the head is missing, or a part does not make what the next one reads.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        embeddings: dict[str, nn.Module],
+        acoustic: LstmEncoder,
+        encoder: LstmEncoder,
+        target_embedding: TextEmbedding,
+        decoder: RecurrentDecoder,
+        projection: nn.Module,
+        heads: dict[str, nn.Module],
+    ) -> None:
+        source, head = embeddings.get(SOURCE), heads.get("ctc")
+        if {*embeddings} != {SPEECH, SOURCE} or not isinstance(source, TextEmbedding):
+            raise ValueError(f"need embeddings of {SPEECH!r} and of the text {SOURCE!r}, not of {list(embeddings)}")
+        if not isinstance(head, CtcHead) or head.tap != ACOUSTIC:
+            raise ValueError(f"the speech encoder learns by a head 'ctc' whose tap is {ACOUSTIC!r}")
+        sound = getattr(embeddings[SPEECH], "width", acoustic.inputs)
+        if sound != acoustic.inputs:
+            raise ValueError(f"the speech encoder reads width {acoustic.inputs}, but embedded speech has {sound}")
+        if not acoustic.width == source.width == encoder.inputs:
+            raise ValueError(
+                f"the text encoder reads width {encoder.inputs}, the speech encoder's states have {acoustic.width} and "
+                f"the source's vectors {source.width}: they must be equal"
+            )
+        super().__init__(
+            embeddings=embeddings,
+            encoder=encoder,
+            target_embedding=target_embedding,
+            decoder=decoder,
+            projection=projection,
+            heads=heads,
+        )
+        self.acoustic = acoustic
+
+    @property
+    def taps(self) -> list[int | str]:
+        """The text encoder's layers, and the speech encoder's states."""
+        return [*super().taps, ACOUSTIC]
+
+    @property
+    def tied(self) -> bool:
+        """True if CTC scores states by the vectors of the source."""
+        head, source = self.heads["ctc"], self.embeddings[SOURCE]
+        assert isinstance(head, CtcHead) and isinstance(source, TextEmbedding)
+        return head.projection.weight is source.weight
+
+    def heard(self, batch: Batch) -> Encoding:
+        """Encode speech by the speech encoder alone: no memory, and the tap "acoustic" (B, S, D)."""
+        states, _ = self.acoustic(self.embed(batch, SPEECH))
+        return Encoding({}, {f"tap.{ACOUSTIC}": states})
+
+    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
+        """Encode speech by both encoders, or text by the second.
+
+        Args:
+            batch: of B sentences.
+            field: which; by default speech, if the batch has it.
+
+        Returns:
+            The memory "source" (B, S, D); of speech, also the tap "acoustic" (B, S, D).
+
+        """
+        if (field or self.default_field(batch)) != SPEECH:
+            return super().encode(batch, field)
+        heard = self.heard(batch)
+        encoding = self.encode_embedded(self.tap(heard, ACOUSTIC))
+        return Encoding(encoding.memories, encoding.extras | heard.extras)
+
+
+class AcousticCtc(Ctc):
+    """``Ctc`` of a Tcen's speech encoder; nothing above it is computed."""
+
+    def check(self, model: Any) -> None:
+        """Refuse a model without a speech encoder of its own, or without the head."""
+        if not isinstance(model, Tcen):
+            raise UsageError(f"{type(self).__name__} needs a Tcen, not a {type(model).__name__}")
+        super().check(model)
+
+    def check_system(self, system: ReadingModel) -> None:
+        """Refuse labels of another tokenizer than that of the vectors by which they are scored, too."""
+        super().check_system(system)
+        source, labels = system.inputs.get(SOURCE), getattr(system, "ctc_output", None)
+        if not system.model.tied or not isinstance(source, TextField) or not isinstance(labels, TextField):
+            return
+        if source.tokenizer.fingerprint != labels.tokenizer.fingerprint:
+            raise UsageError("the head 'ctc' scores the pieces of 'source', but its labels have another tokenizer")
+
+    def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
+        """Compare all alignments of the labels with the head's output."""
+        return self.terms(model, batch, model.heard(batch))
