@@ -48,7 +48,7 @@ SEARCH = {"shared.generator", "shared.batch", "shared.padded", "shared.errors", 
 NAMES = set(
     """
     albert almt bart bert chimera comsl costt cress csanmt ctnmt data2vec deltalm espnet fatmlm graformer hubert
-    julst m2m mbart mrasp mrasp2 mslam mt5 nllb roberta seamless sga simcse speecht5 ssw stemm unist veco waco
+    julst m2m mbart mrasp mrasp2 mslam mt5 nllb roberta seamless sga simcse speecht5 ssw stemm tcen unist veco waco
     wav2vec wav2vec2 wavlm whisper xlm xlmr xlmt xlsr xstnet
     """.split()
 )

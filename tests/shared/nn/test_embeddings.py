@@ -167,6 +167,21 @@ def test_ctc_head() -> None:
         CtcHead(tap=2, width=4, vocabulary=9, blank=9)
 
 
+def test_a_ctc_head_may_score_states_by_the_vectors_of_an_embedding() -> None:
+    embedding = TextEmbedding(vocabulary=9, width=4, padding=0)
+    tied = TiedProjection(embedding=embedding, bias=True)
+    torch.nn.init.normal_(tied.bias)
+    head, states = CtcHead(tap=2, width=4, vocabulary=9, blank=8, projection=tied), torch.randn(2, 3, 4)
+    torch.testing.assert_close(head(states), states @ embedding.weight.T + tied.bias)
+    assert [*head.state_dict()] == head.symbol_tensors() == ["projection.bias"]
+    whole = CtcHead(
+        tap=2, width=4, vocabulary=9, blank=8, projection=OutputProjection(width=4, vocabulary=9, bias=True)
+    )
+    assert [*whole.state_dict()] == whole.symbol_tensors() == ["projection.weight", "projection.bias"]
+    with pytest.raises(ValueError, match=r"a projection of \(9, 4\) makes no logits of 9 symbols from width 5"):
+        CtcHead(tap=2, width=5, vocabulary=9, blank=8, projection=tied)
+
+
 @pytest.mark.parametrize(
     "build",
     [
