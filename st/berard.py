@@ -32,13 +32,14 @@ from shared.described import Described
 from shared.nn.dropout import dropout
 from shared.nn.linear import Linear
 from shared.nn.recurrent import COMPARED, RecurrentState, StateDecoder
+from shared.nn.subsampler import HalvingSubsampler
 from shared.padded import Padded
 
 #: The memory's states as attention compares them, W h + b, computed once a sentence.
 MAPPED = "mapped"
 
 
-class ImageSubsampler(Described, nn.Module):
+class ImageSubsampler(Described, HalvingSubsampler):
     """Linear maps of each frame with tanh, then convolutions over time and frequency, each of which halves both.
 
     A row's result does not depend on the others of its batch: what is beyond its length counts as zero before every
@@ -53,7 +54,7 @@ class ImageSubsampler(Described, nn.Module):
 
     """
 
-    KERNEL, STRIDE = 3, 2
+    KERNEL = 3
 
     def __init__(
         self,
@@ -77,20 +78,9 @@ class ImageSubsampler(Described, nn.Module):
             for number in range(convolutions)
         )
         frequencies = layers[-1]
-        for _ in self.convolutions:
+        for _ in range(convolutions):
             frequencies = (frequencies - 1) // self.STRIDE + 1
         self.width = channels * frequencies
-
-    @property
-    def stride(self) -> int:
-        """The number of frames from one vector to the next."""
-        return self.STRIDE ** len(self.convolutions)
-
-    def lengths(self, frames: Tensor) -> Tensor:
-        """Return how many of `frames` frames are left, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
-        for _ in self.convolutions:
-            frames = torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
-        return frames
 
     def forward(self, features: Padded) -> Padded:
         """Subsample features (B, T, F) to (B, S, width); padded places hold nothing of meaning."""
@@ -101,7 +91,7 @@ class ImageSubsampler(Described, nn.Module):
         for convolution in self.convolutions:
             real = Padded(image[:, 0], lengths).mask[:, None, :, None]
             image = convolution(image * real)
-            lengths = torch.div(lengths - 1, self.STRIDE, rounding_mode="floor") + 1
+            lengths = self.halved(lengths)
         return Padded(image.transpose(1, 2).flatten(2), lengths)
 
 

@@ -15,7 +15,34 @@ from shared.described import Described
 from shared.padded import Padded
 
 
-class Conv1dSubsampler(Described, nn.Module):
+class HalvingSubsampler(nn.Module):
+    """Convolutions over time, padded, each with stride 2: of t frames (t - 1) // 2 + 1 are left.
+
+    Attributes:
+        convolutions: one after the other.
+
+    """
+
+    STRIDE = 2
+    convolutions: nn.ModuleList
+
+    @property
+    def stride(self) -> int:
+        """The number of frames from one vector to the next."""
+        return self.STRIDE ** len(self.convolutions)
+
+    def lengths(self, frames: Tensor) -> Tensor:
+        """Return how many of `frames` frames are left after all convolutions, (B,) int64."""
+        for _ in self.convolutions:
+            frames = self.halved(frames)
+        return frames
+
+    def halved(self, frames: Tensor) -> Tensor:
+        """Return how many of `frames` frames are left after one convolution, (B,) int64."""
+        return torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
+
+
+class Conv1dSubsampler(Described, HalvingSubsampler):
     """Convolutions over time with stride 2, each followed by a gated linear unit (fairseq's s2t Conv1dSubsampler).
 
     Synnaeve et al. 2019 (arXiv 1911.08460), section 2. A row's result does not depend on the others of its batch: what
@@ -28,8 +55,6 @@ class Conv1dSubsampler(Described, nn.Module):
         kernels: the width of each convolution in frames, odd; as many numbers as convolutions.
 
     """
-
-    STRIDE = 2
 
     def __init__(self, *, inputs: int = 80, channels: int = 1024, width: int, kernels: list[int] | None = None) -> None:
         super().__init__()
@@ -47,25 +72,13 @@ class Conv1dSubsampler(Described, nn.Module):
             for before, after, kernel in zip(entering, outputs, kernels, strict=True)
         )
 
-    @property
-    def stride(self) -> int:
-        """The number of frames from one vector to the next."""
-        return self.STRIDE ** len(self.convolutions)
-
-    def lengths(self, frames: Tensor) -> Tensor:
-        """Return how many of `frames` frames are left, (B,) int64: (t - 1) // 2 + 1 at each convolution."""
-        for _ in self.convolutions:
-            frames = torch.div(frames - 1, self.STRIDE, rounding_mode="floor") + 1
-        return frames
-
     def forward(self, features: Padded) -> Padded:
         """Subsample features (B, T, F) to (B, T', D); padded places hold nothing of meaning."""
         x = features
         for convolution in self.convolutions:
             # Features are in single precision even where the model is not.
             values = (x.values * x.mask[..., None]).transpose(1, 2).to(cast(nn.Conv1d, convolution).weight.dtype)
-            lengths = torch.div(x.lengths - 1, self.STRIDE, rounding_mode="floor") + 1
-            x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), lengths)
+            x = Padded(F.glu(convolution(values), dim=1).transpose(1, 2), self.halved(x.lengths))
         return x
 
 

@@ -20,6 +20,7 @@ from shared.nn.recurrent_translator import RecurrentTranslator
 from shared.nn.speech import SpeechEmbedding
 from shared.padded import Padded
 from st.berard import ChainedDecoder, ImageSubsampler
+from tests.shared.nn.test_recurrent import check_beams
 
 READ, WIDTH, ATTENTION, OUTPUTS, VOCABULARY, PADDING = 6, 8, 5, 7, 20, 1
 
@@ -152,19 +153,7 @@ def test_step_by_step_is_all_at_once_and_beams_follow_their_rows():
     model = translator()
     assert isinstance(model, Generator)
     assert isinstance(model, Scorer)
-    encoding = model.encode(Batch({"speech": numbers(20, 13, 9, width=9)}))
-    begun = torch.tensor([[13], [14], [15]])
-    state = model.start(encoding, Padded(begun, torch.tensor([1, 1, 1]))).fork(2)
-    first = torch.tensor([3, 4, 5, 6, 7, 8])
-    _, state = model.step(first, state)
-    kept = torch.tensor([1, 1, 4, 5])  # the second sentence is done; the first goes on with its second beam alone
-    second = torch.tensor([9, 10, 11, 12])
-    logits, _ = model.step(second, state.reorder(kept))
-    for row, (old, sentence) in enumerate(zip(kept.tolist(), [0, 0, 2, 2], strict=True)):
-        ids = [begun[sentence, 0].item(), first[old].item(), second[row].item()]
-        prefix = Padded(torch.tensor([ids]), torch.tensor([3]))
-        alone = model.log_probabilities(prefix, encoding.select(torch.tensor([sentence])))
-        torch.testing.assert_close(logits[row].log_softmax(-1), alone[0, -1])
+    check_beams(model, model.encode(Batch({"speech": numbers(20, 13, 9, width=9)})))
     assert model.state_bytes(100) == 2 * 4 * 2 * WIDTH
 
 

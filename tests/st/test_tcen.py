@@ -32,6 +32,7 @@ from shared.systems.trimming import trim
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
 from st.tcen import AcousticCtc, PathText, Tcen
+from tests.st.test_costt import Renamed
 from tests.test_nouns import WORDS
 
 WIDTH = 8
@@ -40,21 +41,13 @@ SEARCH = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", Renamed.__module__))
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=262)
     return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
-
-
-class Renamed(SentencePieceTokenizer):
-    """The same pieces, of another tokenizer."""
-
-    def __init__(self, *, model, tags):
-        super().__init__(model=model, tags=tags)
-        self.fingerprint = "another"
 
 
 def paths(tokenizer, fewest=3.0, most=6.0, **more):

@@ -215,9 +215,8 @@ def test_step_by_step_is_all_at_once(model):
     assert state.length == 6
 
 
-def test_beams_follow_their_rows_and_sentences_their_memories():
-    model = translator()
-    encoding = model.encode(Batch({"source": tokens(5, 3, 4)}))
+def check_beams(model, encoding):
+    """Let beams of three sentences be written, some left out; each is scored as if it were alone. Return the state."""
     begun = torch.tensor([[13], [14], [15]])
     state = model.start(encoding, Padded(begun, torch.tensor([1, 1, 1]))).fork(2)
     first = torch.tensor([3, 4, 5, 6, 7, 8])
@@ -230,6 +229,12 @@ def test_beams_follow_their_rows_and_sentences_their_memories():
         prefix = Padded(torch.tensor([ids]), torch.tensor([3]))
         alone = model.log_probabilities(prefix, encoding.select(torch.tensor([sentence])))
         torch.testing.assert_close(logits[row].log_softmax(-1), alone[0, -1])
+    return state
+
+
+def test_beams_follow_their_rows_and_sentences_their_memories():
+    model = translator()
+    state = check_beams(model, model.encode(Batch({"source": tokens(5, 3, 4)})))
     with pytest.raises(ValueError, match="2 beams of a sentence cannot become 3"):
         state.fork(3)
     with pytest.raises(ValueError, match="3 rows cannot be 2 beams of at most 3 sentences"):
