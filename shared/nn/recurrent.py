@@ -229,12 +229,12 @@ class StateDecoder(nn.Module):
         """Return the state of B sentences before the first token.
 
         Args:
-            memories: all that the decoder was built with, or none at all.
+            memories: all that the decoder was built with.
             sentences: B.
             like: a tensor whose device and type the state has.
 
         Raises:
-            ValueError: if some but not all memories are there.
+            ValueError: if these are not the memories that the decoder was built for.
 
         """
         raise TypeError(f"{type(self).__name__} does not define start(memories, sentences, like)")
