@@ -21,6 +21,7 @@ from shared.errors import UsageError
 
 SEARCH, SAMPLING, SOUND, MODELS = "Search", "Sampling", "Sound files", "Models and machine"
 SUBTITLES = "Limits of subtitles"
+STREAM = "While listening"
 #: The context of a command that gets keys of a recipe or options of a reader, beside its own.
 OPEN = {"allow_extra_args": True, "ignore_unknown_options": True}
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -155,6 +156,49 @@ class SubtitleOptions:
 
     def check(self) -> None:
         """Accept every combination: the rules check their numbers."""
+
+
+#: The policies of a listener, and the options that each of them reads.
+POLICIES = {"agreement": {"agree"}, "alignatt": {"frames", "layer"}, "hold": {"hold"}, "wait-k": {"k"}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListeningOptions:
+    """The policy of a listener: when to write (shared/systems/policies.py); and the ends of sentences."""
+
+    policy: Annotated[
+        str,
+        _option(
+            "what is written before the end: agreement (what the last outputs agree on), alignatt (what attends to "
+            "sound that lies back), hold (all but the last tokens), wait-k (a word a chunk)",
+            STREAM,
+        ),
+    ] = "agreement"
+    chunk: Annotated[float, _option("seconds of sound from one translation to the next", STREAM, min=0.01)] = 0.5
+    agree: Annotated[int, _option("agreement: number of outputs that have to agree", STREAM, min=2)] = 2
+    frames: Annotated[int, _option("alignatt: encoder positions that are too new to be trusted", STREAM, min=1)] = 4
+    layer: Annotated[
+        int, _option("alignatt: decoder layer, 1 for the first; 0: at two thirds of the depth", STREAM, min=0)
+    ] = 0
+    hold: Annotated[int, _option("hold: number of tokens that are held back", STREAM, min=1)] = 6
+    k: Annotated[int, _option("wait-k: number of chunks before the first word", STREAM, min=1)] = 3
+    pause: Annotated[float, _option("seconds without speech that end a sentence", STREAM)] = 0.6
+    maximum_seconds: Annotated[float, _option("seconds after which a sentence is ended in any case", STREAM)] = 20.0
+    speech_detector: Annotated[str, _option("finds those pauses: auto, levels, silero", STREAM)] = "auto"
+
+    def check(self) -> None:
+        """Refuse an unknown policy, and options of another one.
+
+        Raises:
+            UsageError: names the first such option.
+
+        """
+        if self.policy not in POLICIES:
+            raise UsageError(f"--policy must be one of {', '.join(POLICIES)}, not {self.policy!r}")
+        others = set().union(*POLICIES.values()) - POLICIES[self.policy]
+        for field in fields(self):
+            if field.name in others and getattr(self, field.name) != field.default:
+                raise UsageError(f"--{field.name} does not apply to the policy {self.policy}")
 
 
 ENGINES = ("native", "ctranslate2")

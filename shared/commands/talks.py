@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from shared.commands.options import ModelOptions, SearchOptions, SoundOptions, SubtitleOptions, with_options
+from shared.commands.options import (
+    ListeningOptions,
+    ModelOptions,
+    SearchOptions,
+    SoundOptions,
+    SubtitleOptions,
+    with_options,
+)
 
 talks = typer.Typer()
 
@@ -48,6 +55,43 @@ def subtitle(
         text=text,
         rules=SubtitleRules(**asdict(limits)),
         sound=sound,
+        search=search,
+        models=models,
+    )
+
+
+@talks.command()
+@with_options(listening=ListeningOptions, search=SearchOptions, models=ModelOptions)
+def stream(
+    model: Annotated[Path, typer.Argument(help="model folder of a system that reads speech")],
+    input: Annotated[
+        Path | None,
+        typer.Argument(
+            help="sound file; without it, standard input is heard: 16-bit mono samples at 16 kHz, without a header, as "
+            "from arecord -t raw -f S16_LE -r 16000"
+        ),
+    ] = None,
+    source_language: Annotated[
+        str | None, typer.Option("--source-language", "--from", help="language code of the input")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option("--target-language", "--to", help="language code of the output")
+    ] = None,
+    format: Annotated[str, typer.Option(help="text, or json: an object with times for whatever is written")] = "text",
+    *,
+    listening: ListeningOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    """Translate a recording or a microphone while it is heard; a sentence is a line. What was written stays."""
+    from shared.commands.live_output import translate_live
+
+    translate_live(
+        model,
+        input,
+        languages=(source_language, target_language),
+        kind=format,
+        listening=listening,
         search=search,
         models=models,
     )

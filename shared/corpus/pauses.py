@@ -197,6 +197,11 @@ def divided(
     return [(begin / rate, (end - begin) / rate) for begin, end in times]
 
 
+def spoken(waveform: np.ndarray) -> np.ndarray:
+    """Return which frames of a waveform (N,) at 16 kHz are loud enough to be speech, (F,) bool; see `loud_frames`."""
+    return spoken_frames(_energies([waveform], samples(FRAME), "the waveform"))
+
+
 def spoken_frames(energies: np.ndarray) -> np.ndarray:
     """Return which frames are loud enough to be speech, (F,) bool, of their mean squares, (F,)."""
     near, _ = means_around(energies)

@@ -18,9 +18,10 @@ class Score:
     Attributes:
         name: "bleu", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw"; "comet" (see learned.py);
             "off_target" (see off_target.py); "cosine", "cosine_of_others", "retrieval", "distance" (see
-            representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (of a lexicon, mt/mapping.py).
-        value: 0 to 100 for bleu and chrf, about that for comet, higher is better; a percentage, lower is better, for
-            the others.
+            representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (of a lexicon, mt/mapping.py);
+            "al", "laal", "dal", "ap", "laal_ca" (latency.py).
+        value: 0 to 100 for bleu and chrf, about that for comet, higher is better; milliseconds for "al" and its kin; a
+            percentage, lower is better, for the others.
         signature: how it was computed.
         lines: how many lines were scored: all of them, but for off_target.
 

@@ -308,3 +308,10 @@ class MemoryAttention(MultiHeadAttention):
         queries = self.queries(x).view(sentences, rows // sentences * length, self.heads, -1).transpose(1, 2)
         attended = self.attend(queries, memory.keys, memory.values, memory.mask)
         return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
+
+    def weights(self, x: Tensor, memory: KeysValues) -> Tensor:
+        """Return how much x (B, L, D) attends to the memory of B sentences: (B, H, L, S), which sums to 1 over S."""
+        queries = self.queries(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        mask = added(memory.mask, queries.dtype) if memory.mask.dtype == torch.bool else memory.mask
+        scores = queries @ memory.keys.transpose(2, 3) / queries.shape[-1] ** 0.5
+        return (scores + mask).float().softmax(-1)

@@ -5,11 +5,15 @@ Legend: B sentences, K beams, R = B x K rows, T target, D model width, V vocabul
 
 from __future__ import annotations
 
+import math
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
+from shared.errors import UsageError
 from shared.generator import Encoding, check_fork, kept_sentences
-from shared.nn.attention import Past
+from shared.nn.attention import KeysValues, MemoryAttention, Past
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import LayerCache
 from shared.nn.positions import LearnedPositions
@@ -127,3 +131,34 @@ class TokenDecoder(TokenWriter):
         states = self.decoder(Padded(embedded, lengths), caches=state.caches).values
         logits = self.project(states[:, 0])
         return logits, DecoderState(state.caches, state.sentences, state.beams, state.length + 1)
+
+    @torch.no_grad()
+    def attention(
+        self, prefix: Padded, encoding: Encoding, *, layer: int | None = None, memory: str = "source"
+    ) -> Tensor:
+        """Return how much a layer attends to a memory (B, S, D) after each token of prefix (B, T): (B, H, T, S).
+
+        Args:
+            prefix: tokens.
+            encoding: of B sentences.
+            layer: the number of the layer, 1 for the first; None: the one at two thirds of the depth.
+            memory: the memory's name.
+
+        Raises:
+            UsageError: if there is no such layer, or it does not attend to the memory.
+
+        """
+        number = math.ceil(2 / 3 * self.decoder.depth) if layer is None else layer
+        if not 1 <= number <= len(self.decoder.layers):
+            raise UsageError(f"the decoder has layers 1 to {len(self.decoder.layers)}, not {number}")
+        attention = getattr(self.decoder.layers[number - 1], "memory_attention", {})
+        if memory not in attention:
+            raise UsageError(f"layer {number} of the decoder does not attend to {memory!r}")
+        found: list[Tensor] = []
+
+        def look(module: nn.Module, given: tuple[Tensor, KeysValues]) -> None:
+            found.append(cast(MemoryAttention, module).weights(*given))
+
+        with attention[memory].register_forward_pre_hook(look):
+            self.decode(prefix, encoding)
+        return found[0]

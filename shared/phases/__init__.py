@@ -13,6 +13,7 @@ from shared.phases.nested import RunRecipe
 from shared.phases.pieces import TrainTokenizer
 from shared.phases.quality import Quality
 from shared.phases.retrieving import CompareInputs
+from shared.phases.simulating import Simulate
 from shared.phases.terms import MeasureTerms
 from shared.phases.testing import Evaluate, Rescore
 from shared.phases.trim import Trim
@@ -38,6 +39,7 @@ __all__ = [
     "Rescore",
     "Retrieve",
     "RunRecipe",
+    "Simulate",
     "TrainTokenizer",
     "Trim",
     "WordAccuracy",

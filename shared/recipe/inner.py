@@ -205,7 +205,7 @@ def switch_off(root: Node, above: Sequence[str], given: Iterable[Node]) -> list[
     for name, node in nulls.items():
         assert node.off is not None
         phase = without_groups(node.off, resolver.resolve(node.off), above)
-        folder = load_inner(node.off, phase, above).folders()[0]
+        folder = load_inner(node.off, phase, above).value("output_folder", lenient=True)
         kept = any(within(place, folder) for place in named)
         fresh = [] if kept else [*_initialised(root, resolver, folder)]
         found.append(SwitchedOff(node, name, folder, fresh))

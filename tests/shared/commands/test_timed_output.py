@@ -29,7 +29,7 @@ from shared.search import AllowedTokens
 from shared.systems.system import System
 from shared.systems.timed import TimedText
 from shared.systems.word_times import aligned_text, word_times, words_of_segments
-from tests.shared.commands.conftest import GOLDEN
+from tests.shared.conftest import GOLDEN
 
 OPTIONS = ["--maximum-seconds", "1.3", "--keep-silence", "--maximum-length-extra", "6", "--device", "cpu"]
 

@@ -136,6 +136,22 @@ def test_memory_attention_equals_a_loop_for_every_beam() -> None:
     torch.testing.assert_close(one, result[3:])
 
 
+@pytest.mark.parametrize("many_calls", [False, True])
+def test_weights_to_a_memory_equal_torchs(many_calls: bool) -> None:
+    torch.manual_seed(0)
+    attention = MemoryAttention(width=8, heads=2, memory_width=8).eval()
+    memory = Padded(torch.randn(2, 4, 8), torch.tensor([4, 2]))
+    x = torch.randn(2, 3, 8)
+    other = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    with torch.no_grad():
+        other.in_proj_weight.copy_(torch.cat([attention.queries.weight, attention.keys_values.weight]))
+        other.in_proj_bias.copy_(torch.cat([attention.queries.bias, attention.keys_values.bias]))
+    _, wanted = other(x, memory.values, memory.values, key_padding_mask=~memory.mask, average_attn_weights=False)
+    remembered = attention.remember(memory)
+    remembered = remembered.for_many_calls() if many_calls else remembered
+    torch.testing.assert_close(attention.weights(x, remembered), wanted)
+
+
 def test_attention_dropout_happens_in_training_only() -> None:
     attention = SelfAttention(width=8, heads=2, dropout=0.5)
     x = torch.randn(1, 6, 8)

@@ -159,6 +159,29 @@ def test_what_is_padding_does_not_matter() -> None:
     torch.testing.assert_close(first.rows()[1], second.rows()[1], atol=0, rtol=0)
 
 
+def test_attention_is_looked_at_in_the_layer_that_is_named() -> None:
+    """A layer without keys attends to all states of a row alike, and no other layer does."""
+    model, given, prefix = translator().eval(), batch(4, 2), tokens(3, 3)
+    even = torch.tensor([[0.25] * 4, [0.5, 0.5, 0.0, 0.0]])[:, None, None].expand(2, 4, 3, 4)
+    for number, layer in enumerate(model.decoder.layers, 1):
+        attention = layer.memory_attention["source"]
+        before = attention.keys_values.weight.detach().clone()
+        with torch.no_grad():
+            attention.keys_values.weight[: attention.width] = 0.0
+        encoding = model.encode(given)
+        looked = [model.attention(prefix, encoding, layer=other) for other in range(1, len(model.decoder.layers) + 1)]
+        assert [torch.allclose(weights, even) for weights in looked] == [
+            other == number for other in range(1, len(looked) + 1)
+        ]
+        with torch.no_grad():
+            attention.keys_values.weight.copy_(before)
+    by_default = model.attention(prefix, model.encode(given))
+    assert torch.equal(by_default, model.attention(prefix, model.encode(given), layer=2))  # of 2: ceil(4 / 3)
+    for layer, memory in ((0, "source"), (3, "source"), (1, "bert")):
+        with pytest.raises(UsageError, match="layers 1 to 2, not|does not attend to 'bert'"):
+            model.attention(prefix, model.encode(given), layer=layer, memory=memory)
+
+
 def test_no_gradient_from_an_output_to_later_tokens() -> None:
     model = translator()
     embedded = model.target_embedding(tokens(6)).values.detach().requires_grad_()

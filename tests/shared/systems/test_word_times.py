@@ -15,7 +15,7 @@ from shared.systems.system import System
 from shared.systems.timed import TimedText
 from shared.systems.word_times import aligned_field, word_times, words_of_segments
 from shared.text.tokenizer import SentencePieceTokenizer
-from tests.shared.commands.conftest import GOLDEN
+from tests.shared.conftest import GOLDEN
 
 
 class Positions(torch.nn.Module):

@@ -1,0 +1,314 @@
+"""Speech that is translated while it is heard: what has been written is never taken back.
+
+After each chunk of sound, all that has been heard is translated again; the output begins with what has been written
+(Liu et al. 2020, "Low-Latency Sequence-to-Sequence Speech Recognition and Translation by Partial Hypothesis Selection",
+arXiv 2005.11185). A policy (policies.py) says how much of the rest is certain, and of that, whole words are written.
+Systems need no training for it.
+
+Legend: N samples, L tokens, S encoder states.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from shared.batch import Batch
+from shared.corpus.audio import SAMPLE_RATE, samples
+from shared.corpus.pauses import FRAME, spoken
+from shared.corpus.speech_activity import SpeechDetector, speech_detector
+from shared.corpus.speech_spans import MARGIN, trimmed
+from shared.errors import UsageError
+from shared.nn.decoding import TokenDecoder
+from shared.nn.speech import SpeechEmbedding
+from shared.nn.state import evaluating
+from shared.nn.translator import MEMORY, FieldEncoder
+from shared.padded import Padded
+from shared.search.search import AnySearch, Search, ruled
+from shared.systems.inputs import chosen_language
+from shared.systems.system import System
+from shared.text import languages
+
+#: Seconds that are heard before anything is translated: shorter sound may be less than one frame of a front end.
+LEAST = 0.1
+
+#: Samples of earlier sound (10 s) with whose levels speech is told from its background.
+_CONTEXT = 10 * SAMPLE_RATE
+
+
+@dataclass(frozen=True)
+class Emission:
+    """New text, written after a chunk.
+
+    Attributes:
+        text: new words, with the space before them: all emissions of a listener, joined, are its output.
+        heard: seconds of sound that had been heard.
+        elapsed: seconds from the beginning of the sound until the words were there, computing included, if the sound
+            came in as it was spoken.
+        last: whether the sentence ends here: the next emission begins another one.
+
+    """
+
+    text: str
+    heard: float
+    elapsed: float
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class Guess:
+    """The newest hypothesis of all that has been heard, on which a policy decides.
+
+    Attributes:
+        tokens: L of them, without start symbols and end symbol; what has been written comes first.
+        written: how many tokens have been written.
+        ends: the numbers of tokens after which a word is complete, because the next token begins another one; rising.
+        earlier: the tokens of the hypotheses after earlier chunks, oldest first.
+        chunks: how many chunks have been heard.
+        attention: given the number of a decoder layer, 1 for the first, returns how much each token attended to each
+            encoder state when it was generated: (L, S), the mean over heads. ``None`` stands for the layer at two
+            thirds of the depth.
+
+    """
+
+    tokens: Sequence[int]
+    written: int
+    ends: Sequence[int]
+    earlier: Sequence[Sequence[int]]
+    chunks: int
+    attention: Callable[[int | None], Tensor]
+
+
+class Policy(Protocol):
+    """Says how much of a hypothesis is certain while more is to be heard."""
+
+    def certain(self, guess: Guess) -> int:
+        """Return how many tokens are certain, from the first; whole words of them are written."""
+        ...
+
+
+class Listener:
+    """The translation of one sentence, or of a few, while it is heard.
+
+    Args:
+        system: reads speech, and writes one text with a decoder.
+        policy: says what is certain.
+        search: by which hypotheses are found; beam search with its defaults if not given.
+        source_language: needed if the system was trained on several.
+        target_language: likewise.
+
+    Attributes:
+        text: all that has been written.
+        heard: seconds of sound that have been heard.
+        clock: seconds from the beginning of the sound until the last output was there; see :class:`Emission`.
+        chunks: how many have been heard.
+
+    Raises:
+        UsageError: if the system reads something else or writes several texts, a language is unknown or has to be
+            named, or the search is none for decoders.
+
+    """
+
+    def __init__(
+        self,
+        system: System,
+        policy: Policy,
+        *,
+        search: AnySearch | None = None,
+        source_language: str | None = None,
+        target_language: str | None = None,
+    ) -> None:
+        if system.reads != ["speech"]:
+            raise UsageError(f"only a system that reads speech translates while it listens, not {system.reads}")
+        if len(system.texts) != 1:
+            raise UsageError(f"a system that writes {' and '.join(system.texts)} at once cannot write while it listens")
+        search = search or system.default_search()
+        if not isinstance(search, Search):
+            raise UsageError(f"{type(search).__name__} is no search for a decoder, which a listener needs")
+        source = chosen_language("source", source_language, system.source_languages)
+        if target_language is None and system.output.side == "source":
+            target_language = source
+        target = chosen_language("target", target_language, system.output_languages)
+        self.system = system
+        self.policy = policy
+        self.search = search
+        self.languages = {"source": [source], "target": [target]}
+        self.spaced = languages.spaced(target)
+        self.waveform = torch.zeros(0)
+        self.heard = 0.0
+        self.clock = 0.0
+        self.chunks = 0
+        self.written: list[int] = []
+        self.hypotheses: list[list[int]] = []
+
+    @property
+    def text(self) -> str:
+        """All that has been written."""
+        return self._decoded(self.written)
+
+    def hear(self, waveform: Tensor, *, last: bool = False, arrived: float | None = None) -> Emission:
+        """Hear a chunk, and write what is certain; after the last chunk, the rest.
+
+        Args:
+            waveform: (N,) float32 in [-1, 1] at 16 kHz.
+            last: whether the sentence ends here.
+            arrived: when the chunk was there, in seconds from the beginning of all sound; by default, the sentence
+                began with it, and no sound was left out.
+
+        Raises:
+            DataError: if the sound is longer than the model has positions.
+            UsageError: if the policy needs what the model has not, or the search more memory than there is.
+
+        """
+        began = time.perf_counter()
+        self.waveform = torch.cat([self.waveform, waveform.float().cpu()])
+        self.heard = len(self.waveform) / SAMPLE_RATE if arrived is None else arrived
+        self.chunks += 1
+        before = self.text
+        if len(self.waveform) >= samples(LEAST):
+            with evaluating(self.system), torch.inference_mode(), self.system.autocast():
+                self._write(last=last)
+        self.clock = max(self.clock, self.heard) + time.perf_counter() - began
+        return Emission(self.text.removeprefix(before), self.heard, self.clock, last)
+
+    def _write(self, *, last: bool) -> None:
+        batch = Batch({"speech": Padded.from_sequences([self.waveform])}, self.languages, ["what is heard"])
+        batch = batch.to(self.system.device)
+        tokens = self._translate(batch)
+        if last:
+            self.written = tokens
+            return
+        ends = self._word_ends(tokens)
+        guess = Guess(
+            tokens=tokens,
+            written=len(self.written),
+            ends=ends,
+            earlier=self.hypotheses,
+            chunks=self.chunks,
+            attention=partial(self._attended, batch, tokens),
+        )
+        certain = self.policy.certain(guess)
+        self.hypotheses.append(tokens)
+        complete = max((end for end in ends if end <= certain), default=0)
+        if complete > len(self.written):
+            self.written = tokens[:complete]
+
+    def _translate(self, batch: Batch) -> list[int]:
+        """Return the tokens of the best hypothesis that begins with what has been written, without the end symbol."""
+        system = self.system
+        # As start symbols, the tokens that have been written are consumed at once, not one in a step.
+        start = self._prefix(self.written).values.shape[1]
+        search = ruled(self.search, start_symbols=start, bans=[])
+        best = system.translate_batch(batch, search, forced=[self.written])[0][0]
+        end = system.output.tokenizer.eos
+        return [*self.written, *(token for token in best.tokens if token != end)]
+
+    def _prefix(self, tokens: Sequence[int]) -> Padded:
+        return self.system.prefix(self.languages[self.system.output.side], [tokens], self.languages["source"])
+
+    def _word_ends(self, tokens: list[int]) -> list[int]:
+        """Return the numbers of tokens after which a word is complete."""
+        texts = [self._decoded(tokens[:number]) for number in range(len(tokens) + 1)]
+        space = " " if self.spaced else ""
+        # A character whose bytes are not all there yet is decoded to a mark.
+        return [
+            number
+            for number, (text, longer) in enumerate(pairwise(texts))
+            if text and longer.startswith(text + space) and not text.endswith("\N{REPLACEMENT CHARACTER}")
+        ]
+
+    def _decoded(self, tokens: Sequence[int]) -> str:
+        return self.system.texts_of(tokens)[self.system.output_name]
+
+    def _attended(self, batch: Batch, tokens: list[int], layer: int | None) -> Tensor:
+        """Return the attention (L, S) of each token; see :class:`Guess`.
+
+        Raises:
+            UsageError: if the model's decoder attends to something else than the vectors of the sound.
+
+        """
+        model = self.system.model
+        if not isinstance(model, FieldEncoder) or not isinstance(model, TokenDecoder):
+            raise UsageError(f"a {type(model).__name__} has no attention to sound that a policy could look at")
+        embedding, encoding = model.embeddings["speech"], model.encode(batch)
+        states, heard = encoding.memories[MEMORY].lengths, batch["speech"].lengths
+        if not isinstance(embedding, SpeechEmbedding) or not torch.equal(states, embedding.lengths(heard)):
+            raise UsageError(f"what the decoder of a {type(model).__name__} attends to is not in step with the sound")
+        weights = model.attention(self._prefix(tokens), encoding, layer=layer)[0].mean(0)
+        # The state after a token is the one that the next token is generated from.
+        return weights[len(weights) - len(tokens) - 1 : -1]
+
+
+def listen(
+    begin: Callable[[], Listener],
+    chunks: Iterable[Tensor],
+    *,
+    detector: SpeechDetector | None = None,
+    maximum_seconds: float = 20.0,
+    pause: float = 0.6,
+) -> Iterator[Emission]:
+    """Translate a recording of any length while it is heard; yield what is written after each chunk with speech.
+
+    A sentence ends where nobody speaks for a while, or when it is too long for the model; the next one is translated by
+    itself. Silence before and after a sentence is not shown to the model, which may never have heard any.
+
+    Args:
+        begin: makes the listener of a sentence: ``partial(Listener, system, policy)``.
+        chunks: waveforms (N,) float32 in [-1, 1] at 16 kHz, one after the other.
+        detector: tells whether somebody begins to speak; by default the best that is installed.
+        maximum_seconds: what a sentence lasts at most, but for the rest of its last chunk.
+        pause: seconds without speech that end a sentence.
+
+    Raises:
+        DataError: as :meth:`Listener.hear`.
+        UsageError: as :class:`Listener`, or if a number is not positive.
+
+    """
+    if not 0 < pause < maximum_seconds:
+        raise UsageError(f"need 0 < pause < maximum_seconds, not {pause} and {maximum_seconds}")
+    detector = detector or speech_detector()
+    listener = begin()
+    before, sound = torch.zeros(0), torch.zeros(0)  # of the sentence, with the silence around it; and what was before
+    total = first = shown = 0  # samples of all sound; of ``sound``, before the sentence, and those that were shown
+    for chunk in chunks:
+        total += len(chunk)
+        sound = torch.cat([sound, chunk.float().cpu()])
+        if not listener.chunks:
+            if not detector.has_speech(sound.numpy()):
+                before, sound = _kept(before, sound, samples(pause))
+                continue
+            first = shown = _spoken(before, sound)[0]
+        end = max(shown, _spoken(before, sound)[1])
+        last = len(sound) - end >= samples(pause) or end - first >= samples(maximum_seconds)
+        if last or end > shown:
+            yield listener.hear(sound[shown:end], last=last, arrived=total / SAMPLE_RATE)
+        shown = end
+        if last:
+            before, sound = _kept(before, sound, len(sound) - end)
+            clock, listener = listener.clock, begin()
+            listener.clock = clock
+    if listener.chunks:
+        yield listener.hear(sound[shown:shown], last=True, arrived=total / SAMPLE_RATE)
+
+
+def _kept(before: Tensor, sound: Tensor, samples: int) -> tuple[Tensor, Tensor]:
+    """Keep the last samples of a sound, and append the others to what was before it, of which the end is kept."""
+    cut = max(0, len(sound) - samples)
+    return torch.cat([before, sound[:cut]])[-_CONTEXT:], sound[cut:]
+
+
+def _spoken(before: Tensor, sound: Tensor) -> tuple[int, int]:
+    """Return the first sample of the speech in a sound and the one behind the last, heard after what was before."""
+    size = samples(FRAME)
+    passed = len(before) // size
+    heard = torch.cat([before[len(before) - passed * size :], sound]).numpy()
+    speech = spoken(heard)
+    begin, end = trimmed(speech, passed, len(speech), round(MARGIN / FRAME))
+    return (begin - passed) * size, min((end - passed) * size, len(sound))

@@ -1,0 +1,69 @@
+"""Latency: the figures of SimulEval 1.1.4 (its latency_scorer.py) for the same delays, and cases by hand."""
+
+import json
+
+import pytest
+
+from shared.errors import DataError
+from shared.evaluation.latency import Timed, average_lagging, latencies, words_of, write_log
+
+#: Delays, times with computing, reference, length of the source; AL, LAAL, DAL, AP and computation-aware LAAL.
+SIMULEVAL = [
+    (
+        ([500, 500, 1500, 2000, 2600], [700, 710, 1600, 2300, 2900], "a b c d e f", 2600),
+        (553.3333333, 553.3333333, 504.0, 0.4551282051, 775.3333333),
+    ),
+    (([1000, 1500], [1000, 1500], "a b c d", 1500), (1062.5, 1062.5, 1000.0, 0.4166666667, 1062.5)),
+    (
+        ([400, 800, 1200, 1600, 2000, 2000, 2000], [450, 900, 1300, 1800, 2200, 2200, 2200], "a b c", 2000),
+        (-133.3333333, 628.5714286, 693.8775510, 1.6666666667, 758.5714286),
+    ),
+    (([3000], [3100], "a b", 3000), (3000.0, 3000.0, 3000.0, 0.5, 3100.0)),
+]
+
+
+def timed(delays, elapsed, reference, source_length, prediction="x"):
+    return Timed(prediction, delays, elapsed, reference, "a.wav", source_length)
+
+
+@pytest.mark.parametrize(("given", "wanted"), SIMULEVAL)
+def test_latencies_are_simulevals(given, wanted):
+    scores = latencies([timed(*given)], "de")
+    assert [score.name for score in scores] == ["al", "laal", "dal", "ap", "laal_ca"]
+    assert [score.value for score in scores] == pytest.approx(wanted)
+    assert [score.signature for score in scores] == ["unit:word|ms"] * 3 + ["unit:word|share", "unit:word|ms"]
+
+
+def test_means_leave_empty_outputs_out():
+    both = [timed(*SIMULEVAL[0][0]), timed([], [], "a", 500.0, prediction=""), timed(*SIMULEVAL[1][0])]
+    score = latencies(both, "de")[0]
+    assert score.value == pytest.approx((553.3333333 + 1062.5) / 2) and score.lines == 2
+    with pytest.raises(DataError, match="all outputs are empty"):
+        latencies(both[1:2], "de")
+
+
+def test_a_perfect_translator_lags_by_nothing():
+    """A word each second, written when it begins to be said, of as many words as the reference."""
+    assert average_lagging([0.0, 1000.0, 2000.0], 3000.0, 3) == 0.0
+
+
+def test_languages_without_spaces_are_counted_in_characters():
+    assert words_of("ein Haus", "de") == ["ein", "Haus"]
+    assert words_of("我 看", "zh") == ["我", "看"]
+    one = timed([100.0, 100.0], [100.0, 100.0], "我看", 100.0, prediction="我看")
+    assert latencies([one], "zh")[0].signature == "unit:char|ms"
+
+
+def test_the_log_has_a_line_for_each_output(tmp_path):
+    write_log(tmp_path / "instances.log", [timed(*SIMULEVAL[1][0], prediction="ein „Haus“")])
+    [line] = (tmp_path / "instances.log").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line) == {
+        "index": 0,
+        "prediction": "ein „Haus“",
+        "delays": [1000, 1500],
+        "elapsed": [1000, 1500],
+        "prediction_length": 2,
+        "reference": "a b c d",
+        "source": ["a.wav"],
+        "source_length": 1500,
+    }

@@ -1,0 +1,69 @@
+"""The phase that hears test recordings in real time: outputs, times and scores agree with one another."""
+
+import json
+
+import pytest
+
+from shared.corpus.manifest import Manifest
+from shared.errors import UsageError
+from shared.evaluation.outputs import Outputs
+from shared.machine.workspace import Workspace
+from shared.phases import Simulate
+from shared.search import GreedySearch, Rules
+from shared.systems.policies import Hold, WaitK
+
+
+@pytest.fixture
+def manifest(tmp_path, write_sound):
+    rows = []
+    for number, seconds in enumerate([0.5, 0.9]):
+        write_sound(tmp_path / f"{number}.wav", seconds)
+        rows.append(
+            {"id": str(number), "audio": str(tmp_path / f"{number}.wav"), "start": 0.0, "duration": seconds}
+            | {"source_text": "one", "target_text": "eins zwei drei", "source_language": "en", "target_language": "de"}
+        )
+    (tmp_path / "en-de").mkdir()
+    return Manifest.write(tmp_path / "en-de" / "test.arrow", rows).path
+
+
+def phase(model, manifest, **options):
+    search = GreedySearch(rules=Rules(maximum_length_extra=6))
+    given = {"model": str(model), "manifests": [str(manifest)], "policy": WaitK(k=1), "search": search}
+    return Simulate(**(given | {"metrics": ["bleu"], "chunk": 0.2} | options))
+
+
+def workspace(tmp_path):
+    return Workspace(output=tmp_path / "run", device="cpu", phase="simulate", recipe="test", workers=0)
+
+
+def test_scores_log_and_outputs_agree(speech_model, manifest, tmp_path):
+    place = workspace(tmp_path)
+    phase(speech_model, manifest).run(place)
+    rows = [json.loads(line) for line in (place.output / "results.jsonl").read_text().splitlines()]
+    assert [row["metric"] for row in rows] == ["bleu", "al", "laal", "dal", "ap", "laal_ca"]
+    assert "WaitK" in str(rows[0]["policy"]) and rows[0]["chunk"] == 0.2 and rows[0]["split"] == "en-de/test"
+    log = [json.loads(line) for line in (place.folder / "en-de.test.instances.log").read_text().splitlines()]
+    outputs = Outputs.read(place.folder / "en-de.test.tsv")
+    assert outputs.hypotheses == [one["prediction"] for one in log]
+    for one, chunks in zip(log, [[200, 400, 500], [200, 400, 600, 800, 900]], strict=True):
+        assert len(one["delays"]) == len(one["elapsed"]) == len(one["prediction"].split()) > 0
+        assert set(one["delays"]) <= set(chunks) and one["delays"] == sorted(one["delays"])
+        assert all(late > early for early, late in zip(one["delays"], one["elapsed"], strict=True))
+        assert one["source_length"] == chunks[-1]
+    by_name = {row["metric"]: row["value"] for row in rows}
+    assert by_name["ap"] == pytest.approx(
+        sum(sum(one["delays"]) / one["source_length"] / 3 for one in log) / 2, abs=0.005
+    )
+    assert by_name["laal_ca"] > by_name["laal"]
+
+
+def test_a_limit_leaves_rows_out(speech_model, manifest, tmp_path):
+    place = workspace(tmp_path)
+    phase(speech_model, manifest, limit=1, policy=Hold(tokens=1)).run(place)
+    assert len((place.folder / "en-de.test.instances.log").read_text().splitlines()) == 1
+
+
+def test_numbers_out_of_range_are_refused(speech_model, manifest):
+    for wrong in ({"chunk": 0.0}, {"limit": -1}, {"metrics": ["blue"]}):
+        with pytest.raises(UsageError):
+            phase(speech_model, manifest, **wrong)
