@@ -8,9 +8,8 @@ source of |X| ms, and a reference of |Y*| words:
     DAL  = 1/n sum_i (g_i - (i - 1) |X| / n),  g_i = max(d_i, g_{i-1} + |X| / n)         (Cherry and Foster 2019)
     AP   = sum_i d_i / (|X| |Y*|)                                                           (Cho and Esipova 2016)
 
-If the first word comes after the end of the sound, AL and LAAL are d_1, as in SimulEval. Computation-aware figures take
-the time at which a word was there in place of d_i. Words are what spaces divide; in languages without spaces, they are
-characters.
+Computation-aware figures take the time at which a word was there in place of d_i. Words are what spaces divide; in
+languages without spaces, they are characters.
 """
 
 from __future__ import annotations
@@ -76,8 +75,6 @@ def average_lagging(delays: Sequence[float], source: float, target: int) -> floa
         target: number of words.
 
     """
-    if delays[0] > source:
-        return delays[0]
     rate = source / target
     heard_all = next((number for number, delay in enumerate(delays, 1) if delay >= source), len(delays))
     return sum(delay - number * rate for number, delay in enumerate(delays[:heard_all])) / heard_all

@@ -17,6 +17,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -24,7 +25,7 @@ from shared.batch import Batch
 from shared.corpus.audio import SAMPLE_RATE, samples
 from shared.corpus.pauses import FRAME, spoken
 from shared.corpus.speech_activity import SpeechDetector, speech_detector
-from shared.corpus.speech_spans import MARGIN, trimmed
+from shared.corpus.speech_spans import MARGIN
 from shared.errors import UsageError
 from shared.nn.decoding import TokenDecoder
 from shared.nn.speech import SpeechEmbedding
@@ -280,20 +281,23 @@ def listen(
     for chunk in chunks:
         total += len(chunk)
         sound = torch.cat([sound, chunk.float().cpu()])
-        if not listener.chunks:
-            if not detector.has_speech(sound.numpy()):
+        last = True
+        while last:  # a chunk may hold several ends
+            if not listener.chunks and not detector.has_speech(sound.numpy()):
                 before, sound = _kept(before, sound, samples(pause))
-                continue
-            first = shown = _spoken(before, sound)[0]
-        end = max(shown, _spoken(before, sound)[1])
-        last = len(sound) - end >= samples(pause) or end - first >= samples(maximum_seconds)
-        if last or end > shown:
-            yield listener.hear(sound[shown:end], last=last, arrived=total / SAMPLE_RATE)
-        shown = end
-        if last:
-            before, sound = _kept(before, sound, len(sound) - end)
-            clock, listener = listener.clock, begin()
-            listener.clock = clock
+                break
+            start, end, last = _sentence(before, sound, pause)
+            if not listener.chunks:
+                first = shown = start
+            end = max(shown, end)
+            last = last or end - first >= samples(maximum_seconds)
+            if last or end > shown:
+                yield listener.hear(sound[shown:end], last=last, arrived=total / SAMPLE_RATE)
+            shown = end
+            if last:
+                before, sound = _kept(before, sound, len(sound) - end)
+                clock, listener = listener.clock, begin()
+                listener.clock = clock
     if listener.chunks:
         yield listener.hear(sound[shown:shown], last=True, arrived=total / SAMPLE_RATE)
 
@@ -304,11 +308,24 @@ def _kept(before: Tensor, sound: Tensor, samples: int) -> tuple[Tensor, Tensor]:
     return torch.cat([before, sound[:cut]])[-_CONTEXT:], sound[cut:]
 
 
-def _spoken(before: Tensor, sound: Tensor) -> tuple[int, int]:
-    """Return the first sample of the speech in a sound and the one behind the last, heard after what was before."""
+def _sentence(before: Tensor, sound: Tensor, pause: float) -> tuple[int, int, bool]:
+    """Find the first speech in a sound: its first sample, the one behind its last, and whether a pause follows.
+
+    Args:
+        before: what was heard before, with whose levels the sound's are compared.
+        sound: (N,).
+        pause: seconds of the shortest pause.
+
+    """
     size = samples(FRAME)
     passed = len(before) // size
-    heard = torch.cat([before[len(before) - passed * size :], sound]).numpy()
-    speech = spoken(heard)
-    begin, end = trimmed(speech, passed, len(speech), round(MARGIN / FRAME))
-    return (begin - passed) * size, min((end - passed) * size, len(sound))
+    speech = spoken(torch.cat([before[len(before) - passed * size :], sound]).numpy())[passed:]
+    (loud,) = speech.nonzero()
+    if not len(loud):
+        return 0, len(sound), False
+    silent = np.diff(loud, append=len(speech)) - 1  # frames behind each loud one
+    (pauses,) = (silent >= round(pause / FRAME)).nonzero()
+    last = loud[pauses[0]] if len(pauses) else loud[-1]
+    margin = round(MARGIN / FRAME)
+    begin, end = max(0, int(loud[0]) - margin), int(last) + 1 + margin
+    return begin * size, min(end * size, len(sound)), bool(len(pauses))

@@ -123,6 +123,28 @@ def test_a_word_that_may_go_on_is_not_written(scripted):
     assert [emission.text for emission in found] == ["", "one", " two"]
 
 
+def test_what_is_no_longer_certain_stays_written(scripted):
+    system, _ = scripted("one two three", "one two three", "one two three")
+
+    class Doubts:
+        def certain(self, given):
+            return len(given.tokens) if given.chunks == 1 else 0
+
+    found = heard(Listener(system, Doubts()), noise(0.3).split(1600))
+    assert [emission.text for emission in found] == ["one two", "", " three"]
+
+
+def test_an_output_goes_on_from_what_was_written(system):
+    search = GreedySearch(rules=Rules(maximum_length_extra=20, minimum_length=20))
+    listener, sound = Listener(system, Hold(), search=search), noise(0.9)
+    listener.written = system.output.tokenizer.encode("one two")
+    listener.hear(sound)
+    given = Batch({"speech": Padded.from_sequences([sound])}, {"target": ["de"]}, ["a"])
+    with torch.inference_mode():
+        wanted = system.translate_batch(given, search, forced=[listener.written])[0][0].tokens[:20]
+    assert len(listener.written) < 20 and listener.hypotheses[-1][:20] == wanted
+
+
 def test_what_is_too_short_for_a_frame_is_waited_for(scripted):
     system, forced = scripted("one")
     listener = Listener(system, LocalAgreement())
@@ -158,6 +180,7 @@ POLICIES = st.sampled_from([LocalAgreement(), Hold(tokens=2), AlignAtt(frames=2,
 def test_what_was_written_stays_and_times_do_not_run_back(system, policy, sizes, seed):
     sound = noise(sum(sizes) / SAMPLE_RATE, seed)
     listener = Listener(system, policy, search=GreedySearch(rules=SHORT))
+    listener.spaced = False  # this model writes no spaces
     texts, found = [""], []
     for chunk in sound.split(sizes):
         found.append(listener.hear(chunk))
@@ -251,6 +274,16 @@ def test_pauses_end_sentences_and_silence_is_not_shown(scripted):
     assert max(shown) <= 6  # chunks of silence are not translated
 
 
+def test_a_sentence_waits_for_the_translation_of_the_one_before(scripted, monkeypatch):
+    system, _ = scripted(*["one"] * 20)
+    ticks = itertools.count(0.0, 5.0)  # every chunk takes five seconds
+    monkeypatch.setattr("shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
+    begin = partial(Listener, system, Hold())
+    found = list(listen(begin, noise(0.4).split(3200), detector=Loud(), maximum_seconds=0.2, pause=0.1))
+    assert [emission.last for emission in found] == [True, True]
+    assert [emission.elapsed for emission in found] == pytest.approx([0.2 + 5, 0.2 + 5 + 5])
+
+
 def test_a_sentence_is_shown_from_its_first_sound_to_its_last(system, monkeypatch):
     """Of 0.5 s of silence, 0.5 s of noise and 0.5 s of silence, the noise is heard, with margins."""
     listeners = []
@@ -275,6 +308,16 @@ def test_a_sentence_is_shown_from_its_first_sound_to_its_last(system, monkeypatc
         margins = int(places[0]) / SAMPLE_RATE, (len(heard) - 1 - int(places[-1])) / SAMPLE_RATE
         assert max(margins) <= 0.09  # half a window of 100 ms, and the margin
         assert found[-1].elapsed >= found[-1].heard >= 1.4
+
+
+def test_a_chunk_may_hold_ends_of_sentences(scripted):
+    system, _ = scripted(*["one"] * 40)
+    silence = torch.zeros(8000)
+    sound = torch.cat([silence, noise(0.5), silence, noise(0.4), silence, noise(0.3), silence])
+    begin = partial(Listener, system, Hold())
+    for size in (len(sound), 20000, 1600):
+        found = list(listen(begin, sound.split(size), detector=Loud(), pause=0.4))
+        assert [emission.text for emission in found if emission.last] == ["one"] * 3
 
 
 def test_a_sentence_ends_when_it_is_too_long(scripted):
