@@ -1,12 +1,18 @@
 """``dragoman stream``: files and standard input, text and times, and options that do not fit."""
 
+import io
 import json
 
 import numpy as np
 import pytest
 import soundfile
+import torch
 
+from shared.commands.live_output import heard_from, heard_in, policy_of
+from shared.commands.options import ListeningOptions
 from shared.corpus.audio import SAMPLE_RATE
+from shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
+from shared.systems.simultaneous import Emission
 
 OPTIONS = ["--maximum-length-extra", "6", "--device", "cpu", "--speech-detector", "levels", "--chunk", "0.25"]
 
@@ -35,12 +41,41 @@ def test_each_sentence_is_a_line_and_the_times_are_those_of_the_sound(dragoman, 
     assert all(one["elapsed"] > one["heard"] for one in found)
 
 
-def test_standard_input_is_heard_like_a_file(dragoman, speech_model, hum, tmp_path):
+def test_standard_input_is_heard_like_a_file(hum, tmp_path):
     soundfile.write(tmp_path / "talk.wav", hum, SAMPLE_RATE, subtype="PCM_16")
-    for options in ([], ["--policy", "wait-k", "--k", "2"], ["--policy", "alignatt", "--layer", "1"]):
-        _, wanted, _ = dragoman("stream", speech_model, tmp_path / "talk.wav", *options, *OPTIONS)
-        code, found, messages = dragoman("stream", speech_model, *options, *OPTIONS, data=hum.tobytes())
-        assert code == 0 and found == wanted != "", messages
+    file, piped = [*heard_in(tmp_path / "talk.wav", 7000)], [*heard_from(io.BytesIO(hum.tobytes() + b"x"), 7000)]
+    assert [len(chunk) for chunk in file] == [7000] * 8 + [1600]
+    assert all(torch.equal(one, other) for one, other in zip(file, piped, strict=True))
+
+
+@pytest.mark.parametrize("options", [[], ["--policy", "wait-k", "--k", "2"], ["--policy", "alignatt", "--layer", "1"]])
+def test_standard_input_gives_lines(dragoman, speech_model, hum, options):
+    code, lines, messages = dragoman("stream", speech_model, *options, *OPTIONS, data=hum.tobytes())
+    assert code == 0 and lines.count("\n") == 2, messages
+
+
+def test_a_sentence_without_words_is_no_line(dragoman, speech_model, monkeypatch):
+    emissions = [Emission("", 1.0, 1.1, last=True), Emission("eins", 2.0, 2.1), Emission(" zwei", 3.0, 3.1, last=True)]
+    monkeypatch.setattr("shared.commands.live_output.listen", lambda *_, **options: iter(emissions))
+    assert dragoman("stream", speech_model, *OPTIONS)[:2] == (0, "eins zwei\n")
+
+
+def test_each_policy_gets_its_options():
+    made = [
+        policy_of(ListeningOptions(policy="agreement", agree=3)),
+        policy_of(ListeningOptions(policy="alignatt", frames=7, layer=2)),
+        policy_of(ListeningOptions(policy="alignatt")),
+        policy_of(ListeningOptions(policy="hold", hold=4)),
+        policy_of(ListeningOptions(policy="wait-k", k=5)),
+    ]
+    wanted = [
+        LocalAgreement(agree=3),
+        AlignAtt(frames=7, layer=2),
+        AlignAtt(frames=4, layer=None),
+        Hold(tokens=4),
+        WaitK(k=5),
+    ]
+    assert [(type(one), vars(one)) for one in made] == [(type(one), vars(one)) for one in wanted]
 
 
 @pytest.mark.parametrize(

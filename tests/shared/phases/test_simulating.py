@@ -2,7 +2,9 @@
 
 import json
 
+import numpy as np
 import pytest
+import soundfile
 
 from shared.corpus.manifest import Manifest
 from shared.errors import UsageError
@@ -11,6 +13,7 @@ from shared.machine.workspace import Workspace
 from shared.phases import Simulate
 from shared.search import GreedySearch, Rules
 from shared.systems.policies import Hold, WaitK
+from shared.systems.simultaneous import Emission, Listener
 
 
 @pytest.fixture
@@ -55,6 +58,22 @@ def test_scores_log_and_outputs_agree(speech_model, manifest, tmp_path):
         sum(sum(one["delays"]) / one["source_length"] / 3 for one in log) / 2, abs=0.005
     )
     assert by_name["laal_ca"] > by_name["laal"]
+
+
+def test_a_row_is_heard_from_its_start_to_its_end(speech_model, manifest, tmp_path, monkeypatch):
+    [_, row] = (dict(row) for row in Manifest.open(manifest))
+    part = Manifest.write(tmp_path / "en-de" / "part.arrow", [row | {"start": 0.3, "duration": 0.5}]).path
+    shown = []
+
+    def hear(self, waveform, *, last=False):
+        shown.append((waveform, last))
+        return Emission("eins", 0.1, 0.2, last)
+
+    monkeypatch.setattr(Listener, "hear", hear)
+    phase(speech_model, part).run(workspace(tmp_path))
+    whole, _ = soundfile.read(row["audio"], dtype="float32")
+    assert np.array_equal(np.concatenate([waveform.numpy() for waveform, _ in shown]), whole[4800:12800])
+    assert [(len(waveform), last) for waveform, last in shown] == [(3200, False), (3200, False), (1600, True)]
 
 
 def test_a_limit_leaves_rows_out(speech_model, manifest, tmp_path):
