@@ -36,6 +36,9 @@ from shared.systems.reading_model import ReadingModel
 MASKED, DISTRACTORS = "masked", "distractors"
 #: Below this share of all entries, the code perplexity is that of a codebook that has collapsed.
 COLLAPSED = 0.05
+#: A model with less than this many times the accuracy of chance has not begun to learn. It is given time for that until
+#: the temperature of codes has fallen to this share of the first.
+BEGUN, SETTLED = 2.0, 0.75
 
 
 class ContrastivePretraining(Objective):
@@ -202,7 +205,7 @@ class ContrastivePretraining(Objective):
         return torch.cat([of_true, of_distractors], dim=2)[distractors.mask]
 
     def alarms(self, means: dict[str, float]) -> list[str]:
-        """Return a warning if the codebook has collapsed: contrasts between equal codes teach nothing.
+        """Return a warning if nothing is learned: the codebook has collapsed, or frames are told apart as by chance.
 
         Args:
             means: of the terms, since the last report.
@@ -211,12 +214,19 @@ class ContrastivePretraining(Objective):
         quantiser = self.head.quantiser
         codes, used = quantiser.groups * quantiser.entries, means.get("code_perplexity", torch.inf)
         # A group with one entry in use has perplexity 1, which is much of a small codebook.
-        if used - quantiser.groups >= COLLAPSED * (codes - quantiser.groups):
-            return []
-        return [
-            f"the codebook has collapsed: its perplexity is {used:.1f} of {codes}; a larger weight of the diversity "
-            "loss, a higher code_temperature or a lower learning rate may prevent it"
-        ]
+        if used - quantiser.groups < COLLAPSED * (codes - quantiser.groups):
+            return [
+                f"the codebook has collapsed: its perplexity is {used:.1f} of {codes}; a larger weight of the diversity "
+                "loss, a higher code_temperature or a lower learning rate may prevent it"
+            ]
+        accuracy, chance = means.get("accuracy", 1.0), 1 / (1 + self.distractors)
+        settled = self.code_temperature <= max(self.annealing[1], SETTLED * self.annealing[0])
+        if settled and accuracy < BEGUN * chance:
+            return [
+                f"{accuracy:.1%} of the masked frames are told from their distractors, {chance:.1%} would be by chance; "
+                "a lower learning rate may help"
+            ]
+        return []
 
 
 def _mean_square(convolved: Padded) -> Tensor:

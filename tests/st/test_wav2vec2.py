@@ -180,6 +180,21 @@ def test_a_collapsed_codebook_is_seen():
     assert loss.alarms(means | {"code_perplexity": 3.0}) == [] == loss.alarms({})
 
 
+def test_frames_that_are_told_apart_by_chance_are_seen():
+    """Of four distractors a guess is right in 20 % of all cases; at first that is no alarm."""
+    loss = objective(distractors=4, code_temperature=[2.0, 0.5, 0.999])
+    guessed = {"accuracy": 0.39, "code_perplexity": 5.0}
+    assert loss.alarms(guessed) == []
+    loss.at(287)  # 2.0 * 0.999 ** 286 = 1.502
+    assert loss.alarms(guessed) == []
+    loss.at(289)  # 1.499
+    [alarm] = loss.alarms(guessed)
+    assert "39.0% of the masked frames" in alarm and "20.0% would be by chance" in alarm
+    assert loss.alarms(guessed | {"accuracy": 0.4}) == []
+    constant = objective(distractors=4, code_temperature=[0.5, 0.5, 1.0])
+    assert len(constant.alarms(guessed)) == 1
+
+
 def test_a_row_without_two_masked_frames_is_named():
     with pytest.raises(DataError, match=r"'row1': 1 of its 1 frames masked.*minimum_seconds"):
         objective().prepare(batch([1600, 20]))
