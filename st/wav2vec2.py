@@ -216,15 +216,15 @@ class ContrastivePretraining(Objective):
         # A group with one entry in use has perplexity 1, which is much of a small codebook.
         if used - quantiser.groups < COLLAPSED * (codes - quantiser.groups):
             return [
-                f"the codebook has collapsed: its perplexity is {used:.1f} of {codes}; a larger weight of the diversity "
-                "loss, a higher code_temperature or a lower learning rate may prevent it"
+                f"the codebook has collapsed: its perplexity is {used:.1f} of {codes}; a larger weight of the "
+                "diversity loss, a higher code_temperature or a lower learning rate may prevent it"
             ]
         accuracy, chance = means.get("accuracy", 1.0), 1 / (1 + self.distractors)
         settled = self.code_temperature <= max(self.annealing[1], SETTLED * self.annealing[0])
         if settled and accuracy < BEGUN * chance:
             return [
-                f"{accuracy:.1%} of the masked frames are told from their distractors, {chance:.1%} would be by chance; "
-                "a lower learning rate may help"
+                f"{accuracy:.1%} of the masked frames are told from their distractors, {chance:.1%} would be by "
+                "chance; a lower learning rate may help"
             ]
         return []
 
