@@ -166,6 +166,7 @@ class FusionLayer(Layer):
         prompts: Prompts | None = None,
         causal: bool = False,
         cache: LayerCache | None = None,
+        seen: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """Apply the layer; see :class:`Layer`.
 
@@ -175,7 +176,9 @@ class FusionLayer(Layer):
         """
         attended = dict(memories or {})
         adapted, means = attended.pop(ADAPTED), attended.pop(MEANS)
-        states = super().forward(x, mask=mask, memories=attended, prompts=prompts, causal=causal, cache=cache)
+        states = super().forward(
+            x, mask=mask, memories=attended, prompts=prompts, causal=causal, cache=cache, seen=seen
+        )
         if causal:
             of_states = (cast(RunningSum, cache.past) if cache else RunningSum()).means(states)
         else:

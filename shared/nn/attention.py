@@ -58,8 +58,8 @@ class KeysValues:
     Attributes:
         keys: (B, H, S, d).
         values: (B, H, S, d).
-        mask: (B, 1, 1, S) bool, True where a key may be attended; every row has one. Or what is added to scores, 0 or
-            -inf in the type of the keys, which kernels make of it at each call.
+        mask: (B, 1, 1, S) bool, or (B, 1, L, S) for each query, True where a key may be attended; every row has one. Or
+            what is added to scores, 0 or -inf in the type of the keys, which kernels make of it at each call.
 
     """
 
@@ -70,6 +70,12 @@ class KeysValues:
     def for_many_calls(self) -> KeysValues:
         """Return the same, with each head's keys and values in one piece and the mask as what is added to scores."""
         return KeysValues(self.keys.contiguous(), self.values.contiguous(), added(self.mask, self.keys.dtype))
+
+    def restricted(self, seen: Tensor) -> KeysValues:
+        """Return the same for L queries of which each may attend where ``seen`` (B or 1, L, S) bool is True as well."""
+        if self.mask.dtype == torch.bool:
+            return KeysValues(self.keys, self.values, self.mask & seen[:, None])
+        return KeysValues(self.keys, self.values, self.mask + added(seen[:, None], self.mask.dtype))
 
     def select(self, rows: Tensor) -> KeysValues:
         """Take sentences (B',) int64."""
@@ -235,8 +241,9 @@ class SelfAttention(MultiHeadAttention):
 
         Args:
             x: (R, L, D).
-            mask: (R, L) bool, True where an element is real; None if all may be attended. Not needed if ``causal``,
-                because padding stands at the end, where no real element looks.
+            mask: (R, L) bool, True where an element is real, or (R, L, L), True where the first may attend to the
+                second; None if all may be attended. Not needed if ``causal``, because padding stands at the end, where
+                no real element looks.
             causal: each element sees itself and what is before it only.
             prompts: more keys and values, seen by every element of their sentence, but for those that they hide.
             past: what was consumed before ``x``; ``x`` is added to it. Only with ``causal``.
@@ -262,7 +269,7 @@ class SelfAttention(MultiHeadAttention):
             else:
                 visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
         elif mask is not None and not causal:
-            visible = F.pad(mask, (extra, 0), value=True)[:, None, None, :]
+            visible = F.pad(mask if mask.dim() == 3 else mask[:, None], (extra, 0), value=True)[:, None]
         if prompts is not None and prompts.mask is not None:
             seen = F.pad(prompts.mask, (0, keys.shape[2] - prompts.mask.shape[1]), value=True)[:, None, None, :]
             visible = seen if visible is None else visible & seen
@@ -301,16 +308,27 @@ class MemoryAttention(MultiHeadAttention):
         heads = self.keys_values(memory.values).view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
         return KeysValues(heads[0], heads[1], memory.mask[:, None, None, :])
 
-    def forward(self, x: Tensor, memory: KeysValues) -> Tensor:
-        """Attend from x (R, L, D) to the memory of B sentences; rows i K to (i + 1) K - 1 belong to sentence i."""
+    def forward(self, x: Tensor, memory: KeysValues, seen: Tensor | None = None) -> Tensor:
+        """Attend from x (R, L, D) to the memory of B sentences; rows i K to (i + 1) K - 1 belong to sentence i.
+
+        Args:
+            x: what attends.
+            memory: what is attended to.
+            seen: (B or 1, L, S) bool, True where the beams of a sentence may attend, at least to one state each; None:
+                to all.
+
+        """
         rows, length, _ = x.shape
         sentences = memory.keys.shape[0]
         queries = self.queries(x).view(sentences, rows // sentences * length, self.heads, -1).transpose(1, 2)
+        if seen is not None:
+            memory = memory.restricted(seen.repeat(1, rows // sentences, 1))
         attended = self.attend(queries, memory.keys, memory.values, memory.mask)
         return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
 
-    def weights(self, x: Tensor, memory: KeysValues) -> Tensor:
+    def weights(self, x: Tensor, memory: KeysValues, seen: Tensor | None = None) -> Tensor:
         """Return how much x (B, L, D) attends to the memory of B sentences: (B, H, L, S), which sums to 1 over S."""
+        memory = memory if seen is None else memory.restricted(seen)
         queries = self.queries(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         mask = added(memory.mask, queries.dtype) if memory.mask.dtype == torch.bool else memory.mask
         scores = queries @ memory.keys.transpose(2, 3) / queries.shape[-1] ** 0.5

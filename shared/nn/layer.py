@@ -186,17 +186,19 @@ class Layer(EncoderLayer):
         prompts: Prompts | None = None,
         causal: bool = False,
         cache: LayerCache | None = None,
+        seen: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """Apply the layer.
 
         Args:
             x: (R, L, D).
-            mask: (R, L) bool, True where an element is real, at least one a row; None: all. Not needed if ``causal``.
+            mask: (R, L) or (R, L, L) bool, see :class:`SelfAttention`; None: all is real. Not needed if ``causal``.
             memories: of B sentences, each row with at least one element. A memory that the layer was built with and
                 that is not given here is not attended; without any, there is no attention to memories.
             prompts: more keys and values for the self-attention, seen by every element.
             causal: an element sees no later one.
             cache: kept from step to step: ``x`` continues what it holds, and memories it has are not needed again.
+            seen: by memory, (B or 1, L, S) bool, which of its states each element may attend to; all, if not given.
 
         Returns:
             (R, L, D).
@@ -216,7 +218,10 @@ class Layer(EncoderLayer):
         remembered = self.remember(memories or {}, cache)
         if remembered:
             h = self.before(x, self.memory_attention_norm)
-            attended = {name: self.memory_attention[name](h, memory) for name, memory in remembered.items()}
+            shown = seen or {}
+            attended = {
+                name: self.memory_attention[name](h, memory, shown.get(name)) for name, memory in remembered.items()
+            }
             x = self.after_memories(x, attended)
         return self.feed(x)
 

@@ -154,7 +154,7 @@ class Encoder(Stack):
 
         """
         checked = self.check(memories or {})
-        mask = Padded(x.values, x.lengths.clamp(min=1)).mask
+        mask = self.mask(Padded(x.values, x.lengths.clamp(min=1)))
         states, tapped = x.values, {}
         for number, layer in enumerate(self.layers):
             if number in self.taps:
@@ -165,6 +165,10 @@ class Encoder(Stack):
         if len(self.layers) in self.taps:
             tapped[len(self.layers)] = encoded
         return encoded, tapped
+
+    def mask(self, x: Padded) -> Tensor:
+        """Return what the elements of x (B, L, D), at least one a row, see: (B, L) the real ones, or (B, L, L) bool."""
+        return x.mask
 
 
 class Decoder(Stack):
@@ -210,6 +214,7 @@ class Decoder(Stack):
         *,
         caches: Sequence[LayerCache] | None = None,
         prompts: Sequence[Prompts] | None = None,
+        seen: Mapping[str, Tensor] | None = None,
     ) -> Padded:
         """Decode.
 
@@ -218,6 +223,7 @@ class Decoder(Stack):
             memories: of B sentences, all that the layers were built with; none at all makes it a language model.
             caches: from :meth:`caches`: ``x`` continues what they hold. Then ``memories`` is not needed.
             prompts: one pair of extra keys and values a layer.
+            seen: by memory, (B or 1, L, S) bool, which of its states each element may attend to; all, if not given.
 
         Returns:
             (R, L, D), the last layer's states.
@@ -225,6 +231,7 @@ class Decoder(Stack):
         """
         checked = self.check(memories or {})
         states = x.values
+        shown = {"seen": seen} if seen else {}  # which not every layer can do
         for number, layer in enumerate(self.layers):
             states = self.through(
                 layer,
@@ -233,5 +240,6 @@ class Decoder(Stack):
                 causal=True,
                 prompts=prompts[number] if prompts else None,
                 cache=caches[number] if caches else None,
+                **shown,
             )
         return Padded(self.norm(states), x.lengths)

@@ -9,6 +9,7 @@ from shared.phases.fitting_each import FitEach
 from shared.phases.generating import Generate
 from shared.phases.linking import AlignWords
 from shared.phases.manifests import Prepare, Write
+from shared.phases.measuring import MeasureFeatures
 from shared.phases.nested import RunRecipe
 from shared.phases.pieces import TrainTokenizer
 from shared.phases.quality import Quality
@@ -30,6 +31,7 @@ __all__ = [
     "Fit",
     "FitEach",
     "Generate",
+    "MeasureFeatures",
     "MeasureTerms",
     "PairDistance",
     "Pictures",

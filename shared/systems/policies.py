@@ -82,27 +82,28 @@ class AlignAtt(Described):
 
 
 class WaitK(Described):
-    """Certain is one word a chunk, after k chunks: wait-k of a model that was not trained for it.
+    """Certain is one word, or one token, a chunk, after k chunks.
 
-    Test-time wait-k of Ma et al. 2019, "STACL" (ACL), over chunks of a fixed length, as in Ma et al. 2020, "SimulMT to
-    SimulST" (AACL). The words of a language without spaces are its characters.
+    Ma et al. 2019, "STACL" (ACL), over chunks of a fixed length, as in Ma et al. 2020, "SimulMT to SimulST" (AACL).
+    With a model that was not trained for it, it is test-time wait-k; st/wait_k.py trains one. The words of a language
+    without spaces are its characters.
 
     Args:
         k: how many chunks are heard before the first word.
-        words: how many words are certain after each further chunk.
+        tokens: count tokens, as in training, in place of words. A word is written when all of its tokens may be.
 
     """
 
-    def __init__(self, *, k: int = 3, words: int = 1) -> None:
-        if k < 1 or words < 1:
-            raise UsageError(f"k and words must be at least 1, not {k} and {words}")
+    def __init__(self, *, k: int = 3, tokens: bool = False) -> None:
+        if k < 1:
+            raise UsageError(f"k must be at least 1, not {k}")
         self.k = k
-        self.words = words
+        self.tokens = tokens
 
     def certain(self, guess: Guess) -> int:
-        """Return the number of tokens of the words that may be written by now."""
-        allowed = (guess.chunks - self.k + 1) * self.words
-        return max(guess.ends[: max(0, allowed)], default=0)
+        """Return the number of tokens that may be written by now."""
+        allowed = max(0, guess.chunks - self.k + 1)
+        return allowed if self.tokens else max(guess.ends[:allowed], default=0)
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:

@@ -9,8 +9,10 @@ from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 
 from shared.errors import DataError, UsageError
+from shared.nn.fbank import GlobalNorm
 from shared.systems.reading_model import ReadingModel
 from shared.text.tagged import extends
 
@@ -153,3 +155,47 @@ class Initialise:
                     f"{mine.fingerprint}): its symbols cannot be used ({there})"
                 )
         return longer
+
+
+class FeatureStatistics:
+    """Fill a GlobalNorm with the means and deviations that a phase MeasureFeatures has taken.
+
+    Args:
+        file: ``features.safetensors`` of that phase.
+        part: the norm's name in the system.
+
+    """
+
+    #: A feature that deviates less is constant, and only its mean is subtracted.
+    LEAST = 1e-5
+
+    def __init__(self, *, file: str, part: str = "model.embeddings.speech.normalisation") -> None:
+        self.file = Path(file)
+        self.part = part
+
+    def apply(self, system: ReadingModel) -> list[str]:
+        """Fill it; return a line that says so.
+
+        Raises:
+            DataError: if the file is none of that phase, or of other features.
+            UsageError: if the system has no such norm.
+
+        """
+        try:
+            norm = system.get_submodule(self.part)
+        except AttributeError:
+            norm = None
+        if not isinstance(norm, GlobalNorm):
+            raise UsageError(f"initialise: {self.part} is a {type(norm).__name__}, not a GlobalNorm")
+        try:
+            found = load_file(self.file)
+            mean, deviation = found["mean"], found["deviation"]
+        except (SafetensorError, OSError, KeyError) as error:
+            raise DataError(f"{self.file}: holds no features that MeasureFeatures has measured ({error})") from error
+        if not mean.shape == deviation.shape == norm.mean.shape:
+            raise DataError(f"{self.file}: has {len(mean)} features, and {self.part} {len(norm.mean)}")
+        norm.mean.copy_(mean)
+        norm.deviation.copy_(torch.where(deviation < self.LEAST, torch.ones_like(deviation), deviation))
+        report = f"{self.part}: means and deviations of {len(mean)} features from {self.file}"
+        system.origin.append(report)
+        return [report]

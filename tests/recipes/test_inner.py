@@ -34,7 +34,7 @@ def starts(name):
     """Return the names of the parts that each model gives, with which a recipe's training begins."""
     recipe = load(name, Path("nowhere"))
     steps = fit(recipe).get("initialise", []) if "fit" in recipe.phases else []
-    return [{*arguments["parts"]} for step in steps for arguments in step.values()]
+    return [{*arguments["parts"]} for step in steps for arguments in step.values() if "parts" in arguments]
 
 
 RUNS = {name: runs(name) for name in RECIPES}
@@ -68,7 +68,8 @@ def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
 def test_without_the_recogniser_the_translator_begins_from_scratch(name, tmp_path):
     alone = load(name, tmp_path, "--phases.asr", "null")
     alone.check()
-    assert "asr" not in alone.phases and fit(alone)["initialise"] == []
+    copied = "!new:shared.training.initialise.Initialise"
+    assert "asr" not in alone.phases and not any(copied in step for step in fit(alone)["initialise"])
     assert fit(load(name, tmp_path))["initialise"]
     [off] = alone.switched_off
     assert str(off) == "asr: switched off: trained from scratch: model.embeddings.speech, model.encoder"

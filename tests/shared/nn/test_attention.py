@@ -65,6 +65,22 @@ def test_self_attention_equals_a_loop(causal: bool, prompted: str, length: int) 
         torch.testing.assert_close(result[row, :own], finish(attention, attended))
 
 
+@pytest.mark.parametrize("prompted", [False, True])
+def test_self_attention_under_a_mask_of_pairs_equals_a_loop(prompted: bool) -> None:
+    attention = self_attention()
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    mask = torch.rand(2, 5, 5, generator=torch.Generator().manual_seed(1)) < 0.4
+    mask |= torch.eye(5, dtype=torch.bool)
+    keys, values = torch.randn(2, 1, 3, 8, dtype=torch.float64)
+    extra = 3 if prompted else 0
+    result = attention(x, mask=mask, prompts=Prompts(keys, values) if prompted else None)
+    for row in range(2):
+        q, k, v = projected(attention, x[row])
+        k, v = torch.cat([keys[0, :extra], k]), torch.cat([values[0, :extra], v])
+        attended = by_hand(q, k, v, 2, lambda i, j, row=row: j < extra or bool(mask[row, i, j - extra]))
+        torch.testing.assert_close(result[row], finish(attention, attended))
+
+
 def test_masked_prompts_without_a_mask_of_the_input() -> None:
     attention = self_attention()
     x, keys, values = (torch.randn(2, 3, 8, dtype=torch.float64) for _ in range(3))
@@ -134,6 +150,17 @@ def test_memory_attention_equals_a_loop_for_every_beam() -> None:
         torch.testing.assert_close(result[row], finish(attention, attended))
     one = attention(x[3:], remembered.select(torch.tensor([1])))
     torch.testing.assert_close(one, result[3:])
+    for shared in (False, True):  # whether all sentences see alike
+        seen = torch.rand(1 if shared else 2, 3, 4, generator=torch.Generator().manual_seed(2)) < 0.5
+        seen[..., 0] = True
+        for given in (remembered, remembered.for_many_calls()):
+            some = attention(x, given, seen)
+            for row in range(6):
+                states, shown = memory.rows()[row // 3], seen[0 if shared else row // 3]
+                queries = x[row] @ attention.queries.weight.T + attention.queries.bias
+                keys, values = states @ key_weight.T + key_bias, states @ value_weight.T + value_bias
+                attended = by_hand(queries, keys, values, 2, lambda i, j, shown=shown: bool(shown[i, j]))
+                torch.testing.assert_close(some[row], finish(attention, attended))
 
 
 @pytest.mark.parametrize("many_calls", [False, True])

@@ -78,7 +78,8 @@ def heard(listener, chunks):
         (WaitK(k=3), guess([1, 2, 3, 4], ends=[1, 3], chunks=3), 1),
         (WaitK(k=3), guess([1, 2, 3, 4], ends=[1, 3], chunks=4), 3),
         (WaitK(k=3), guess([1, 2, 3, 4], ends=[1, 3], chunks=9), 3),
-        (WaitK(k=1, words=2), guess([1, 2, 3, 4], ends=[1, 3], chunks=1), 3),
+        (WaitK(k=2, tokens=True), guess([1, 2, 3, 4], ends=[1, 3], chunks=3), 2),
+        (WaitK(k=2, tokens=True), guess([1, 2, 3, 4], ends=[1, 3], chunks=1), 0),
     ],
 )
 def test_what_is_certain(policy, given, wanted):

@@ -1,0 +1,143 @@
+"""Wait-k: a translator of speech learns to write its t-th token when k - 1 + t chunks have been heard.
+
+Ma et al. 2019, "STACL: Simultaneous Translation with Implicit Anticipation and Controllable Latency using
+Prefix-to-Prefix Framework" (ACL), arXiv 1810.08398, over speech as in Ma et al. 2020, "SimulMT to SimulST" (AACL),
+arXiv 2011.02048: a chunk is a fixed number of encoder states, r. The token that follows t earlier ones attends to the
+first
+
+    min(S, (k + t) r)        t = 0, 1, ...
+
+of S states. What has been heard must not change when more is heard: the encoder sees its own chunk and earlier ones. In
+training k may be drawn for each batch, so that one model serves several (Elbayad et al. 2020, arXiv 2005.08595).
+
+The subsampling convolutions see a few frames ahead: the last state of what has been heard is made of less sound than in
+training. Features have to be normalised by what is known beforehand (GlobalNorm), not by the utterance.
+
+Legend: B sentences, L elements, S encoder states, D model width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from shared.errors import UsageError
+from shared.nn.attention import Prompts
+from shared.nn.layer import EncoderLayer, Layer, LayerCache
+from shared.nn.transformer import Decoder, Encoder
+from shared.nn.translator import MEMORY
+from shared.padded import Padded
+
+
+class ChunkedEncoder(Encoder):
+    """An encoder whose states see their own chunk and earlier ones, so that more sound does not change them.
+
+    Args:
+        layer: the first layer; a plain one, whose attention can be restricted.
+        layers: how many.
+        chunk: states of a chunk.
+        left: how many earlier chunks each layer sees; None: all. The stack sees ``layers`` times as many.
+        taps: see :class:`Encoder`.
+        final_norm: see :class:`Stack`.
+        layer_drop: see :class:`Stack`.
+        recompute: see :class:`Stack`.
+
+    Raises:
+        UsageError: if the layer is another one, or a number is out of its range.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        layer: EncoderLayer,
+        layers: int,
+        chunk: int,
+        left: int | None = None,
+        taps: list[int] | None = None,
+        final_norm: bool | None = None,
+        layer_drop: float = 0.0,
+        recompute: bool = False,
+    ) -> None:
+        if type(layer) is not Layer:
+            raise UsageError(f"a {type(layer).__name__} may see what has not been heard: chunks need plain layers")
+        if chunk < 1 or (left is not None and left < 0):
+            raise UsageError(f"need chunk >= 1 and left >= 0, not {chunk} and {left}")
+        super().__init__(
+            layer=layer, layers=layers, taps=taps, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute
+        )
+        self.chunk = chunk
+        self.left = left
+
+    def mask(self, x: Padded) -> Tensor:
+        """Return what the elements of x (B, L, D) see: (B, L, L) bool."""
+        chunks = torch.arange(x.values.shape[1], device=x.device) // self.chunk
+        back = chunks[:, None] - chunks
+        seen = back >= 0 if self.left is None else (back >= 0) & (back <= self.left)
+        itself = torch.eye(len(chunks), dtype=torch.bool, device=x.device)  # padding has to see something
+        return seen & x.mask[:, None] | itself
+
+
+class WaitKDecoder(Decoder):
+    """A decoder each token of which attends to the encoder states that have been heard when it is to be written.
+
+    Args:
+        layer: the first layer; attends to the memory "source".
+        layers: how many.
+        k: chunks that are heard before the first token.
+        ratio: r, encoder states of a chunk.
+        drawn: in training, k is drawn among these for each batch; None: it is k.
+        final_norm: see :class:`Stack`.
+        layer_drop: see :class:`Stack`.
+        recompute: see :class:`Stack`.
+
+    Raises:
+        UsageError: if a number is below 1.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        layer: Layer,
+        layers: int,
+        k: int,
+        ratio: int = 7,
+        drawn: list[int] | None = None,
+        final_norm: bool | None = None,
+        layer_drop: float = 0.0,
+        recompute: bool = False,
+    ) -> None:
+        if min(k, ratio, *(drawn or [])) < 1:
+            raise UsageError(f"k, ratio and what is drawn must be at least 1, not {k}, {ratio} and {drawn}")
+        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
+        self.k = k
+        self.ratio = ratio
+        self.drawn = list(drawn or [])
+
+    def forward(
+        self,
+        x: Padded,
+        memories: Mapping[str, Padded] | None = None,
+        *,
+        caches: Sequence[LayerCache] | None = None,
+        prompts: Sequence[Prompts] | None = None,
+        seen: Mapping[str, Tensor] | None = None,
+    ) -> Padded:
+        """Decode; see :class:`Decoder`. What is ``seen`` of the source follows from the number of each token."""
+        first = caches[0].past.length if caches else 0
+        size = caches[0].memories[MEMORY].keys.shape[2] if caches else (memories or {})[MEMORY].values.shape[1]
+        numbers = torch.arange(first, first + x.values.shape[1], device=x.device)
+        limits = (self._waited() + numbers) * self.ratio
+        heard = torch.arange(size, device=x.device) < limits[:, None]
+        shown: dict[str, Any] = {**(seen or {}), MEMORY: heard[None]}
+        return super().forward(x, memories, caches=caches, prompts=prompts, seen=shown)
+
+    def _waited(self) -> int:
+        """Return k; in training, one that is drawn by the generator of layer drop."""
+        if not self.training or not self.drawn:
+            return self.k
+        return self.drawn[int(torch.randint(len(self.drawn), (), device="cpu"))]
