@@ -85,7 +85,9 @@ def policy_of(options: ListeningOptions) -> Policy:
         return AlignAtt(frames=options.frames, layer=options.layer or None)
     if options.policy == "hold":
         return Hold(tokens=options.hold)
-    return WaitK(k=options.k) if options.policy == "wait-k" else LocalAgreement(agree=options.agree)
+    if options.policy == "wait-k":
+        return WaitK(k=options.k, tokens=options.tokens)
+    return LocalAgreement(agree=options.agree)
 
 
 def heard_in(path: Path, size: int) -> Iterator[Tensor]:

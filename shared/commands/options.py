@@ -159,7 +159,7 @@ class SubtitleOptions:
 
 
 #: The policies of a listener, and the options that each of them reads.
-POLICIES = {"agreement": {"agree"}, "alignatt": {"frames", "layer"}, "hold": {"hold"}, "wait-k": {"k"}}
+POLICIES = {"agreement": {"agree"}, "alignatt": {"frames", "layer"}, "hold": {"hold"}, "wait-k": {"k", "tokens"}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,6 +182,10 @@ class ListeningOptions:
     ] = 0
     hold: Annotated[int, _option("hold: number of tokens that are held back", STREAM, min=1)] = 6
     k: Annotated[int, _option("wait-k: number of chunks before the first word", STREAM, min=1)] = 3
+    tokens: Annotated[
+        bool,
+        _option("wait-k: count tokens instead of words, as models do that were trained to wait (st/wait_k.py)", STREAM),
+    ] = False
     pause: Annotated[float, _option("seconds without speech that end a sentence", STREAM)] = 0.6
     maximum_seconds: Annotated[float, _option("seconds after which a sentence is ended in any case", STREAM)] = 20.0
     speech_detector: Annotated[str, _option("finds those pauses: auto, levels, silero", STREAM)] = "auto"

@@ -66,14 +66,14 @@ def test_each_policy_gets_its_options():
         policy_of(ListeningOptions(policy="alignatt", frames=7, layer=2)),
         policy_of(ListeningOptions(policy="alignatt")),
         policy_of(ListeningOptions(policy="hold", hold=4)),
-        policy_of(ListeningOptions(policy="wait-k", k=5)),
+        policy_of(ListeningOptions(policy="wait-k", k=5, tokens=True)),
     ]
     wanted = [
         LocalAgreement(agree=3),
         AlignAtt(frames=7, layer=2),
         AlignAtt(frames=4, layer=None),
         Hold(tokens=4),
-        WaitK(k=5),
+        WaitK(k=5, tokens=True),
     ]
     assert [(type(one), vars(one)) for one in made] == [(type(one), vars(one)) for one in wanted]
 
