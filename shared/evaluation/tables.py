@@ -324,7 +324,7 @@ def _notes(rows: Sequence[Row], common: Mapping[str, Row], numbers: Mapping[str,
     signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
     arms = _arms([row for row in rows if row.get("kind") != MEANS]).values()
     newest = [_newest([row for row in arm if row["split"] == arm[-1]["split"]]) for arm in arms]
-    found = [next((row for row in arm if "values" in row), arm[-1]) for arm in newest if arm]
+    found = [max(reversed(arm), key=lambda row: len(row.get("values", ()))) for arm in newest if arm]  # of most seeds
     commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in found if row.get("command"))
     keys = [f"- {recipe}: `{_cell('keys', given)}`\n" for recipe, given in common.items() if given]
     keys += [f"- {number}: `{given}`\n" for given, number in numbers.items()]

@@ -179,6 +179,16 @@ def test_a_comparison_of_one_seed_does_not_hide_the_others(tmp_path):
     assert row[2:4] == ["3", "73.3 ± 3.1"]  # 70, 74, 76; sqrt((3.33^2 + 0.67^2 + 2.67^2) / 2)
 
 
+def test_the_command_is_that_of_most_seeds(tmp_path):
+    path = tmp_path / "results.jsonl"
+    for seeds in ([1], [1, 2, 3], [2]):
+        command = f"dragoman seeds almanac/st --seeds {','.join(map(str, seeds))}"
+        values = [70.0] * len(seeds)
+        record(path, ROW | {"kind": "seeds", "values": values, "seeds": seeds, "command": command})
+    _, commands = render(latest(read(path)), path.name).split("Commands:")
+    assert commands.strip() == "- almanac/st: `dragoman seeds almanac/st --seeds 1,2,3`"
+
+
 def test_keys_in_another_order_are_the_same_line_and_read_as_in_a_recipe(tmp_path):
     path = tmp_path / "results.jsonl"
     keys = {"phases.mt": None, "streams": [{"!ref": "<stream>"}], "beam": 4, "rules": {"ratio": 2.0}}
