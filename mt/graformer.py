@@ -159,7 +159,6 @@ class GraftedDecoder(Decoder):
         *,
         caches: Sequence[LayerCache] | None = None,
         prompts: Sequence[Prompts] | None = None,
-        seen: Mapping[str, Tensor] | None = None,
     ) -> Padded:
         """Decode x (R, L, D); see :class:`Decoder`.
 
@@ -170,7 +169,7 @@ class GraftedDecoder(Decoder):
         first_caches, caches = _parted(caches, self.below.depth)
         first_prompts, prompts = _parted(prompts, self.below.depth)
         known = self.below(x, caches=first_caches, prompts=first_prompts)
-        states = super().forward(known, memories, caches=caches, prompts=prompts, seen=seen)
+        states = super().forward(known, memories, caches=caches, prompts=prompts)
         if self.language_norm is None:
             return states
         return Padded(torch.cat([states.values, self.language_norm(known.values)], -1), x.lengths)

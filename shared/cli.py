@@ -22,6 +22,8 @@ from shared.commands.options import (
     ModelOptions,
     SearchOptions,
     SoundOptions,
+    SourceLanguage,
+    TargetLanguage,
     command_line,
     with_options,
 )
@@ -196,12 +198,8 @@ def translate(
     inputs: Annotated[
         list[Path] | None, typer.Argument(help="text files, or sound files and folders with sound files")
     ] = None,
-    source_language: Annotated[
-        str | None, typer.Option("--source-language", "--from", help="language code of the input")
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option("--target-language", "--to", help="language code of the output")
-    ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     n_best: Annotated[
         int, typer.Option(min=1, help="number of hypotheses per input (not available for long sound files)")
     ] = 1,

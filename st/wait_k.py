@@ -19,13 +19,11 @@ Legend: B sentences, L elements, S encoder states, D model width.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from shared.errors import UsageError
-from shared.nn.attention import Prompts
 from shared.nn.layer import EncoderLayer, Layer, LayerCache
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY
@@ -118,23 +116,15 @@ class WaitKDecoder(Decoder):
         self.ratio = ratio
         self.drawn = list(drawn or [])
 
-    def forward(
-        self,
-        x: Padded,
-        memories: Mapping[str, Padded] | None = None,
-        *,
-        caches: Sequence[LayerCache] | None = None,
-        prompts: Sequence[Prompts] | None = None,
-        seen: Mapping[str, Tensor] | None = None,
-    ) -> Padded:
-        """Decode; see :class:`Decoder`. What is ``seen`` of the source follows from the number of each token."""
+    def seen(
+        self, x: Padded, memories: Mapping[str, Padded], caches: Sequence[LayerCache] | None
+    ) -> Mapping[str, Tensor]:
+        """Return what of the source has been heard when each token is to be written; see :class:`Decoder`."""
         first = caches[0].past.length if caches else 0
-        size = caches[0].memories[MEMORY].keys.shape[2] if caches else (memories or {})[MEMORY].values.shape[1]
+        size = caches[0].memories[MEMORY].keys.shape[2] if caches else memories[MEMORY].values.shape[1]
         numbers = torch.arange(first, first + x.values.shape[1], device=x.device)
         limits = (self._waited() + numbers) * self.ratio
-        heard = torch.arange(size, device=x.device) < limits[:, None]
-        shown: dict[str, Any] = {**(seen or {}), MEMORY: heard[None]}
-        return super().forward(x, memories, caches=caches, prompts=prompts, seen=shown)
+        return {MEMORY: (torch.arange(size, device=x.device) < limits[:, None])[None]}
 
     def _waited(self) -> int:
         """Return k; in training, one that is drawn by the generator of layer drop."""

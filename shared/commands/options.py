@@ -31,6 +31,10 @@ def _option(help: str, panel: str, **settings: Any) -> Any:
     return typer.Option(help=help, rich_help_panel=panel, **settings)
 
 
+SourceLanguage = Annotated[str | None, typer.Option("--source-language", "--from", help="language code of the input")]
+TargetLanguage = Annotated[str | None, typer.Option("--target-language", "--to", help="language code of the output")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions:
     """The search: beam search, sampling, or prefix search with a CTC head (docs/search.md)."""

@@ -13,7 +13,9 @@ from shared.commands.options import (
     ModelOptions,
     SearchOptions,
     SoundOptions,
+    SourceLanguage,
     SubtitleOptions,
+    TargetLanguage,
     with_options,
 )
 
@@ -25,12 +27,8 @@ talks = typer.Typer()
 def subtitle(
     model: Annotated[Path, typer.Argument(help="model folder of a system that reads speech")],
     inputs: Annotated[list[Path], typer.Argument(help="sound files, or folders with sound files")],
-    source_language: Annotated[
-        str | None, typer.Option("--source-language", "--from", help="language code of the input")
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option("--target-language", "--to", help="language code of the output")
-    ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     format: Annotated[str, typer.Option(help="srt or vtt")] = "srt",
     out: Annotated[Path | None, typer.Option(help="output folder, with one file per input; default: print")] = None,
     text: Annotated[
@@ -71,12 +69,8 @@ def stream(
             "from arecord -t raw -f S16_LE -r 16000"
         ),
     ] = None,
-    source_language: Annotated[
-        str | None, typer.Option("--source-language", "--from", help="language code of the input")
-    ] = None,
-    target_language: Annotated[
-        str | None, typer.Option("--target-language", "--to", help="language code of the output")
-    ] = None,
+    source_language: SourceLanguage = None,
+    target_language: TargetLanguage = None,
     format: Annotated[str, typer.Option(help="text, or json: an object with times for whatever is written")] = "text",
     *,
     listening: ListeningOptions,

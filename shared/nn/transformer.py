@@ -214,7 +214,6 @@ class Decoder(Stack):
         *,
         caches: Sequence[LayerCache] | None = None,
         prompts: Sequence[Prompts] | None = None,
-        seen: Mapping[str, Tensor] | None = None,
     ) -> Padded:
         """Decode.
 
@@ -223,7 +222,6 @@ class Decoder(Stack):
             memories: of B sentences, all that the layers were built with; none at all makes it a language model.
             caches: from :meth:`caches`: ``x`` continues what they hold. Then ``memories`` is not needed.
             prompts: one pair of extra keys and values a layer.
-            seen: by memory, (B or 1, L, S) bool, which of its states each element may attend to; all, if not given.
 
         Returns:
             (R, L, D), the last layer's states.
@@ -231,6 +229,7 @@ class Decoder(Stack):
         """
         checked = self.check(memories or {})
         states = x.values
+        seen = self.seen(x, checked, caches)
         shown = {"seen": seen} if seen else {}  # which not every layer can do
         for number, layer in enumerate(self.layers):
             states = self.through(
@@ -243,3 +242,12 @@ class Decoder(Stack):
                 **shown,
             )
         return Padded(self.norm(states), x.lengths)
+
+    def seen(
+        self, x: Padded, memories: Mapping[str, Padded], caches: Sequence[LayerCache] | None
+    ) -> Mapping[str, Tensor] | None:
+        """Return by memory, (B or 1, L, S) bool, which of its states each element of x may attend to; None: all.
+
+        The arguments are those of :meth:`forward`.
+        """
+        return None

@@ -53,6 +53,25 @@ def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
     return given
 
 
+def chosen_languages(
+    source: str | None, target: str | None, *, known: tuple[Sequence[str], Sequence[str]], side: str
+) -> tuple[str, str]:
+    """Return the languages of an input and of its output.
+
+    Args:
+        source: given, or None; see :func:`chosen_language`.
+        target: likewise; a transcript is in the language that is read.
+        known: the codes of either.
+        side: whose language the output is in: "source" for a transcript, "target".
+
+    Raises:
+        UsageError: as :func:`chosen_language`.
+
+    """
+    source = chosen_language("source", source, known[0])
+    return source, chosen_language("target", source if target is None and side == "source" else target, known[1])
+
+
 def rows_of_inputs(
     inputs: Sequence[str | Path],
     read: Callable[[str | Path], list[dict[str, Any]]],

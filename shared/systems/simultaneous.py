@@ -33,7 +33,7 @@ from shared.nn.state import evaluating
 from shared.nn.translator import MEMORY, FieldEncoder
 from shared.padded import Padded
 from shared.search.search import AnySearch, Search, ruled
-from shared.systems.inputs import chosen_language
+from shared.systems.inputs import chosen_languages
 from shared.systems.system import System
 from shared.text import languages
 
@@ -133,10 +133,8 @@ class Listener:
         search = search or system.default_search()
         if not isinstance(search, Search):
             raise UsageError(f"{type(search).__name__} is no search for a decoder, which a listener needs")
-        source = chosen_language("source", source_language, system.source_languages)
-        if target_language is None and system.output.side == "source":
-            target_language = source
-        target = chosen_language("target", target_language, system.output_languages)
+        known = system.source_languages, system.output_languages
+        source, target = chosen_languages(source_language, target_language, known=known, side=system.output.side)
         self.system = system
         self.policy = policy
         self.search = search

@@ -26,7 +26,7 @@ from shared.search.bans import Ban
 from shared.search.beam import BeamSearch
 from shared.search.search import AnySearch, Search, ruled
 from shared.search.search_bytes import kept_outputs, search_bytes
-from shared.systems.inputs import chosen_language, rows_of_inputs, sound_rows, text_row
+from shared.systems.inputs import chosen_languages, rows_of_inputs, sound_rows, text_row
 from shared.systems.reading_model import ReadingModel
 from shared.systems.rows import translate_shown
 from shared.systems.timed import Part, TimedText, whole
@@ -364,10 +364,8 @@ class System(ReadingModel):
             raise UsageError(f"batch_size must be at least 1, not {batch_size}")
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
-        source = chosen_language("source", source_language, self.source_languages)
-        if target_language is None and self.output.side == "source":
-            target_language = source  # a transcript is in the language that is read
-        target = chosen_language("target", target_language, self.output_languages)
+        known = self.source_languages, self.output_languages
+        source, target = chosen_languages(source_language, target_language, known=known, side=self.output.side)
         common = {"source_language": source, "target_language": target}
 
         def read(item: str | Path) -> list[dict[str, Any]]:
