@@ -11,7 +11,7 @@ from typing import Any
 from shared.corpus.manifest import Manifest
 from shared.corpus.stream import translation_budget
 from shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
-from shared.machine.device import Machine
+from shared.machine.device import Machine, precision_of
 from shared.machine.workspace import Workspace
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
@@ -44,7 +44,7 @@ def load(
     Args:
         folder: a model folder, for example ``results/.../average/model``.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32.
         ensemble: model folders whose probabilities are averaged with the model's.
         language_model: the model folder of a language model that takes part in the search.
         lm_weight: its weight.
@@ -135,7 +135,7 @@ def evaluate(
     machine = Workspace(
         output=Path(),
         device="mps" if system.device.type == "mps" else str(system.device),  # which numbers the only one there is
-        precision="fp32" if system.autocast_dtype is None else "bf16",
+        precision=precision_of(system.autocast_dtype),
         noprogressbar=True,
         workers=0,
     )

@@ -13,7 +13,9 @@ from shared.machine.memory import check_workers
 if TYPE_CHECKING:
     import torch
 
-PRECISIONS = ("auto", "fp32", "bf16")
+#: The names of torch's types in which autocast multiplies, by precision; None for no autocast.
+AUTOCAST = {"fp32": None, "bf16": "bfloat16", "fp16": "float16"}
+PRECISIONS = ("auto", *AUTOCAST)
 
 
 @dataclass(kw_only=True)
@@ -22,7 +24,7 @@ class Machine:
 
     Attributes:
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
-        precision: "fp32", "bf16", or "auto": bf16 on GPUs that have it, else fp32.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32.
         compile: compile the layers (torch.compile).
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         workers: processes that read data beside the training process.
@@ -63,15 +65,24 @@ class Machine:
         """The type that :meth:`autocast` multiplies in; None where it does nothing."""
         import torch
 
-        return None if self.precision == "fp32" else torch.bfloat16
+        name = AUTOCAST[self.precision]
+        return None if name is None else getattr(torch, name)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context in which forward passes run."""
-        if self.precision == "fp32":
+        dtype = self.autocast_dtype
+        if dtype is None:
             return nullcontext()
         import torch
 
-        return torch.autocast(self.device.split(":")[0], dtype=self.autocast_dtype)
+        return torch.autocast(self.device.split(":")[0], dtype=dtype)
+
+
+def precision_of(dtype: torch.dtype | None) -> str:
+    """Return the precision whose autocast multiplies in a type; None for no autocast."""
+    import torch
+
+    return next(precision for precision, name in AUTOCAST.items() if dtype is (name and getattr(torch, name)))
 
 
 def _device(name: str, *, several: bool) -> str:

@@ -10,7 +10,7 @@ from shared.recipe.tree import Node
 #: Keys that every recipe knows: their type, default, and meaning.
 OPTIONS: dict[str, tuple[type, Any, str]] = {
     "device": (str, "auto", "auto, cpu, cuda, cuda:1, mps"),
-    "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16"),
+    "precision": (str, "auto", "auto (bf16 on GPUs that have it), fp32, bf16, fp16"),
     "compile": (bool, False, "compile the layers"),
     "deterministic": (bool, False, "only algorithms that give the same bits each time; slower on GPUs"),
     "grad_accumulation_factor": (int, 1, "batches per update and process"),

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 import torch
 from rich.progress import Progress, TaskID
+from torch.amp import GradScaler
 
 from shared.batch import Batch
 from shared.corpus.loader import Loader
@@ -33,6 +34,7 @@ from shared.training.checkpoints import Checkpoints, list_checkpoints, load_obje
 from shared.training.compiling import compile_layers
 from shared.training.history import History, Meter, report, status
 from shared.training.initialise import Initialiser
+from shared.training.loss_scale import loss_scaler
 from shared.training.notes import alternating_notes, warm_up_notes
 from shared.training.optimizer import Adam
 from shared.training.scheduled import Scheduled
@@ -181,12 +183,13 @@ class Fit(Phase):
         for line in [*loader.report(), *notes]:
             workspace.log.info("%s: %s", workspace.phase, line)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main)
-        position = self._restore(workspace, objective, optimizer, meter)
+        scaler = loss_scaler(workspace)
+        position = self._restore(workspace, objective, optimizer, scaler, meter)
         history.cut(position.update)
         scheduled = Scheduled(objective, self.scheduled)
         if workspace.compile:
             compile_layers(objective)
-        learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled)
+        learner = Learner(objective, wrap(objective, workspace), optimizer, self.max_grad_norm, scheduled, scaler)
         now = max(position.update, 1)
         learner.at(now, self.schedule(now))  # for a validation that is still due
         if device.type == "cuda" and position.update == 0:
@@ -235,6 +238,8 @@ class Fit(Phase):
         if now % REPORT_EVERY == 0 or running.last:
             _check_finite(running)
             row = report(gather(meter.state(), workspace)) | {"update": now, "epoch": position.epoch, "lr": rate}
+            if running.learner.scaler.is_enabled():
+                row["loss_scale"] = running.learner.scaler.get_scale()
             meter.reset()
             running.history.add(row)
             bar.update(task, status=status(row))
@@ -247,7 +252,12 @@ class Fit(Phase):
                 workspace.log.info("%s: %s", workspace.phase, line)
 
     def _restore(
-        self, workspace: Workspace, objective: Objective, optimizer: torch.optim.Optimizer, meter: Meter
+        self,
+        workspace: Workspace,
+        objective: Objective,
+        optimizer: torch.optim.Optimizer,
+        scaler: GradScaler,
+        meter: Meter,
     ) -> Position:
         """Load the newest checkpoint, or describe what begins; return the position."""
         found = list_checkpoints(workspace.folder / "checkpoints")
@@ -269,6 +279,8 @@ class Fit(Phase):
                 f"{workspace.world}; use as many, or --restart {workspace.phase}"
             )
         optimizer.load_state_dict(training["optimizer"])
+        if training.get("scaler"):  # empty in other precisions, and older checkpoints have none
+            scaler.load_state_dict(training["scaler"])
         own = training["ranks"][workspace.rank]
         meter.load_state(own["meter"])
         torch.set_rng_state(own["cpu"])
@@ -289,11 +301,17 @@ class Fit(Phase):
         }
         ranks = gather(own, workspace)
         if workspace.main:
-            training = {"optimizer": running.learner.optimizer.state_dict(), "position": vars(position), "ranks": ranks}
+            learner = running.learner
+            training = {
+                "optimizer": learner.optimizer.state_dict(),
+                "scaler": learner.scaler.state_dict(),
+                "position": vars(position),
+                "ranks": ranks,
+            }
             meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
             meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
-            self.checkpoints.save(workspace.folder / "checkpoints", running.learner.objective, training, meta)
+            self.checkpoints.save(workspace.folder / "checkpoints", learner.objective, training, meta)
             workspace.keep_time()
         barrier(workspace)
 
@@ -350,7 +368,8 @@ def _check_finite(running: Running) -> None:
     workspace = running.workspace
     ids = [name for names in gather(running.meter.skipped_rows(), workspace) for name in names]
     if ids:
+        advice = "; in fp16 nothing may be above 65504: bf16 or fp32 may do" if workspace.precision == "fp16" else ""
         raise DataError(
             f"{workspace.phase}: shortly before update {running.position.update}, a loss or gradient was not finite "
-            f"(such updates change nothing); the rows of the first such update are {', '.join(ids)}"
+            f"(such updates change nothing); the rows of the first such update are {', '.join(ids)}{advice}"
         )

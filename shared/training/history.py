@@ -26,7 +26,7 @@ _ROW: dict[str, Any] = {
     "validation": NotRequired[dict[str, float]],
     "score": NotRequired[float],
 }
-_SCALARS = ("lr", "grad_norm", "tokens_per_second", "sound_per_second")
+_SCALARS = ("lr", "grad_norm", "loss_scale", "tokens_per_second", "sound_per_second")
 
 
 class Meter:
@@ -41,7 +41,7 @@ class Meter:
         self.sums: dict[str, dict[float, Tensor | float]] = {}
         self.counts: dict[str, Tensor | float] = {}
         self.norm: Tensor | float = 0.0
-        self.updates = 0
+        self.updates: Tensor | int = 0
         self.tokens = 0
         self.sound = 0.0
         self.skipped: list[Tensor] = []
@@ -65,10 +65,14 @@ class Meter:
             self.counts[name] = self.counts.get(name, 0.0) + term.count
 
     def add_update(self, norm: Tensor, skipped: Tensor) -> None:
-        """Add an update's gradient norm, and the flag (1.0) of one that changed nothing because it is not finite."""
-        self.norm = self.norm + norm
+        """Add an update's gradient norm, and the flag (1.0) of one that was skipped and must not have been.
+
+        In fp16 some are skipped, which changes nothing but the scale of the next loss: their norm counts for nothing.
+        """
+        done = torch.isfinite(norm)
+        self.norm = self.norm + norm.where(done, 0)
+        self.updates = self.updates + done
         self.skipped.append(skipped)
-        self.updates += 1
 
     def skipped_rows(self) -> list[str]:
         """Return the ids of the rows of the first update that was skipped, none if all were done."""
@@ -81,7 +85,7 @@ class Meter:
             "sums": {name: {w: float(value) for w, value in sums.items()} for name, sums in self.sums.items()},
             "counts": {name: float(value) for name, value in self.counts.items()},
             "norm": float(self.norm),
-            "updates": self.updates,
+            "updates": int(self.updates),
             "tokens": self.tokens,
             "sound": self.sound,
             "seconds": time.monotonic() - self.started,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
+from torch.amp import GradScaler
 
 from shared.batch import Batch
 from shared.corpus.loader import Loader
@@ -20,6 +21,7 @@ from shared.machine.settings import enough_memory
 from shared.machine.workspace import Workspace
 from shared.objectives.objective import Loss, Objective
 from shared.training.history import Meter
+from shared.training.loss_scale import hopeless
 from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 from shared.training.scheduled import Scheduled
 
@@ -34,6 +36,7 @@ class Learner:
         optimizer: of the objective's parameters.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of modules that follow the update; None for none.
+        scaler: what scales losses in fp16 (see :func:`shared.training.loss_scale.loss_scaler`); by default, nothing.
 
     """
 
@@ -42,6 +45,7 @@ class Learner:
     optimizer: torch.optim.Optimizer
     max_grad_norm: float = 0.0
     scheduled: Scheduled | None = None
+    scaler: GradScaler = field(default_factory=lambda: GradScaler(enabled=False))
 
     def at(self, update: int, rate: float) -> None:
         """Set all that is a function of the update: 1, 2, ...; ``rate`` is its learning rate."""
@@ -62,6 +66,7 @@ class Learner:
             for name, count in objective.counts(batch).items():
                 local[name] = local[name] + count if name in local else count
         counts = add_up(local, workspace, device)
+        whole = torch.zeros((), device=device)
         for number, batch in enumerate(on_device, start=1):
             if isinstance(model, nn.parallel.DistributedDataParallel):
                 model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
@@ -71,10 +76,14 @@ class Learner:
                     loss.check(objective.counts(batch))
                 # DDP averages over ranks; counts are global already, so the average has to become a sum again
                 total = loss.total(counts) * workspace.world
-            total.backward()
+            self.scaler.scale(total).backward()
+            whole += total.detach()
             meter.add(loss)
+        self.scaler.unscale_(self.optimizer)
         norm = clip_gradient(self.optimizer, self.max_grad_norm)
-        meter.add_update(norm, step_if_finite(self.optimizer, norm))
+        skipped = step_if_finite(self.optimizer, norm)
+        meter.add_update(norm, hopeless(self.scaler, skipped, whole))
+        self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
 
 

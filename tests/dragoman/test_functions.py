@@ -22,9 +22,10 @@ def test_a_model_translates():
     assert [len(found) for found in model.hypotheses(sources, search=search)] == [2] * 4
 
 
-def test_bf16_translates_under_autocast():
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_model_translates_under_autocast(precision):
     sources = [one["source"] for one in KNOWN[:4]]
-    model = dragoman.load(MODEL, device="cpu", precision="bf16")
+    model = dragoman.load(MODEL, device="cpu", precision=precision)
     assert model.translate(sources)[0] == KNOWN[0]["hypotheses"][0]["text"]
     with pytest.raises(dragoman.UsageError, match="autocast"):
         model.save("nowhere")

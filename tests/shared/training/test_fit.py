@@ -25,6 +25,7 @@ from shared.search.rules import Rules
 from shared.training.checkpoints import Checkpoints, list_checkpoints
 from shared.training.fit import Interrupted
 from shared.training.history import History, Meter
+from shared.training.loss_scale import loss_scaler
 from shared.training.optimizer import set_learning_rate
 from shared.training.update import Learner, try_largest
 from shared.training.validation import Validation
@@ -223,7 +224,7 @@ def test_another_number_of_processes_is_refused(world, workspace):
     fit = world.fit(updates=8)
     place.world, place.rank = 2, 1
     with pytest.raises(UsageError, match=r"trained by 1 processes.*--restart fit"):
-        fit._restore(place, fit.objective, fit.optimizer.build(fit.objective), Meter())
+        fit._restore(place, fit.objective, fit.optimizer.build(fit.objective), loss_scaler(place), Meter())
 
 
 WORKERS = """
@@ -324,13 +325,15 @@ def test_a_loss_that_is_not_finite_stops_the_run_and_names_rows(world, workspace
     assert same(before, weights(objective))
 
 
-def test_nothing_waits_for_the_device_inside_an_update(world, workspace, monkeypatch):
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_nothing_waits_for_the_device_inside_an_update(precision, world, workspace, monkeypatch):
     fit = world.fit()
     optimizer = fit.optimizer.build(fit.objective)
     set_learning_rate(optimizer, 0.01)
     batches = list(Loader(streams=[world.stream()], seed=1).epoch(0))
-    place, meter = workspace(), Meter()
+    place, meter = workspace(precision=precision), Meter()
     before = weights(fit.objective)
+    scaler = loss_scaler(place)
     read = []
     meter.count = lambda _batches: None  # reads lengths that are on the CPU still
     with monkeypatch.context() as patch:
@@ -342,7 +345,7 @@ def test_nothing_waits_for_the_device_inside_an_update(world, workspace, monkeyp
                 return real(*arguments, **keywords)
 
             patch.setattr(torch.Tensor, name, counted)
-        Learner(fit.objective, fit.objective, optimizer).update([batches[0]], meter, place)
+        Learner(fit.objective, fit.objective, optimizer, scaler=scaler).update([batches[0]], meter, place)
         assert read == []
         bool(batches[0]["target"].lengths.sum() > 0)  # the oracle sees what it is to see
         assert read == ["__bool__"]

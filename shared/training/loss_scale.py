@@ -1,0 +1,36 @@
+"""Scaling of the loss, without which gradients in half precision (fp16) would be rounded to zero.
+
+Micikevicius et al. 2018, arXiv 1710.03740, section 3.2. torch's ``GradScaler`` holds the factor: it is halved after an
+update whose gradient is not finite, and doubled after 2,000 in a row whose gradient is.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.amp import GradScaler
+
+from shared.machine.device import Machine
+
+#: The smallest factor at which a gradient may be too large for half precision; below it, no factor will do.
+SMALLEST = 2.0**-10
+
+
+def loss_scaler(machine: Machine) -> GradScaler:
+    """Return what scales the losses of a machine; in any precision but fp16, it leaves them as they are."""
+    return GradScaler(torch.device(machine.device).type, enabled=machine.precision == "fp16")
+
+
+def hopeless(scaler: GradScaler, skipped: Tensor, loss: Tensor) -> Tensor:
+    """Return 1.0 if an update was skipped for a reason that no smaller factor will mend, else 0.0.
+
+    Args:
+        scaler: before it is told of the update.
+        skipped: 1.0 if the update was skipped, else 0.0; a scalar.
+        loss: of this process, not scaled; a scalar.
+
+    """
+    if not scaler.is_enabled():
+        return skipped
+    factor = scaler.scale(torch.ones_like(skipped))
+    return skipped * (~torch.isfinite(loss) | (factor <= SMALLEST))
