@@ -41,6 +41,8 @@ class Loader:
         workers: processes that read and tokenise; 0 does it in this one.
         rank: number of this process among those that train together.
         world: how many those are.
+        planned: for how many processes the batches are planned, a multiple of ``world``, which is the default: each has
+            those of ``planned / world``, step by step.
         pin_memory: put batches where a GPU copies from without waiting.
 
     Raises:
@@ -56,6 +58,7 @@ class Loader:
         workers: int = 0,
         rank: int = 0,
         world: int = 1,
+        planned: int | None = None,
         pin_memory: bool = False,
     ) -> None:
         names = [stream.name for stream in streams]
@@ -64,11 +67,14 @@ class Loader:
         check_workers(workers)
         if not 0 <= rank < world:
             raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
+        planned = planned or world
+        if planned % world:
+            raise UsageError(f"batches planned for {planned} processes cannot be shared among {world}")
         self.streams = list(streams)
         self.seed = seed
         self.workers = workers
-        self.rank = rank
-        self.world = world
+        self.ranks = range(rank, planned, world)
+        self.planned = planned
         self._plan: tuple[int, Plan] | None = None
         self._feed = Feed()
         self._dataset = _Steps(self.streams, seed)
@@ -85,29 +91,27 @@ class Loader:
     def plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; the last one asked for is kept."""
         if self._plan is None or self._plan[0] != epoch:
-            self._plan = (
-                epoch,
-                Plan(self.streams, seed=self.seed, epoch=epoch, rank=self.rank, world=self.world),
-            )
+            plan = Plan(self.streams, seed=self.seed, epoch=epoch, rank=self.ranks[0], world=self.planned)
+            self._plan = (epoch, plan)
         return self._plan[1]
 
     def length(self, epoch: int) -> int:
-        """Return the number of batches of an epoch, which is the same on all ranks."""
+        """Return the number of steps of an epoch, in each of which every planned process has a batch."""
         return len(self.plan(epoch))
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch, on the CPU.
+        """Yield the batches of an epoch, on the CPU; as many in a row belong to a step as this process has the part of.
 
         Args:
             number: of the epoch.
-            start: how many batches to leave out, because they were drawn before an interruption.
+            start: how many steps to leave out, because their batches were drawn before an interruption.
 
         Raises:
             DataError: naming manifest, row and file, if something cannot be read.
 
         """
         plan = self.plan(number)
-        self._feed.items = (plan[index] for index in range(start, len(plan)))
+        self._feed.items = (plan.step(index, rank) for index in range(start, len(plan)) for rank in self.ranks)
         yield from _checked(self._batches)
 
     def largest(self) -> Iterator[Batch]:

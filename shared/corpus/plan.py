@@ -131,12 +131,16 @@ class Plan:
 
     def __getitem__(self, index: int) -> Step:
         """Return a step of this rank."""
+        return self.step(index, self._rank)
+
+    def step(self, index: int, rank: int) -> Step:
+        """Return a step of any rank."""
         stream, batch = int(self._stream[index]), int(self._within[index])
         for found in self.passes[stream]:
             if batch < len(found) // self._world:
                 break
             batch -= len(found) // self._world
-        position = batch * self._world + self._rank
+        position = batch * self._world + rank
         part = slice(found.bounds[position], found.bounds[position + 1])
         return Step(stream, found.rows[part], found.copies[part])
 

@@ -17,7 +17,6 @@ from typing import ClassVar
 
 import torch
 from rich.progress import Progress, TaskID
-from torch.amp import GradScaler
 
 from shared.batch import Batch
 from shared.corpus.loader import Loader
@@ -37,6 +36,7 @@ from shared.training.initialise import Initialiser
 from shared.training.loss_scale import loss_scaler
 from shared.training.notes import alternating_notes, warm_up_notes
 from shared.training.optimizer import Adam
+from shared.training.resuming import Position, planned_for, restore, training_state
 from shared.training.scheduled import Scheduled
 from shared.training.schedules import Schedule
 from shared.training.sizes import check_accumulation, training_bytes
@@ -47,32 +47,18 @@ REPORT_EVERY = 25
 
 
 @dataclass
-class Position:
-    """The progress of a run.
-
-    Attributes:
-        update: how many updates are done.
-        epoch: the epoch of the next batch.
-        batch: how many batches of it are used up.
-        due: whether the validation after this update is still to be done.
-        finished: whether a validation has found that it is enough.
-
-    """
-
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
-    due: bool = False
-    finished: bool = False
-
-
-@dataclass
 class Running:
-    """The objects that the methods of a Fit share while it runs."""
+    """The objects that the methods of a Fit share while it runs.
+
+    ``accumulation`` is the number of this process's batches in an update, and ``planned`` for how many processes the
+    batches are planned.
+    """
 
     workspace: Workspace
     learner: Learner
     updates: int
+    accumulation: int
+    planned: int
     position: Position
     meter: Meter
     history: History
@@ -166,7 +152,9 @@ class Fit(Phase):
         if self.validation is not None:
             self.validation.check(self.objective, self.streams)
         objective = self.objective.to(device)
-        if not list_checkpoints(workspace.folder / "checkpoints"):
+        found = list_checkpoints(workspace.folder / "checkpoints")
+        training = found[-1].training() if found else None
+        if training is None:
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
         loader = Loader(
@@ -175,16 +163,26 @@ class Fit(Phase):
             workers=workspace.workers,
             rank=workspace.rank,
             world=workspace.world,
+            planned=planned_for(training, workspace),
             pin_memory=device.type == "cuda",
         )
-        check_accumulation(self.accumulation, loader, workspace.device)
+        accumulation = self.accumulation * len(loader.ranks)
+        check_accumulation(accumulation, loader, workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
         for line in [*loader.report(), *notes]:
             workspace.log.info("%s: %s", workspace.phase, line)
         meter, history = Meter(), History(workspace.folder, writing=workspace.main)
         scaler = loss_scaler(workspace)
-        position = self._restore(workspace, objective, optimizer, scaler, meter)
+        if training is None:
+            position = self._begin(workspace, objective)
+        else:
+            objective.system.check_files(workspace.folder / "system")
+            load_objective(objective, found[-1])
+            position = restore(training, optimizer, scaler, meter, workspace)
+            del training  # the moments are in the optimiser now
+            shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
+            workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
         history.cut(position.update)
         scheduled = Scheduled(objective, self.scheduled)
         if workspace.compile:
@@ -200,7 +198,7 @@ class Fit(Phase):
             closing(loader),  # or its workers would live until Python collects its garbage, in a later phase
             closing(_batches(loader, position)) as source,
         ):
-            running = Running(workspace, learner, updates, position, meter, history, stop)
+            running = Running(workspace, learner, updates, accumulation, loader.planned, position, meter, history, stop)
             self._until_the_end(running, source, bar)
         history.plot()
         history.close()
@@ -229,7 +227,7 @@ class Fit(Phase):
         workspace, position, meter = running.workspace, running.position, running.meter
         rate = self.schedule(position.update + 1)
         running.learner.at(position.update + 1, rate)
-        batches = [next(source) for _ in range(self.accumulation)]
+        batches = [next(source) for _ in range(running.accumulation)]
         running.learner.update(batches, meter, workspace)
         position.update += 1
         now = position.update
@@ -251,63 +249,25 @@ class Fit(Phase):
             for line in initialise.apply(objective.system):
                 workspace.log.info("%s: %s", workspace.phase, line)
 
-    def _restore(
-        self,
-        workspace: Workspace,
-        objective: Objective,
-        optimizer: torch.optim.Optimizer,
-        scaler: GradScaler,
-        meter: Meter,
-    ) -> Position:
-        """Load the newest checkpoint, or describe what begins; return the position."""
-        found = list_checkpoints(workspace.folder / "checkpoints")
-        if not found:
-            if workspace.main:
-                with replaced_folder(workspace.folder / "system") as temporary:
-                    objective.system.save_description(temporary)
-            else:  # all were built alike; from here on, each drops other units
-                torch.manual_seed(workspace.seed_for(workspace.phase, "rank", workspace.rank))
-            parameters = sum(p.numel() for p in objective.parameters() if p.requires_grad)
-            workspace.log.info("%s: %.2f M trainable parameters", workspace.phase, parameters / 1e6)
-            return Position()
-        objective.system.check_files(workspace.folder / "system")
-        load_objective(objective, found[-1])
-        training = found[-1].training()
-        if len(training["ranks"]) != workspace.world:
-            raise UsageError(
-                f"{workspace.folder}: was trained by {len(training['ranks'])} processes and cannot go on with "
-                f"{workspace.world}; use as many, or --restart {workspace.phase}"
-            )
-        optimizer.load_state_dict(training["optimizer"])
-        if training.get("scaler"):  # empty in other precisions, and older checkpoints have none
-            scaler.load_state_dict(training["scaler"])
-        own = training["ranks"][workspace.rank]
-        meter.load_state(own["meter"])
-        torch.set_rng_state(own["cpu"])
-        if own["cuda"] is not None and workspace.device.startswith("cuda"):
-            torch.cuda.set_rng_state(own["cuda"], workspace.device)
-        position = Position(**training["position"])
-        workspace.log.info("%s: going on after update %d", workspace.phase, position.update)
-        return position
+    def _begin(self, workspace: Workspace, objective: Objective) -> Position:
+        """Describe the system that begins."""
+        if workspace.main:
+            with replaced_folder(workspace.folder / "system") as temporary:
+                objective.system.save_description(temporary)
+        else:  # all were built alike; from here on, each drops other units
+            torch.manual_seed(workspace.seed_for(workspace.phase, "rank", workspace.rank))
+        parameters = sum(p.numel() for p in objective.parameters() if p.requires_grad)
+        workspace.log.info("%s: %.2f M trainable parameters", workspace.phase, parameters / 1e6)
+        return Position()
 
     def _save(self, running: Running, score: float | None, *, interim: bool) -> None:
         workspace, position = running.workspace, running.position
         _check_finite(running)
-        on_gpu = workspace.device.startswith("cuda")
-        own = {
-            "cpu": torch.get_rng_state(),
-            "cuda": torch.cuda.get_rng_state(workspace.device) if on_gpu else None,
-            "meter": running.meter.state(),
-        }
-        ranks = gather(own, workspace)
+        learner = running.learner
+        training = training_state(
+            learner.optimizer, learner.scaler, position, running.planned, running.meter, workspace
+        )
         if workspace.main:
-            learner = running.learner
-            training = {
-                "optimizer": learner.optimizer.state_dict(),
-                "scaler": learner.scaler.state_dict(),
-                "position": vars(position),
-                "ranks": ranks,
-            }
             meta = {"update": position.update, "epoch": position.epoch, "score": score, "interim": interim}
             meta |= {"adapter_scale": self.optimizer.adapter_scale}
             running.history.sync()
@@ -350,12 +310,13 @@ class Fit(Phase):
 
 
 def _batches(loader: Loader, position: Position) -> Generator[Batch, None, None]:
-    """Yield batches for ever, from the position on, which always says what comes after the last one taken."""
+    """Yield batches for ever, from the position on, which says what comes after the last step taken as a whole."""
     while True:
         empty = True
-        for batch in loader.epoch(position.epoch, start=position.batch):
+        start = position.batch
+        for number, batch in enumerate(loader.epoch(position.epoch, start=start), start=1):
             empty = False
-            position.batch += 1
+            position.batch = start + number // len(loader.ranks)
             yield batch
         if empty and position.batch == 0:
             raise DataError("the streams hold no batch: every row was filtered out")

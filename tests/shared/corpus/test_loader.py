@@ -138,6 +138,26 @@ def test_the_number_of_workers_changes_nothing(
         assert plain(loader.epoch(1, start=start)) == expected[1][start:]
 
 
+@pytest.mark.parametrize(("world", "start"), [(1, 0), (2, 0), (2, 2), (4, 1)])
+def test_fewer_processes_share_the_batches_that_were_planned_for_four(
+    corpus: Path, tokenizer: SentencePieceTokenizer, world: int, start: int
+) -> None:
+    streams = make_streams(corpus, tokenizer)
+    four = [plain(Loader(streams=streams, seed=7, rank=rank, world=4).epoch(1)) for rank in range(4)]
+    steps = [list(batches) for batches in zip(*four, strict=True)][start:]
+    assert len(steps) > 1
+    for rank in range(world):
+        loader = Loader(streams=streams, seed=7, rank=rank, world=world, planned=4)
+        assert plain(loader.epoch(1, start=start)) == [batch for step in steps for batch in step[rank::world]]
+
+
+def test_batches_that_processes_cannot_share_evenly_are_refused(
+    corpus: Path, tokenizer: SentencePieceTokenizer
+) -> None:
+    with pytest.raises(UsageError, match="planned for 4 processes cannot be shared among 3"):
+        Loader(streams=make_streams(corpus, tokenizer), seed=7, world=3, planned=4)
+
+
 @pytest.mark.slow
 def test_spawned_workers(corpus: Path, tokenizer: SentencePieceTokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     def batches(workers: int) -> list[tuple]:

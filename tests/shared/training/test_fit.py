@@ -27,6 +27,7 @@ from shared.training.fit import Interrupted
 from shared.training.history import History, Meter
 from shared.training.loss_scale import loss_scaler
 from shared.training.optimizer import set_learning_rate
+from shared.training.resuming import planned_for
 from shared.training.update import Learner, try_largest
 from shared.training.validation import Validation
 
@@ -218,13 +219,21 @@ def test_what_was_noted_after_the_last_checkpoint_is_forgotten(world, workspace,
     assert without_times(workspace("cut")) == without_times(workspace("whole"))
 
 
-def test_another_number_of_processes_is_refused(world, workspace):
-    world.fit(updates=4).run(workspace())
+@pytest.mark.parametrize(("begun", "now", "fitting"), [(1, 2, "1"), (6, 4, "1 or 2 or 3 or 6"), (2, 4, "1 or 2")])
+def test_processes_that_cannot_share_the_batches_evenly_are_refused(begun, now, fitting, workspace):
     place = workspace()
-    fit = world.fit(updates=8)
-    place.world, place.rank = 2, 1
-    with pytest.raises(UsageError, match=r"trained by 1 processes.*--restart fit"):
-        fit._restore(place, fit.objective, fit.optimizer.build(fit.objective), loss_scaler(place), Meter())
+    place.world = now
+    message = f"was begun with {begun} processes, and {now} cannot .*; use {fitting}, or --restart fit"
+    with pytest.raises(UsageError, match=message):
+        planned_for({"planned": begun, "ranks": [{}]}, place)
+
+
+def test_batches_are_planned_for_the_processes_that_a_run_was_begun_with(workspace):
+    place = workspace()
+    place.world = 2
+    assert planned_for(None, place) == 2
+    assert planned_for({"planned": 8, "ranks": [{}, {}]}, place) == 8
+    assert planned_for({"ranks": [{}, {}, {}, {}]}, place) == 4, "an older checkpoint"
 
 
 WORKERS = """

@@ -25,7 +25,7 @@ from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
 from shared.search.rules import Rules
 from shared.systems.system import System
-from shared.training.checkpoints import Checkpoints
+from shared.training.checkpoints import Checkpoints, list_checkpoints
 from shared.training.fit import Fit
 from shared.training.history import Meter
 from shared.training.optimizer import Adam, set_learning_rate
@@ -196,6 +196,37 @@ def whole(world, place):
     again = Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)])
     fit(world, objective=again, validation=validation, grad_accumulation_factor=2).run(place("cut"))
     assert difference(again, objective) == 0.0
+
+
+def fewer(world, place):
+    """Two begin, one goes on, two end: every update has the rows that it has where two do all of them."""
+    workspace = place("two")
+
+    def run(where, updates):
+        objective = Recorded(system=world.system(), parts=[CrossEntropy(smoothing=0.1)])
+        streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
+        Recorded.seen.clear()
+        fit(world, objective=objective, streams=streams, updates=updates, grad_accumulation_factor=2).run(where)
+        return objective, list(Recorded.seen)
+
+    wanted, mine = run(place("all"), 14)
+    seen = gather(mine, workspace)
+    run(place("some"), 4)
+    alone = place("some")
+    alone.world, alone.rank = 1, 0
+    by_one = on_main(lambda: run(alone, 10)[1], workspace)
+    assert len(by_one) == 6 * 4, "6 updates of two batches of two processes"
+    of_two = [ids for batches in zip(*(batches[4 * 2 : 10 * 2] for batches in seen), strict=True) for ids in batches]
+    assert by_one == of_two
+    state = list_checkpoints(place("some").folder / "checkpoints")[-1].training()
+    assert state["planned"] == 2 and len(state["ranks"]) == 1
+    found, mine = run(place("some"), 14)
+    assert mine == seen[workspace.rank][10 * 2 :]
+    assert equal_on_all_ranks(found, workspace)
+    assert difference(found, wanted) < 1e-5, difference(found, wanted)
+    states = [list_checkpoints(place(name).folder / "checkpoints")[-1].training() for name in ("all", "some")]
+    assert states[0]["position"] == states[1]["position"] and states[0]["position"]["epoch"] > 0
+    assert len(states[1]["ranks"]) == 2
 
 
 def content(folder):

@@ -1,0 +1,111 @@
+"""What a checkpoint holds beside the parameters, so that a run that was interrupted goes on as if it had not been.
+
+With as many processes as before, that is to the last bit. With fewer, every update still has the same rows: each
+process takes the batches that were planned for several. Dropout and rounding differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.amp import GradScaler
+
+from shared.errors import UsageError
+from shared.machine.processes import gather
+from shared.machine.workspace import Workspace
+from shared.training.history import Meter
+
+
+@dataclass
+class Position:
+    """The progress of a run.
+
+    Attributes:
+        update: how many updates are done.
+        epoch: the epoch of the next batch.
+        batch: how many steps of it are used up: a batch of every process that it was planned for.
+        due: whether the validation after this update is still to be done.
+        finished: whether a validation has found that it is enough.
+
+    """
+
+    update: int = 0
+    epoch: int = 0
+    batch: int = 0
+    due: bool = False
+    finished: bool = False
+
+
+def planned_for(training: dict[str, Any] | None, workspace: Workspace) -> int:
+    """Return for how many processes the batches of a run are planned: those that it was begun with.
+
+    Args:
+        training: the state of its last checkpoint; None if it begins.
+        workspace: of the processes that are there now.
+
+    Raises:
+        UsageError: if these cannot share the batches evenly.
+
+    """
+    if training is None:
+        return workspace.world
+    planned = int(training.get("planned", len(training["ranks"])))  # older checkpoints have it in all cases
+    if planned % workspace.world:
+        fitting = [str(number) for number in range(1, planned + 1) if planned % number == 0]
+        raise UsageError(
+            f"{workspace.folder}: was begun with {planned} processes, and {workspace.world} cannot share its batches "
+            f"evenly; use {' or '.join(fitting)}, or --restart {workspace.phase}"
+        )
+    return planned
+
+
+def training_state(
+    optimizer: torch.optim.Optimizer,
+    scaler: GradScaler,
+    position: Position,
+    planned: int,
+    meter: Meter,
+    workspace: Workspace,
+) -> dict[str, Any]:
+    """Return what :func:`restore` reads; all processes call it together."""
+    on_gpu = workspace.device.startswith("cuda")
+    own = {
+        "cpu": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state(workspace.device) if on_gpu else None,
+        "meter": meter.state(),
+    }
+    return {
+        "optimizer": optimizer.state_dict(),
+        "scaler": scaler.state_dict(),
+        "position": vars(position),
+        "planned": planned,
+        "ranks": gather(own, workspace),
+    }
+
+
+def restore(
+    training: dict[str, Any],
+    optimizer: torch.optim.Optimizer,
+    scaler: GradScaler,
+    meter: Meter,
+    workspace: Workspace,
+) -> Position:
+    """Give everything the state that it had; return the position.
+
+    A process that was not there at the last checkpoint draws random numbers of its own.
+    """
+    optimizer.load_state_dict(training["optimizer"])
+    if training.get("scaler"):  # empty in other precisions, and older checkpoints have none
+        scaler.load_state_dict(training["scaler"])
+    position = Position(**training["position"])
+    if workspace.rank >= len(training["ranks"]):
+        torch.manual_seed(workspace.seed_for(workspace.phase, "rank", workspace.rank, position.update))
+        return position
+    own = training["ranks"][workspace.rank]
+    meter.load_state(own["meter"])
+    torch.set_rng_state(own["cpu"])
+    if own["cuda"] is not None and workspace.device.startswith("cuda"):
+        torch.cuda.set_rng_state(own["cuda"], workspace.device)
+    return position
