@@ -1,4 +1,4 @@
-"""What a checkpoint holds beside the parameters, so that a run that was interrupted goes on as if it had not been.
+"""The rest of a checkpoint, beside the parameters, by which a run that was interrupted goes on as if it had not been.
 
 With as many processes as before, that is to the last bit. With fewer, every update still has the same rows: each
 process takes the batches that were planned for several. Dropout and rounding differ.
