@@ -167,6 +167,7 @@ class FusionLayer(Layer):
         causal: bool = False,
         cache: LayerCache | None = None,
         seen: Mapping[str, Tensor] | None = None,
+        relative: Tensor | None = None,
     ) -> Tensor:
         """Apply the layer; see :class:`Layer`.
 
@@ -177,7 +178,14 @@ class FusionLayer(Layer):
         attended = dict(memories or {})
         adapted, means = attended.pop(ADAPTED), attended.pop(MEANS)
         states = super().forward(
-            x, mask=mask, memories=attended, prompts=prompts, causal=causal, cache=cache, seen=seen
+            x,
+            mask=mask,
+            memories=attended,
+            prompts=prompts,
+            causal=causal,
+            cache=cache,
+            seen=seen,
+            relative=relative,
         )
         if causal:
             of_states = (cast(RunningSum, cache.past) if cache else RunningSum()).means(states)

@@ -123,6 +123,7 @@ class FusedEncoderLayer(FusedLayer):
         causal: bool = False,
         cache: LayerCache | None = None,
         seen: Mapping[str, Tensor] | None = None,
+        relative: Tensor | None = None,
     ) -> Tensor:
         """Apply the layer; see :class:`Layer`.
 
@@ -132,7 +133,7 @@ class FusedEncoderLayer(FusedLayer):
         """
         h = self.before(x, self.self_attention_norm)
         past = cache.past if cache else None
-        own = self.self_attention(h, mask=mask, causal=causal, prompts=prompts, past=past)
+        own = self.self_attention(h, mask=mask, causal=causal, prompts=prompts, past=past, relative=relative)
         known = self.memory_attention[BERT](h, self.remember(memories or {}, cache)[BERT], (seen or {}).get(BERT))
         return self.feed(self.finish(x + self.fused(own, known), self.self_attention_norm))
 

@@ -1,4 +1,4 @@
-"""Other projects' codes for languages: ``de_DE`` and ``en_XX``, ``__de__``, ``deu_Latn``, ``>>deu<<``."""
+"""Other projects' codes for languages: ``de_DE`` and ``en_XX``, ``__de__``, ``deu_Latn``, ``>>deu<<``, ``<2de>``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ zho zh  zsm ms  zul zu  iw he  jw jv
 """
 SHORTER = dict(zip(_SHORTER.split()[::2], _SHORTER.split()[1::2], strict=True))
 
-_WRITTEN = re.compile(r"(?:\[|__|>>)?([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?(?:\]|__|<<)?")
+_WRITTEN = re.compile(r"(?:\[|__|>>|<2)?([a-z]{2,3})(?:[_-]([A-Za-z]{2,4}))?(?:\]|__|<<|>)?")
 
 
 def language_of(symbol: str) -> str | None:

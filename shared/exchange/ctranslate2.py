@@ -31,7 +31,7 @@ from shared.machine.files import is_empty, replaced_folder
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder, Encoder, Stack
+from shared.nn.transformer import Stack, plain_layer
 from shared.nn.translator import Translator
 from shared.search.beam import BeamSearch
 from shared.search.greedy import GreedySearch
@@ -146,9 +146,9 @@ def _shape(stack: Stack, embedding: nn.Module) -> dict[str, Any]:
     """Check that CTranslate2 has an equal of a stack and its embedding, and return its constructor's arguments."""
     from ctranslate2.specs.common_spec import Activation
 
-    layer = cast(Layer, stack.layers[0])
-    if type(stack) not in (Encoder, Decoder) or type(layer) is not Layer:
-        raise _refused(f"a {type(stack).__name__} of {type(layer).__name__}s")
+    layer = plain_layer(stack)
+    if layer is None:
+        raise _refused(f"a {type(stack).__name__} of {type(stack.layers[0]).__name__}s that are not the usual ones")
     if type(embedding) is not TextEmbedding:
         raise _refused(f"a {type(embedding).__name__} as embedding")
     if embedding.type_vector is not None:

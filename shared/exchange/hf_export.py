@@ -29,7 +29,7 @@ from shared.nn.heads import OutputProjection, TiedProjection
 from shared.nn.layer import Layer
 from shared.nn.positions import LearnedPositions, SinusoidalPositions
 from shared.nn.symbols import tensors_below
-from shared.nn.transformer import Decoder, Encoder
+from shared.nn.transformer import plain_layer
 from shared.nn.translator import MEMORY, Translator
 from shared.systems.encoder_system import EncoderSystem
 from shared.systems.model_folder import WEIGHTS
@@ -126,9 +126,9 @@ def plain_translator(system: System) -> Translator:
     if len(model.heads):
         raise refused(f"the heads {', '.join(model.heads)}")
     for stack, embedding in ((model.encoder, model.embeddings["source"]), (model.decoder, model.target_embedding)):
-        layer = stack.layers[0]
-        if type(stack) not in (Encoder, Decoder) or type(layer) is not Layer:
-            raise refused(f"{type(stack).__name__} of {type(layer).__name__}")
+        layer = plain_layer(stack)
+        if layer is None:
+            raise refused(f"{type(stack).__name__} of {type(stack.layers[0]).__name__}s that are not the usual ones")
         if type(embedding) is not TextEmbedding:
             raise refused(f"a {type(embedding).__name__} as embedding")
         if embedding.type_vector is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from shared.corpus.fields import TextField
 from shared.errors import DataError
 from shared.exchange.codes import language_of
 from shared.exchange.hf_reading import Config, read_json
-from shared.text.json_file import JsonTokenizer
+from shared.text.json_file import JsonTokenizer, rows_of
 from shared.text.segmenters import SentencePieces
 from shared.text.tokenizer import Tokenizer
 from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
@@ -23,6 +24,8 @@ LANGUAGE, START, END, PADDING = "<{language}>", "<s>", "</s>", "<pad>"
 FAIRSEQ = {name: name for name in (*FIRST, "<mask>")}
 BERT = {"<s>": "[CLS]", "</s>": "[SEP]", "<pad>": "[PAD]", "<unk>": "[UNK]", "<mask>": "[MASK]"}
 JSON, PIECES, SETTINGS = "tokenizer.json", "sentencepiece.bpe.model", "tokenizer_config.json"
+#: What T5's family calls its SentencePiece model, and a space before a word.
+T5_PIECES, SPACE = "spiece.model", "▁"
 
 #: mBART's languages in the order of their symbols, the first 25 of which are those of cc25.
 MBART = """
@@ -289,12 +292,64 @@ def _marian(files: TextFiles) -> Texts:
     return _texts((pair[0], pair[1]), (before, [END]), ([PADDING], [END]), said)
 
 
+def _t5(files: TextFiles) -> Texts:
+    """Read the texts of T5 and mT5, which have no symbols for languages, or MADLAD-400, which reads ``<2de> ...``."""
+    config = files.config
+    rows = _t5_rows(files)
+    ids = {PADDING: config.need("pad_token_id"), END: config.need("eos_token_id")}
+    outside = [name for name, id in ids.items() if not 0 <= id < len(rows)]
+    if outside:
+        raise DataError(f"{config.path}: its number of {outside[0]} is outside of the tokenizer's {len(rows)} symbols")
+    symbols = {name: rows[id] for name, id in ids.items()} | {"<unk>": "<unk>"}
+    tags = [row for row in rows if row.startswith("<2") and language_of(row)]
+    tags.sort(key=lambda tag: "_" in tag)  # a language in its usual script before the same in others
+    before: list[str] = []
+    if files.has(JSON):
+        if tags:
+            built = tokenizers.Tokenizer.from_file(files.path(JSON))
+            first = built.encode(f"{tags[0]} a", add_special_tokens=False).tokens
+            before = ["<{target_language}>"] if first[:1] == [tags[0]] else [SPACE, "<{target_language}>"]
+            if tags[0] not in first[:2]:
+                raise DataError(f"{files.path(JSON)}: {tags[0]} at the beginning of a text becomes {' '.join(first)}")
+            symbols |= named_tags(tags)
+        spaces = {SPACE: SPACE} if SPACE in before else {}
+        tokenizer: Tokenizer = JsonTokenizer(
+            file=files.path(JSON), symbols=symbols | spaces, rows=config.need("vocab_size"), pieces=[*spaces]
+        )
+    else:
+        vocabulary = files.scratch / "vocab.json"
+        vocabulary.write_text(json.dumps(rows), encoding="utf-8")
+        fill = [f"(nothing at {number})" for number in range(len(rows), config.need("vocab_size"))]
+        segmenter = SentencePieces(model=files.path(T5_PIECES))
+        tokenizer = VocabularyTokenizer(segmenter=segmenter, vocabulary=str(vocabulary), added=fill, symbols=symbols)
+    start = config.get("decoder_start_token_id", ids[PADDING])
+    first_symbol = next((name for name in (PADDING, END, "<unk>") if tokenizer.id(name) == start), None)
+    if first_symbol is None:
+        raise DataError(f"{config.path}: decoder_start_token_id is {start}, which is neither padding, end nor unknown")
+    texts = _texts((tokenizer, tokenizer), (before, [END]), ([first_symbol], [END]))
+    # What it writes it reads as well, and is not told which language that is.
+    return replace(texts, languages=dict.fromkeys(texts.languages, texts.languages["target"]))
+
+
+def _t5_rows(files: TextFiles) -> list[str]:
+    """Return the symbols by number."""
+    if not files.has(JSON):
+        return SentencePieces(model=files.path(T5_PIECES)).rows()
+    try:
+        vocabulary = tokenizers.Tokenizer.from_file(files.path(JSON)).get_vocab()
+    except Exception as error:  # the library raises nothing more precise
+        raise DataError(f"{files.path(JSON)}: not a tokenizer ({' '.join(str(error).split())})") from error
+    return rows_of(vocabulary)
+
+
 READERS: dict[str, Callable[[TextFiles], Texts]] = {
     "bart": _bart,
     "bert": _bert,
     "m2m_100": _m2m,
     "marian": _marian,
     "mbart": _mbart,
+    "mt5": _t5,
     "roberta": _roberta,
+    "t5": _t5,
     "xlm-roberta": _xlm_roberta,
 }

@@ -18,7 +18,7 @@ from shared.exchange.waveform_model import QUANTISER, counterparts
 from shared.machine.files import replaced_folder
 from shared.nn.layer import Layer
 from shared.nn.quantiser import ContrastiveHead
-from shared.nn.transformer import Encoder
+from shared.nn.transformer import plain_layer
 from shared.nn.translator import EncoderModel
 from shared.nn.waveform import Convolution, ConvolutionalPositions, WaveformEmbedding
 from shared.systems.model_folder import WEIGHTS
@@ -79,7 +79,8 @@ def _settings(model: EncoderModel) -> dict[str, Any]:
     norm_each = len(convolutions) > 1 and convolutions[1].norm is not None
     positions, masking = embedding.positions, embedding.masking
     refused = {
-        f"{type(encoder).__name__} of {type(layer).__name__}": type(encoder) is not Encoder or type(layer) is not Layer,
+        f"{type(encoder).__name__} of {type(layer).__name__}s that are not the usual ones": plain_layer(encoder)
+        is None,
         "frames that are not projected": isinstance(embedding.projection, nn.Identity),
         f"positions by {type(positions).__name__}": type(positions) is not ConvolutionalPositions,
         "a norm of the embedding with layers that normalise what enters them": layer.pre_norm

@@ -1,4 +1,4 @@
-"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian; speech.
+"""Import of models in Hugging Face's layout: BERT, RoBERTa, XLM-R, BART, mBART, M2M-100, NLLB, Marian, T5; speech.
 
 The library transformers is not needed. ``config.json`` decides what is built; nothing in the folder is run.
 """
@@ -17,6 +17,8 @@ from shared.exchange.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedE
 from shared.exchange.hf_reading import CONFIG, Config, read_tensors
 from shared.exchange.hf_speech import MODEL_TYPE as SPEECH_MODEL
 from shared.exchange.hf_speech import import_hf_speech
+from shared.exchange.hf_t5 import MODEL_TYPES as T5_MODELS
+from shared.exchange.hf_t5 import T5
 from shared.exchange.hf_text import read_texts
 from shared.exchange.hf_waveform import MODEL_TYPES as WAVEFORM_MODELS
 from shared.exchange.hf_waveform import import_hf_waveform
@@ -54,7 +56,7 @@ def import_huggingface(
 
     """
     config = Config(source / CONFIG)
-    known = (*FAMILIES, *ENCODERS, *WAVEFORM_MODELS, SPEECH_MODEL, WHISPER)
+    known = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, SPEECH_MODEL, WHISPER)
     kind = config.choose("model_type", {one: one for one in known})
     if kind in WAVEFORM_MODELS:
         system, report = import_hf_waveform(source, source_languages=source_languages)
@@ -81,8 +83,9 @@ def import_hf_text(
     tensors, file = read_tensors(source)
     check_rows(config.need("vocab_size"), tensors, config.path)
     texts = read_texts(source, config, scratch)
-    read: MaskedEncoder | EncoderDecoder
-    read = (MaskedEncoder if config.get("model_type") in ENCODERS else EncoderDecoder)(config, tensors)
+    read: MaskedEncoder | EncoderDecoder | T5
+    kind = config.get("model_type")
+    read = (MaskedEncoder if kind in ENCODERS else T5 if kind in T5_MODELS else EncoderDecoder)(config, tensors)
     model: nn.Module = built(read.build, tensors, config.path)
     report = read.load(model, str(file))
     given = {"source": source_languages, "target": target_languages}

@@ -1,6 +1,7 @@
 """Multi-head attention: of a sequence to itself, and to memories; with caches for generating step by step.
 
-Legend: B sentences, K beams, R = B x K rows, L queries, S keys, P prompts, D model width, H heads, d = D / H.
+Legend: B sentences, K beams, R = B x K rows, L queries, S keys, P prompts, D model width, H heads, d width of a head,
+which is D / H unless it is given.
 
 Vaswani et al. 2017, section 3.2.2. Both kinds hand their products to torch's scaled_dot_product_attention, which never
 stores the (L, S) weights where it has a fused kernel. Initialisation is fairseq's: Xavier uniform, with gain
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -143,28 +145,45 @@ class MultiHeadAttention(nn.Module):
 
     Args:
         width: D.
-        heads: H, which divides D.
+        heads: H, which divides D unless ``head_width`` is given.
         dropout: the probability with which an attention weight is dropped in training.
+        head_width: d; None for D / H.
+        bias: add trained vectors to what is projected.
+        scaled: divide scores by sqrt(d).
 
     """
 
-    def __init__(self, *, width: int, heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        *,
+        width: int,
+        heads: int,
+        dropout: float = 0.0,
+        head_width: int | None = None,
+        bias: bool = True,
+        scaled: bool = True,
+    ) -> None:
         super().__init__()
-        if heads < 1 or width < 1 or width % heads:
+        if heads < 1 or width < 1 or (head_width is None and width % heads):
             raise ValueError(f"the width {width} cannot be divided among {heads} heads")
+        if head_width is not None and head_width < 1:
+            raise ValueError(f"head_width must be at least 1, not {head_width}")
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout must be at least 0 and below 1, not {dropout}")
         self.width = width
         self.heads = heads
+        self.inner = width if head_width is None else heads * head_width
         self.dropout = dropout
-        self.output = Linear(width, width)
+        self.scaled = scaled
+        self.output = Linear(self.inner, width, bias=bias)
         nn.init.xavier_uniform_(self.output.weight)
-        nn.init.zeros_(self.output.bias)
+        if bias:
+            nn.init.zeros_(self.output.bias)
 
     def attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d).
+        """Return softmax(queries keys^T / sqrt(d)) values, (B, H, L, d), or without the root if that is not wanted.
 
         ``mask`` broadcasts to (B, H, L, S): bool, or what is added to scores.
         """
@@ -173,13 +192,14 @@ class MultiHeadAttention(nn.Module):
             attn_mask=mask,
             dropout_p=self.dropout if self.training else 0.0,
             is_causal=causal,
+            scale=None if self.scaled else 1.0,
         )
         # Which kernel is the quickest depends on shapes, on which compiled code must not depend.
         if queries.device.type == "cpu" and not torch.compiler.is_compiling():
             if cpu.attends_in_float32(queries, keys):
                 return in_float32(kernel, queries, keys, values, mask)
             if cpu.attends_by_products(queries, causal=causal):
-                return by_products(queries, keys, values, mask)
+                return by_products(queries, keys, values, mask, scaled=self.scaled)
         return kernel(queries, keys, values)
 
 
@@ -193,7 +213,9 @@ def in_float32(
     return attended.to(queries.dtype)
 
 
-def by_products(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+def by_products(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, *, scaled: bool = True
+) -> Tensor:
     """Return what :meth:`MultiHeadAttention.attend` returns, without dropout, by products of matrices."""
     sentences, heads, length, size = queries.shape
     if mask is None:
@@ -202,13 +224,14 @@ def by_products(queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | No
         mask = added(mask, queries.dtype)
     bias = mask.expand(sentences, heads, -1, keys.shape[2]).flatten(0, 1)
     queries, keys, values = queries.flatten(0, 1), keys.flatten(0, 1), values.flatten(0, 1)
-    weights = torch.baddbmm(bias, queries, keys.transpose(1, 2), alpha=size**-0.5).softmax(-1)
+    scale = size**-0.5 if scaled else 1.0
+    weights = torch.baddbmm(bias, queries, keys.transpose(1, 2), alpha=scale).softmax(-1)
     return torch.bmm(weights, values).unflatten(0, (sentences, heads))
 
 
-def projection(inputs: int, width: int, parts: int) -> Linear:
+def projection(inputs: int, width: int, parts: int, *, bias: bool = True) -> Linear:
     """Return ``parts`` projections (inputs -> width) side by side, each initialised on its own."""
-    linear = Linear(inputs, parts * width)
+    linear = Linear(inputs, parts * width, bias=bias)
     for part in linear.weight.chunk(parts):
         nn.init.xavier_uniform_(part, gain=2**-0.5)
     return linear
@@ -217,16 +240,12 @@ def projection(inputs: int, width: int, parts: int) -> Linear:
 class SelfAttention(MultiHeadAttention):
     """Attention of a sequence to itself; one product makes queries, keys and values.
 
-    Args:
-        width: D.
-        heads: H, which divides D.
-        dropout: of attention weights.
-
+    The arguments are those of :class:`MultiHeadAttention`.
     """
 
-    def __init__(self, *, width: int, heads: int, dropout: float = 0.0) -> None:
-        super().__init__(width=width, heads=heads, dropout=dropout)
-        self.queries_keys_values = projection(width, width, 3)
+    def __init__(self, *, width: int, heads: int, dropout: float = 0.0, bias: bool = True, **given: Any) -> None:
+        super().__init__(width=width, heads=heads, dropout=dropout, bias=bias, **given)
+        self.queries_keys_values = projection(width, self.inner, 3, bias=bias)
 
     def forward(
         self,
@@ -236,6 +255,7 @@ class SelfAttention(MultiHeadAttention):
         causal: bool = False,
         prompts: Prompts | None = None,
         past: Past | None = None,
+        relative: Tensor | None = None,
     ) -> Tensor:
         """Attend.
 
@@ -247,6 +267,8 @@ class SelfAttention(MultiHeadAttention):
             causal: each element sees itself and what is before it only.
             prompts: more keys and values, seen by every element of their sentence, but for those that they hide.
             past: what was consumed before ``x``; ``x`` is added to it. Only with ``causal``.
+            relative: (H, L, S), added to the scores of ``x``, and of what was consumed before it, as keys; to those of
+                prompts nothing is.
 
         Returns:
             (R, L, D).
@@ -264,7 +286,7 @@ class SelfAttention(MultiHeadAttention):
         extra = keys.shape[2] - length  # past and prompts, which every element sees
         visible, fused = None, False
         if causal and length > 1:  # one query sees everything
-            if extra == 0:
+            if extra == 0 and relative is None:
                 fused = True  # the kernel knows by itself what causal means
             else:
                 visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
@@ -273,8 +295,11 @@ class SelfAttention(MultiHeadAttention):
         if prompts is not None and prompts.mask is not None:
             seen = F.pad(prompts.mask, (0, keys.shape[2] - prompts.mask.shape[1]), value=True)[:, None, None, :]
             visible = seen if visible is None else visible & seen
+        if relative is not None:
+            scores = F.pad(relative, (keys.shape[2] - relative.shape[2], 0)).to(queries.dtype)
+            visible = scores if visible is None else scores.masked_fill(~visible, float("-inf"))
         attended = self.attend(queries, keys, values, visible, fused)
-        return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
+        return self.output(attended.transpose(1, 2).reshape(rows, length, self.inner))
 
     def _with_prompts(self, prompts: Tensor, rest: Tensor) -> Tensor:
         split = prompts.unflatten(-1, (self.heads, -1)).transpose(1, 2)
@@ -288,19 +313,19 @@ class MemoryAttention(MultiHeadAttention):
     beams of a sentence are grouped as queries of the sentence's one memory, which is never repeated.
 
     Args:
-        width: D.
-        heads: H, which divides D.
         memory_width: the width of the memory's states.
-        dropout: of attention weights.
+        width: D; this and the other arguments are those of :class:`MultiHeadAttention`.
 
     """
 
-    def __init__(self, *, width: int, heads: int, memory_width: int, dropout: float = 0.0) -> None:
-        super().__init__(width=width, heads=heads, dropout=dropout)
+    def __init__(
+        self, *, width: int, heads: int, memory_width: int, dropout: float = 0.0, bias: bool = True, **given: Any
+    ) -> None:
+        super().__init__(width=width, heads=heads, dropout=dropout, bias=bias, **given)
         if memory_width < 1:
             raise ValueError(f"memory_width must be at least 1, not {memory_width}")
-        self.queries = projection(width, width, 1)
-        self.keys_values = projection(memory_width, width, 2)
+        self.queries = projection(width, self.inner, 1, bias=bias)
+        self.keys_values = projection(memory_width, self.inner, 2, bias=bias)
 
     def remember(self, memory: Padded) -> KeysValues:
         """Project a memory (B, S, memory_width), every row of which has at least one element."""
@@ -324,12 +349,14 @@ class MemoryAttention(MultiHeadAttention):
         if seen is not None:
             memory = memory.restricted(seen.repeat(1, rows // sentences, 1))
         attended = self.attend(queries, memory.keys, memory.values, memory.mask)
-        return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
+        return self.output(attended.transpose(1, 2).reshape(rows, length, self.inner))
 
     def weights(self, x: Tensor, memory: KeysValues, seen: Tensor | None = None) -> Tensor:
         """Return how much x (B, L, D) attends to the memory of B sentences: (B, H, L, S), which sums to 1 over S."""
         memory = memory if seen is None else memory.restricted(seen)
         queries = self.queries(x).unflatten(-1, (self.heads, -1)).transpose(1, 2)
         mask = added(memory.mask, queries.dtype) if memory.mask.dtype == torch.bool else memory.mask
-        scores = queries @ memory.keys.transpose(2, 3) / queries.shape[-1] ** 0.5
+        scores = queries @ memory.keys.transpose(2, 3)
+        if self.scaled:
+            scores = scores / queries.shape[-1] ** 0.5
         return (scores + mask).float().softmax(-1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,16 +43,22 @@ def activation_module(name: str) -> nn.Module:
     return ACTIVATIONS[name]()
 
 
-def layer_norm(width: int, epsilon: float) -> nn.LayerNorm:
-    """Build a layer normalisation.
+#: By the name that model folders hold; "rms" divides by the root of the mean square (Zhang and Sennrich 2019).
+NORMS: dict[str, Callable[..., nn.LayerNorm | nn.RMSNorm]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}
+
+
+def layer_norm(width: int, epsilon: float, kind: str = "layer") -> nn.LayerNorm | nn.RMSNorm:
+    """Build a normalisation of each element.
 
     Raises:
-        ValueError: if the epsilon is not positive.
+        ValueError: if the epsilon is not positive, or for an unknown kind.
 
     """
     if not epsilon > 0:
         raise ValueError(f"norm_epsilon must be positive, not {epsilon}")
-    return nn.LayerNorm(width, eps=epsilon)
+    if kind not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(NORMS)}, not {kind!r}")
+    return NORMS[kind](width, eps=epsilon)
 
 
 class LayerCache:
@@ -79,6 +85,7 @@ class EncoderLayer(Described, nn.Module):
         activation_dropout: inside the feed-forward net.
         pre_norm: whether what leaves the layer is not normalised, so that what leaves the stack has to be.
         norm_epsilon: added to the variance by which a normalisation divides.
+        norm: the kind of normalisation, "layer" or "rms".
 
     """
 
@@ -91,6 +98,7 @@ class EncoderLayer(Described, nn.Module):
         activation_dropout: float,
         pre_norm: bool,
         norm_epsilon: float,
+        norm: str = "layer",
     ) -> None:
         super().__init__()
         if feedforward < 1:
@@ -101,6 +109,7 @@ class EncoderLayer(Described, nn.Module):
         self.width = width
         self.pre_norm = pre_norm
         self.norm_epsilon = norm_epsilon
+        self.norm_kind = norm
         self.dropout = dropout
         self.activation_dropout = activation_dropout
 
@@ -108,6 +117,10 @@ class EncoderLayer(Described, nn.Module):
     def memories(self) -> list[str]:
         """The names of the memories that the layer attends to."""
         return []
+
+    def new_norm(self) -> nn.LayerNorm | nn.RMSNorm:
+        """Build one more normalisation of the layer's kind."""
+        return layer_norm(self.width, self.norm_epsilon, self.norm_kind)
 
     def drop(self, h: Tensor) -> Tensor:
         """Apply the dropout of what sub-layers make."""
@@ -130,6 +143,11 @@ class Layer(EncoderLayer):
         activation: "relu", "gelu", "gelu_tanh" or "swish".
         pre_norm: normalise what enters a sub-layer (Xiong et al. 2020) instead of what leaves it.
         norm_epsilon: added to the variance by which a normalisation divides.
+        norm: the kind of normalisation, "layer" or "rms".
+        bias: add trained vectors in linear maps.
+        gated: multiply the inner activations of the feed-forward net by a second linear map (Shazeer 2020).
+        head_width: of every attention; None for D divided by the heads.
+        scaled: divide the scores of attention by the root of that.
 
     """
 
@@ -146,6 +164,11 @@ class Layer(EncoderLayer):
         activation: str = "relu",
         pre_norm: bool = True,
         norm_epsilon: float = 1e-5,
+        norm: str = "layer",
+        bias: bool = True,
+        gated: bool = False,
+        head_width: int | None = None,
+        scaled: bool = True,
     ) -> None:
         super().__init__(
             width=width,
@@ -154,23 +177,28 @@ class Layer(EncoderLayer):
             activation_dropout=activation_dropout,
             pre_norm=pre_norm,
             norm_epsilon=norm_epsilon,
+            norm=norm,
         )
+        #: Whether it has nothing that the layers of Vaswani et al. lack, or have.
+        self.plain = norm == "layer" and bias and not gated and head_width is None and scaled
         widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
-        self.self_attention = SelfAttention(width=width, heads=heads, dropout=attention_dropout)
-        self.self_attention_norm = layer_norm(width, norm_epsilon)
+        attention: dict[str, Any] = {
+            "width": width, "heads": heads, "dropout": attention_dropout,
+            "head_width": head_width, "bias": bias, "scaled": scaled,
+        }  # fmt: skip
+        self.self_attention = SelfAttention(**attention)
+        self.self_attention_norm = self.new_norm()
         self.memory_attention = nn.ModuleDict(
-            {
-                name: MemoryAttention(width=width, heads=heads, memory_width=size, dropout=attention_dropout)
-                for name, size in widths.items()
-            }
+            {name: MemoryAttention(memory_width=size, **attention) for name, size in widths.items()}
         )
         if widths:
-            self.memory_attention_norm = layer_norm(width, norm_epsilon)
+            self.memory_attention_norm = self.new_norm()
         # torch's own initialisation of linear maps, as in fairseq 0.12.
-        self.inner = Linear(width, feedforward)
-        self.outer = Linear(feedforward, width)
+        self.inner = Linear(width, feedforward, bias=bias)
+        self.gate = Linear(width, feedforward, bias=bias) if gated else None
+        self.outer = Linear(feedforward, width, bias=bias)
         self.activation = activation_module(activation)
-        self.feedforward_norm = layer_norm(width, norm_epsilon)
+        self.feedforward_norm = self.new_norm()
 
     @property
     def memories(self) -> list[str]:
@@ -187,6 +215,7 @@ class Layer(EncoderLayer):
         causal: bool = False,
         cache: LayerCache | None = None,
         seen: Mapping[str, Tensor] | None = None,
+        relative: Tensor | None = None,
     ) -> Tensor:
         """Apply the layer.
 
@@ -199,6 +228,7 @@ class Layer(EncoderLayer):
             causal: an element sees no later one.
             cache: kept from step to step: ``x`` continues what it holds, and memories it has are not needed again.
             seen: by memory, (B or 1, L, S) bool, which of its states each element may attend to; all, if not given.
+            relative: (H, L, S), added to the scores of the self-attention; see :class:`SelfAttention`.
 
         Returns:
             (R, L, D).
@@ -213,6 +243,7 @@ class Layer(EncoderLayer):
             causal=causal,
             prompts=prompts,
             past=cache.past if cache else None,
+            relative=relative,
         )
         x = self.after(x, h, self.self_attention_norm)
         remembered = self.remember(memories or {}, cache)
@@ -227,7 +258,10 @@ class Layer(EncoderLayer):
 
     def feed(self, x: Tensor) -> Tensor:
         """Apply the feed-forward net to x (R, L, D), and add what it makes."""
-        h = self.activation(self.inner(self.before(x, self.feedforward_norm)))
+        x_in = self.before(x, self.feedforward_norm)
+        h = self.activation(self.inner(x_in))
+        if self.gate is not None:
+            h = h * self.gate(x_in)
         h = self.outer(dropout(h, self.activation_dropout, self.training))
         return self.after(x, h, self.feedforward_norm)
 

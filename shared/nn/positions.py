@@ -1,6 +1,6 @@
-"""The position of an element in its sequence, as a vector.
+"""The position of an element in its sequence, as a vector; and that of two to each other, as a score.
 
-Legend: L length, D model width.
+Legend: L length or queries, S keys, D model width, H heads.
 
 Padding stands at the end of a row (see shared/padded.py), so an element's index is the number of real elements before
 it: no position is ever spent on padding.
@@ -86,3 +86,46 @@ class LearnedPositions(Described, nn.Module):
             raise TooLongError(f"{start + length} elements are more than the {self.length} positions there are")
         first = start + self.offset
         return self.weight[first : first + length].to(like.dtype)
+
+
+class RelativePositions(Described, nn.Module):
+    """A trained number for each distance and head, which is added to scores of attention (Raffel et al. 2020, 2.1).
+
+    Half of the buckets of a direction are for one distance each, the other half for ranges that grow geometrically up
+    to the longest distance; the last one is for all that is further.
+
+    Args:
+        heads: H.
+        buckets: how many distances are told apart, in both directions together.
+        longest: the distance from which on all are alike.
+        causal: only what is before is seen, and has all buckets.
+
+    """
+
+    def __init__(self, *, heads: int, buckets: int = 32, longest: int = 128, causal: bool = False) -> None:
+        super().__init__()
+        exact = buckets // (2 if causal else 4)
+        if heads < 1 or exact < 1 or longest <= exact:
+            raise ValueError(f"relative positions cannot have {heads} heads, {buckets} buckets up to {longest}")
+        self.buckets = buckets
+        self.longest = longest
+        self.causal = causal
+        self.weight = nn.Parameter(torch.empty(buckets, heads))
+        nn.init.normal_(self.weight, std=0.02)
+
+    def forward(self, queries: int, keys: int, start: int = 0) -> Tensor:
+        """Return the scores (H, L, S) of queries ``start`` to ``start + queries - 1`` with keys 0 to ``keys - 1``."""
+        device = self.weight.device
+        asking = torch.arange(start, start + queries, device=device)
+        return self.weight[self.bucket(torch.arange(keys, device=device) - asking[:, None])].permute(2, 0, 1)
+
+    def bucket(self, distance: Tensor) -> Tensor:
+        """Return the buckets of distances, key minus query; those of what is ahead are the upper half."""
+        number = self.buckets if self.causal else self.buckets // 2
+        ahead = torch.zeros_like(distance) if self.causal else (distance > 0).long()
+        distance = (-distance).clamp(min=0) if self.causal else distance.abs()
+        exact = number // 2
+        # In single precision, in which published models have learned where one range ends and the next begins.
+        share = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.longest / exact)
+        ranged = (exact + (share * (number - exact)).long()).clamp(max=number - 1)
+        return number * ahead + torch.where(distance < exact, distance, ranged)

@@ -54,6 +54,7 @@ class MemoryLayer(Described, nn.Module):
             if not 0 <= value < 1:
                 raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         self.width = width
+        self.norm_epsilon = norm_epsilon
         self.dropout = dropout
         self.activation_dropout = activation_dropout
         self.attention = MemoryAttention(width=width, heads=heads, memory_width=width, dropout=attention_dropout)
@@ -113,7 +114,7 @@ class SlotEncoder(Encoder):
         self.slots = nn.Parameter(torch.empty(slots, self.width))
         nn.init.normal_(self.slots, std=self.width**-0.5)
         self.memory_layers = nn.ModuleList([memory_layer, *(fresh(memory_layer) for _ in range(memory_layers - 1))])
-        self.memory_norm = layer_norm(self.width, memory_layer.attention_norm.eps) if norm else nn.Identity()
+        self.memory_norm = layer_norm(self.width, memory_layer.norm_epsilon) if norm else nn.Identity()
 
     def forward(
         self,

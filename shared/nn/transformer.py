@@ -15,7 +15,9 @@ from torch.utils.checkpoint import checkpoint
 from shared.described import Described
 from shared.machine.memory import refuse_over
 from shared.nn.attention import Prompts
-from shared.nn.layer import EncoderLayer, Layer, LayerCache, layer_norm
+from shared.nn.dropout import dropout
+from shared.nn.layer import EncoderLayer, Layer, LayerCache
+from shared.nn.positions import RelativePositions
 from shared.nn.weights import size_of
 from shared.padded import Padded
 
@@ -44,6 +46,8 @@ class Stack(Described, nn.Module):
         layer_drop: the probability with which each layer is left out in training (Fan et al. 2020).
         recompute: keep only what enters each layer, and compute the rest again in the backward pass (activation
             checkpointing): a third more time for a fraction of the memory.
+        relative: scores that the self-attention of all layers adds for the distance of two elements; None: none.
+        final_dropout: of what leaves the stack.
 
     """
 
@@ -55,12 +59,16 @@ class Stack(Described, nn.Module):
         final_norm: bool | None = None,
         layer_drop: float = 0.0,
         recompute: bool = False,
+        relative: RelativePositions | None = None,
+        final_dropout: float = 0.0,
     ) -> None:
         super().__init__()
         if layers < 1:
             raise ValueError(f"layers must be at least 1, not {layers}")
         if not 0 <= layer_drop < 1:
             raise ValueError(f"layer_drop must be at least 0 and below 1, not {layer_drop}")
+        if not 0 <= final_dropout < 1:
+            raise ValueError(f"final_dropout must be at least 0 and below 1, not {final_dropout}")
         planned = any(parameter.is_meta for parameter in layer.parameters())
         refuse_over(layers * (OVERHEAD + (0 if planned else size_of(layer))), f"layers {layers}")
         self.width = layer.width
@@ -68,7 +76,9 @@ class Stack(Described, nn.Module):
         self.recompute = recompute
         self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
         normalised = layer.pre_norm if final_norm is None else final_norm
-        self.norm = layer_norm(layer.width, layer.norm_epsilon) if normalised else nn.Identity()
+        self.norm = layer.new_norm() if normalised else nn.Identity()
+        self.relative = relative
+        self.final_dropout = final_dropout
 
     @property
     def depth(self) -> int:
@@ -87,6 +97,10 @@ class Stack(Described, nn.Module):
         if self.recompute and torch.is_grad_enabled():
             return checkpoint(layer, states, use_reentrant=False, **given)
         return layer(states, **given)
+
+    def leave(self, states: Tensor) -> Tensor:
+        """Return what leaves the stack, of the last layer's states (B, L, D)."""
+        return dropout(self.norm(states), self.final_dropout, self.training)
 
     def check(self, memories: Mapping[str, Padded]) -> dict[str, Padded]:
         """Return memories fit to be attended.
@@ -116,6 +130,8 @@ class Encoder(Stack):
         final_norm: see :class:`Stack`.
         layer_drop: see :class:`Stack`.
         recompute: see :class:`Stack`.
+        relative: see :class:`Stack`.
+        final_dropout: see :class:`Stack`.
 
     """
 
@@ -128,8 +144,18 @@ class Encoder(Stack):
         final_norm: bool | None = None,
         layer_drop: float = 0.0,
         recompute: bool = False,
+        relative: RelativePositions | None = None,
+        final_dropout: float = 0.0,
     ) -> None:
-        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
+        super().__init__(
+            layer=layer,
+            layers=layers,
+            final_norm=final_norm,
+            layer_drop=layer_drop,
+            recompute=recompute,
+            relative=relative,
+            final_dropout=final_dropout,
+        )
         self.taps = list(taps or [])
         for tap in self.taps:
             if not 0 <= tap <= layers:
@@ -156,12 +182,14 @@ class Encoder(Stack):
         checked = self.check(memories or {})
         mask = self.mask(Padded(x.values, x.lengths.clamp(min=1)))
         states, tapped = x.values, {}
+        length = states.shape[1]
+        distances = {} if self.relative is None else {"relative": self.relative(length, length)}
         for number, layer in enumerate(self.layers):
             if number in self.taps:
                 tapped[number] = Padded(states, x.lengths)
             given = prompts[number] if prompts else None
-            states = self.through(layer, states, mask=mask, memories=checked, prompts=given)
-        encoded = Padded(self.norm(states), x.lengths)
+            states = self.through(layer, states, mask=mask, memories=checked, prompts=given, **distances)
+        encoded = Padded(self.leave(states), x.lengths)
         if len(self.layers) in self.taps:
             tapped[len(self.layers)] = encoded
         return encoded, tapped
@@ -180,6 +208,8 @@ class Decoder(Stack):
         final_norm: see :class:`Stack`.
         layer_drop: see :class:`Stack`.
         recompute: see :class:`Stack`.
+        relative: see :class:`Stack`.
+        final_dropout: see :class:`Stack`.
 
     Raises:
         ValueError: if the layer sees what comes later, as those that are made for encoders only.
@@ -194,10 +224,20 @@ class Decoder(Stack):
         final_norm: bool | None = None,
         layer_drop: float = 0.0,
         recompute: bool = False,
+        relative: RelativePositions | None = None,
+        final_dropout: float = 0.0,
     ) -> None:
         if not isinstance(layer, Layer):
             raise ValueError(f"a {type(layer).__name__} sees what comes later: it is for encoders only")
-        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
+        super().__init__(
+            layer=layer,
+            layers=layers,
+            final_norm=final_norm,
+            layer_drop=layer_drop,
+            recompute=recompute,
+            relative=relative,
+            final_dropout=final_dropout,
+        )
 
     def caches(self, memories: Mapping[str, Padded]) -> list[LayerCache]:
         """Return caches, one a layer, that hold the memories of B sentences (projected) and no past."""
@@ -230,7 +270,10 @@ class Decoder(Stack):
         checked = self.check(memories or {})
         states = x.values
         seen = self.seen(x, checked, caches)
-        shown = {"seen": seen} if seen else {}  # which not every layer can do
+        shown: dict[str, Any] = {"seen": seen} if seen else {}  # which not every layer can do
+        if self.relative is not None:
+            start, length = caches[0].past.length if caches else 0, states.shape[1]
+            shown["relative"] = self.relative(length, start + length, start)
         for number, layer in enumerate(self.layers):
             states = self.through(
                 layer,
@@ -241,7 +284,7 @@ class Decoder(Stack):
                 cache=caches[number] if caches else None,
                 **shown,
             )
-        return Padded(self.norm(states), x.lengths)
+        return Padded(self.leave(states), x.lengths)
 
     def seen(
         self, x: Padded, memories: Mapping[str, Padded], caches: Sequence[LayerCache] | None
@@ -251,3 +294,11 @@ class Decoder(Stack):
         The arguments are those of :meth:`forward`.
         """
         return None
+
+
+def plain_layer(stack: nn.Module) -> Layer | None:
+    """Return the first layer of an encoder or a decoder that is as Vaswani et al.'s; None of one that is not."""
+    if type(stack) not in (Encoder, Decoder):
+        return None
+    layer, relative = cast(Stack, stack).layers[0], cast(Stack, stack).relative
+    return layer if type(layer) is Layer and layer.plain and relative is None else None

@@ -31,6 +31,7 @@ class JsonTokenizer(Described, ForeignSymbols):
             least ``<pad>``, ``</s>`` and ``<unk>``. Where a vocabulary lacks one of these (byte-level ones have nothing
             unknown), another may serve.
         rows: how many ids there are, for models that have more rows than the file names.
+        pieces: those of the symbols, by our name, that are also ordinary pieces, which stand for text.
 
     Raises:
         DataError: if the file is missing or not a tokenizer, or a symbol is not in it.
@@ -40,11 +41,13 @@ class JsonTokenizer(Described, ForeignSymbols):
 
     asset_arguments = ("file",)
 
-    def __init__(self, *, file: str, symbols: dict[str, str], rows: int | None = None) -> None:
+    def __init__(
+        self, *, file: str, symbols: dict[str, str], rows: int | None = None, pieces: list[str] | None = None
+    ) -> None:
         content = read(Path(file), "tokenizer file")
         try:
             plain = from_json(content)
-            special = {*symbols.values()}
+            special = {theirs for ours, theirs in symbols.items() if ours not in (pieces or [])}
             for token in plain.get("added_tokens", []):
                 token["special"] = token["special"] or token["content"] in special
             plain |= {"post_processor": None, "truncation": None, "padding": None}
@@ -52,7 +55,7 @@ class JsonTokenizer(Described, ForeignSymbols):
         except Exception as error:  # the library raises nothing more precise
             raise DataError(f"{file}: not a tokenizer ({' '.join(str(error).split())})") from error
         self._tokenizer.encode_special_tokens = True
-        self._name(_rows(self._tokenizer.get_vocab(), rows or 0), symbols, file)
+        self._name(rows_of(self._tokenizer.get_vocab(), rows or 0), symbols, file)
         typed = (token["content"] for token in plain.get("added_tokens", []) if token["special"])
         numbers = (self._tokenizer.token_to_id(token) for token in (*typed, *special))
         self._outside = {number for number in numbers if number is not None}
@@ -113,7 +116,7 @@ class JsonTokenizer(Described, ForeignSymbols):
         return self.unk if id is None or id in self._outside else id
 
 
-def _rows(numbers: dict[str, int], least: int) -> list[str]:
+def rows_of(numbers: dict[str, int], least: int = 0) -> list[str]:
     """Return the entry at each id, for `least` ids at least; an id that the file leaves out gets a placeholder."""
     rows = [f"(nothing at {number})" for number in range(max(least, 1 + max(numbers.values(), default=-1)))]
     for row, number in numbers.items():

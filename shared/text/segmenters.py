@@ -96,6 +96,10 @@ class SentencePieces(Described):
             raise DataError(f"{model}: not a SentencePiece model") from error
         self.fingerprint = fingerprint(self, content)
 
+    def rows(self) -> list[str]:
+        """Return all pieces of the model in its order."""
+        return [self._processor.id_to_piece(number) for number in range(len(self._processor))]
+
     def pieces(self) -> list[str]:
         """Return all pieces of the model in its order, without its control symbols and its unknown piece."""
         p = self._processor

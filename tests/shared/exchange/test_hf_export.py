@@ -23,7 +23,7 @@ from shared.exchange.hf_export import export, plain_translator
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, TiedProjection
 from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
+from shared.nn.positions import LearnedPositions, RelativePositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import Translator
 from shared.systems.system import System
@@ -161,6 +161,10 @@ def test_other_systems_are_refused(tokenizer: SentencePieceTokenizer) -> None:
         plain_translator(speech)
     with pytest.raises(UsageError, match="for Encoder of Wider"):
         plain_translator(system_of(tokenizer, encoder_layer=Wider))
+    other = system_of(tokenizer)
+    other.model.decoder.relative = RelativePositions(heads=2)
+    with pytest.raises(UsageError, match="for Decoder of Layers that are not the usual ones"):
+        plain_translator(other)
     with pytest.raises(UsageError, match="the heads ctc"):
         plain_translator(System.load(GOLDEN))
 

@@ -112,7 +112,7 @@ def test_nothing_is_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("file", "values", "message"),
     [
-        ("config.json", {"model_type": "t5"}, "model_type 't5' has no counterpart here, only bart, mbart"),
+        ("config.json", {"model_type": "umt5"}, "model_type 'umt5' has no counterpart here, only bart, mbart"),
         ("config.json", {"activation_function": "tanh"}, "activation_function 'tanh' has no counterpart"),
         ("config.json", {"d_model": None}, "does not say d_model"),
         ("config.json", {"d_model": 18}, r"is \(\d+, 12\) instead of \(\d+, 18\)"),

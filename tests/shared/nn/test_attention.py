@@ -246,6 +246,16 @@ def test_a_memory_for_many_calls_holds_what_is_added_to_scores(kind: torch.dtype
             torch.testing.assert_close(attention(x, kept), attention(x, remembered), **close)
 
 
+def noted(called: list[int]):
+    """Return what attends by products, and notes that it was called."""
+
+    def attend(*given, **named):
+        called.append(1)
+        return by_products(*given, **named)
+
+    return attend
+
+
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_one_query_of_many_rows_attends_by_products_in_bfloat16(
     monkeypatch: pytest.MonkeyPatch, kind: torch.dtype
@@ -254,7 +264,7 @@ def test_one_query_of_many_rows_attends_by_products_in_bfloat16(
     attention, rows = self_attention().to(kind), MANY_HEADS
     x, before = (torch.randn(rows, length, 8).to(kind) for length in (1, 4))
     past, called = Past(), []
-    monkeypatch.setattr("shared.nn.attention.by_products", lambda *given: called.append(1) or by_products(*given))
+    monkeypatch.setattr("shared.nn.attention.by_products", noted(called))
     with torch.no_grad():
         attention(before, causal=True, past=past)
         result = attention(x, causal=True, past=past)
@@ -273,7 +283,7 @@ def test_a_few_beams_of_many_sentences_attend_alike_with_and_without_gradient(mo
     x = torch.randn(sentences * beams, 1, 16, dtype=torch.float64)
     by_kernel = attention(x, attention.remember(memory))
     called = []
-    monkeypatch.setattr("shared.nn.attention.by_products", lambda *given: called.append(1) or by_products(*given))
+    monkeypatch.setattr("shared.nn.attention.by_products", noted(called))
     with torch.no_grad():
         torch.testing.assert_close(attention(x, attention.remember(memory)), by_kernel)
     assert called

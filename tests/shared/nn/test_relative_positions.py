@@ -1,0 +1,139 @@
+"""Layers with T5's parts (Raffel et al. 2020): by hand in double precision, step by step, and what is refused."""
+
+import math
+
+import pytest
+import torch
+
+from shared.nn.attention import Prompts
+from shared.nn.layer import Layer
+from shared.nn.positions import RelativePositions
+from shared.nn.transformer import Decoder, Encoder
+from shared.padded import Padded
+
+OTHER = {"norm": "rms", "bias": False, "gated": True, "head_width": 3, "scaled": False, "activation": "swish"}
+
+
+def layer(**given):
+    torch.manual_seed(2)
+    made = Layer(width=8, heads=2, feedforward=10, dropout=0.0, norm_epsilon=1e-3, **OTHER | given).double()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_(std=0.7)
+    return made.eval()
+
+
+def rms(x, weight):
+    return [a * w / math.sqrt(sum(b * b for b in x) / len(x) + 1e-3) for a, w in zip(x, weight, strict=True)]
+
+
+def times(matrix, x):
+    return [sum(a * b for a, b in zip(row, x, strict=True)) for row in matrix]
+
+
+def by_hand(module, x, bias):
+    """One layer on rows x (lists of numbers), with scores (H, L, S) added, in loops."""
+    matrices = {name: parameter.tolist() for name, parameter in module.named_parameters()}
+    normed = [rms(row, matrices["self_attention_norm.weight"]) for row in x]
+    made = [times(matrices["self_attention.queries_keys_values.weight"], row) for row in normed]
+    size, out = 3, []
+    for i, row in enumerate(x):
+        joined = []
+        for head in range(2):
+            query = made[i][head * size : (head + 1) * size]
+            scores = []
+            for j in range(len(x)):
+                key = made[j][6 + head * size : 6 + (head + 1) * size]
+                scores.append(sum(a * b for a, b in zip(query, key, strict=True)) + bias[head][i][j])
+            shares = [math.exp(score) for score in scores]
+            values = [made[j][12 + head * size : 12 + (head + 1) * size] for j in range(len(x))]
+            for part in range(size):
+                joined.append(sum(s * v[part] for s, v in zip(shares, values, strict=True)) / sum(shares))
+        attended = times(matrices["self_attention.output.weight"], joined)
+        row = [a + b for a, b in zip(row, attended, strict=True)]
+        entering = rms(row, matrices["feedforward_norm.weight"])
+        inner, gate = times(matrices["inner.weight"], entering), times(matrices["gate.weight"], entering)
+        hidden = [a / (1 + math.exp(-a)) * b for a, b in zip(inner, gate, strict=True)]
+        out.append([a + b for a, b in zip(row, times(matrices["outer.weight"], hidden), strict=True)])
+    return out
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_layer_with_distances_equals_loops(causal: bool) -> None:
+    module, x = layer(), torch.randn(1, 5, 8, dtype=torch.float64)
+    relative = torch.randn(2, 5, 5, dtype=torch.float64)
+    bias = relative.clone()
+    if causal:
+        bias.masked_fill_(torch.ones(5, 5, dtype=torch.bool).triu(1), float("-inf"))
+    found = module(x, causal=causal, relative=relative)
+    torch.testing.assert_close(found[0], torch.tensor(by_hand(module, x[0].tolist(), bias.tolist()), dtype=x.dtype))
+
+
+def test_each_distance_has_its_own_number_until_ranges_begin() -> None:
+    positions = RelativePositions(heads=3, buckets=8, longest=16)
+    scores = positions(6, 6)
+    assert scores.shape == (3, 6, 6)
+    weight = positions.weight
+    for query in range(6):
+        for key in range(6):
+            behind, ahead = max(query - key, 0), max(key - query, 0)
+            # Of 4 buckets a direction, 0 and 1 are single; 2 begins at a distance of 2, 3 at 2 * (16 / 2) ** (1 / 2).
+            distance = behind + ahead
+            number = distance if distance < 2 else 2 if distance < 2 * 8**0.5 else 3
+            assert torch.equal(scores[:, query, key], weight[number + (4 if ahead else 0)])
+
+
+def test_a_search_step_has_the_distances_to_all_that_was_before() -> None:
+    torch.manual_seed(1)
+    positions = RelativePositions(heads=2, buckets=8, longest=6, causal=True)
+    decoder = Decoder(layer=layer(memories=["source"]), layers=2, relative=positions).double().eval()
+    with torch.no_grad():
+        positions.weight.normal_()
+    memory = Padded(torch.randn(2, 4, 8, dtype=torch.float64), torch.tensor([4, 2]))
+    x = torch.randn(2, 9, 8, dtype=torch.float64)
+    whole = decoder(Padded(x, torch.tensor([9, 9])), {"source": memory}).values
+    caches = decoder.caches({"source": memory})
+    steps = [
+        decoder(Padded(x[:, one], torch.tensor([x[:, one].shape[1]] * 2)), caches=caches).values
+        for one in (slice(0, 3), slice(3, 4), slice(4, 9))
+    ]
+    torch.testing.assert_close(torch.cat(steps, 1), whole)
+    with torch.no_grad():
+        positions.weight.zero_()
+    assert not torch.allclose(decoder(Padded(x, torch.tensor([9, 9])), {"source": memory}).values, whole)
+
+
+def test_padding_is_not_seen_and_prompts_have_no_distance() -> None:
+    positions = RelativePositions(heads=2, buckets=8, longest=6)
+    encoder = Encoder(layer=layer(), layers=2, relative=positions).double().eval()
+    x = torch.randn(1, 6, 8, dtype=torch.float64)
+    short, _ = encoder(Padded(x[:, :4], torch.tensor([4])))
+    padded, _ = encoder(Padded(x, torch.tensor([4])))
+    torch.testing.assert_close(padded.values[:, :4], short.values)
+    prompts = Prompts(torch.zeros(1, 2, 6, dtype=torch.float64), torch.zeros(1, 2, 6, dtype=torch.float64))
+    attention = layer().self_attention
+    relative = torch.full((2, 6, 6), 30.0, dtype=torch.float64)  # so large that nothing else is seen, of the rest
+    without = attention(x, relative=relative)
+    torch.testing.assert_close(attention(x, relative=relative, prompts=prompts), without, atol=1e-6, rtol=1e-5)
+
+
+def test_what_leaves_a_stack_is_dropped_in_training_only() -> None:
+    encoder = Encoder(layer=layer(), layers=1, final_dropout=0.5).double()
+    x = Padded(torch.randn(1, 40, 8, dtype=torch.float64), torch.tensor([40]))
+    assert 0.3 < float((encoder.train()(x)[0].values == 0).double().mean()) < 0.7
+    assert not (encoder.eval()(x)[0].values == 0).any()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RelativePositions(heads=2, buckets=3), "cannot have 2 heads, 3 buckets"),
+        (lambda: RelativePositions(heads=2, buckets=32, longest=8), "32 buckets up to 8"),
+        (lambda: layer(norm="batch"), "norm must be one of layer, rms, not 'batch'"),
+        (lambda: layer(head_width=0), "head_width must be at least 1, not 0"),
+        (lambda: Encoder(layer=layer(), layers=1, final_dropout=1.0), "final_dropout must be at least 0 and below 1"),
+    ],
+)
+def test_what_is_refused(make, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
