@@ -9,13 +9,13 @@ Legend: B sentences, K beams, R = B x K rows, L tokens, D width, P layers of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from shared.described import Described
-from shared.nn.attention import Past, Prompts
+from shared.nn.attention import Past
 from shared.nn.layer import Layer, LayerCache
 from shared.nn.linear import Linear
 from shared.nn.transformer import Decoder
@@ -161,13 +161,10 @@ class FusionLayer(Layer):
         self,
         x: Tensor,
         *,
-        mask: Tensor | None = None,
         memories: Mapping[str, Padded] | None = None,
-        prompts: Prompts | None = None,
         causal: bool = False,
         cache: LayerCache | None = None,
-        seen: Mapping[str, Tensor] | None = None,
-        relative: Tensor | None = None,
+        **given: Any,
     ) -> Tensor:
         """Apply the layer; see :class:`Layer`.
 
@@ -177,16 +174,7 @@ class FusionLayer(Layer):
         """
         attended = dict(memories or {})
         adapted, means = attended.pop(ADAPTED), attended.pop(MEANS)
-        states = super().forward(
-            x,
-            mask=mask,
-            memories=attended,
-            prompts=prompts,
-            causal=causal,
-            cache=cache,
-            seen=seen,
-            relative=relative,
-        )
+        states = super().forward(x, memories=attended, causal=causal, cache=cache, **given)
         if causal:
             of_states = (cast(RunningSum, cache.past) if cache else RunningSum()).means(states)
         else:

@@ -15,7 +15,7 @@ Legend: B sentences, S source tokens, U tokens of the language model, D width, W
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
-from shared.nn.attention import MemoryAttention, Prompts
+from shared.nn.attention import MemoryAttention
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.layer import Layer, LayerCache
 from shared.nn.transformer import Decoder, Encoder
@@ -117,23 +117,19 @@ class FusedEncoderLayer(FusedLayer):
         self,
         x: Tensor,
         *,
-        mask: Tensor | None = None,
         memories: Mapping[str, Padded] | None = None,
-        prompts: Prompts | None = None,
-        causal: bool = False,
         cache: LayerCache | None = None,
         seen: Mapping[str, Tensor] | None = None,
-        relative: Tensor | None = None,
+        **given: Any,
     ) -> Tensor:
-        """Apply the layer; see :class:`Layer`.
+        """Apply the layer; see :class:`Layer`. Anything else that is given is for the self-attention.
 
         Raises:
             KeyError: if the language model's states are not given, or another memory is.
 
         """
         h = self.before(x, self.self_attention_norm)
-        past = cache.past if cache else None
-        own = self.self_attention(h, mask=mask, causal=causal, prompts=prompts, past=past, relative=relative)
+        own = self.self_attention(h, past=cache.past if cache else None, **given)
         known = self.memory_attention[BERT](h, self.remember(memories or {}, cache)[BERT], (seen or {}).get(BERT))
         return self.feed(self.finish(x + self.fused(own, known), self.self_attention_norm))
 
