@@ -13,6 +13,8 @@ from typing import Any
 from torch import nn
 
 from shared.exchange.codes import language_of, languages_of_side
+from shared.exchange.hf_conformer import MODEL_TYPE as WAV2VEC2_BERT
+from shared.exchange.hf_conformer import import_hf_conformer
 from shared.exchange.hf_model import ENCODERS, FAMILIES, EncoderDecoder, MaskedEncoder
 from shared.exchange.hf_reading import CONFIG, Config, read_tensors
 from shared.exchange.hf_speech import MODEL_TYPE as SPEECH_MODEL
@@ -56,10 +58,11 @@ def import_huggingface(
 
     """
     config = Config(source / CONFIG)
-    known = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, SPEECH_MODEL, WHISPER)
+    known = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, WAV2VEC2_BERT, SPEECH_MODEL, WHISPER)
     kind = config.choose("model_type", {one: one for one in known})
-    if kind in WAVEFORM_MODELS:
-        system, report = import_hf_waveform(source, source_languages=source_languages)
+    if kind in (*WAVEFORM_MODELS, WAV2VEC2_BERT):
+        import_encoder = import_hf_conformer if kind == WAV2VEC2_BERT else import_hf_waveform
+        system, report = import_encoder(source, source_languages=source_languages)
     else:
         others: dict[str, Callable[..., Any]] = {
             SPEECH_MODEL: import_hf_speech,

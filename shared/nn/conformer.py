@@ -64,6 +64,47 @@ class RelativeAttention(MultiHeadAttention):
         return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
 
 
+class ClippedAttention(MultiHeadAttention):
+    """Attention of a sequence to itself, by content and by a trained vector for each distance (Shaw et al. 2018).
+
+    The score of key j for query i is q_i (k_j + r_{j-i}) / sqrt(d), with one vector for all that is further than the
+    furthest distance on its side. Values have none.
+
+    Args:
+        width: D.
+        heads: H, which divides D.
+        behind: the furthest distance of a key before its query.
+        ahead: of a key after it.
+        dropout: of attention weights.
+
+    """
+
+    def __init__(self, *, width: int, heads: int, behind: int, ahead: int, dropout: float = 0.0) -> None:
+        super().__init__(width=width, heads=heads, dropout=dropout)
+        if behind < 0 or ahead < 0:
+            raise ValueError(f"the furthest distances must not be negative: {behind} and {ahead}")
+        self.behind = behind
+        self.ahead = ahead
+        self.queries_keys_values = projection(width, width, 3)
+        self.distance_keys = nn.Parameter(torch.empty(behind + 1 + ahead, width // heads))
+        nn.init.xavier_uniform_(self.distance_keys)
+
+    def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """Attend from x (R, L, D) to itself, where ``mask`` (R, L) bool is True; None: everywhere. (R, L, D)."""
+        rows, length, _ = x.shape
+        heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        queries, keys, values = heads.unbind(0)
+        places = torch.arange(length, device=x.device)
+        distances = (places - places[:, None]).clamp(-self.behind, self.ahead) + self.behind
+        # One product for each distance that is told apart, and each is then put where it belongs.
+        by_distance = queries @ self.distance_keys.to(queries.dtype).T * queries.shape[-1] ** -0.5
+        scores = by_distance.gather(-1, distances.expand(rows, self.heads, -1, -1))
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, None, None, :], float("-inf"))
+        attended = self.attend(queries, keys, values, scores)
+        return self.output(attended.transpose(1, 2).reshape(rows, length, self.width))
+
+
 def by_key(scores: Tensor) -> Tensor:
     """Turn scores by distance, L - 1 to 1 - L (..., L, 2 L - 1), into those by key 0 to L - 1 (..., L, L).
 
@@ -83,21 +124,25 @@ class ConvolutionModule(nn.Module):
 
     Args:
         width: D.
-        kernel: K, in frames; odd, so that a frame is in the middle of what it sees.
+        kernel: K, in frames; odd, so that a frame is in the middle of what it sees, unless ``causal``.
         norm_epsilon: added to the variance by which the norms divide.
+        causal: a frame is the last of what it sees.
 
     Raises:
-        ValueError: if the kernel is even.
+        ValueError: if the kernel is even and has a middle.
 
     """
 
-    def __init__(self, *, width: int, kernel: int, norm_epsilon: float) -> None:
+    def __init__(self, *, width: int, kernel: int, norm_epsilon: float, causal: bool = False) -> None:
         super().__init__()
-        if kernel < 1 or kernel % 2 == 0:
+        if kernel < 1 or (kernel % 2 == 0 and not causal):
             raise ValueError(f"kernel must be odd, not {kernel}")
+        self.before = kernel - 1 if causal else kernel // 2
         self.norm = layer_norm(width, norm_epsilon)
         self.gated = Linear(width, 2 * width, bias=False)
-        self.depthwise = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=width, bias=False)
+        padding = 0 if causal else self.before
+        self.depthwise = nn.Conv1d(width, width, kernel, padding=padding, groups=width, bias=False)
+        self.causal = causal
         self.depthwise_norm = layer_norm(width, norm_epsilon)
         self.activation = activation_module("swish")
         self.output = Linear(width, width, bias=False)
@@ -107,7 +152,8 @@ class ConvolutionModule(nn.Module):
         h = F.glu(self.gated(self.norm(x)), dim=-1)
         if mask is not None:
             h = h.masked_fill(~mask[..., None], 0)
-        h = self.depthwise(h.transpose(1, 2)).transpose(1, 2)
+        h = h.transpose(1, 2)
+        h = self.depthwise(F.pad(h, (self.before, 0)) if self.causal else h).transpose(1, 2)
         return self.output(self.activation(self.depthwise_norm(h)))
 
 
@@ -149,6 +195,9 @@ class ConformerLayer(EncoderLayer):
         activation_dropout: inside the feed-forward nets.
         activation: of the feed-forward nets: "swish", "relu", "gelu" or "gelu_tanh".
         norm_epsilon: added to the variance by which a normalisation divides.
+        distances: the furthest distances, behind and ahead, of which the attention has trained vectors: see
+            :class:`ClippedAttention`. None: it has the paper's own, :class:`RelativeAttention`.
+        causal: the convolution sees no later frame, as the attention does.
 
     Raises:
         ValueError: for a value out of its range.
@@ -167,6 +216,8 @@ class ConformerLayer(EncoderLayer):
         activation_dropout: float = 0.0,
         activation: str = "swish",
         norm_epsilon: float = 1e-5,
+        distances: list[int] | None = None,
+        causal: bool = False,
     ) -> None:
         super().__init__(
             width=width,
@@ -186,9 +237,16 @@ class ConformerLayer(EncoderLayer):
             )
             for _ in range(2)
         )
-        self.self_attention = RelativeAttention(width=width, heads=heads, dropout=attention_dropout)
+        if distances is None:
+            self.self_attention: nn.Module = RelativeAttention(width=width, heads=heads, dropout=attention_dropout)
+        elif len(distances) == 2:
+            self.self_attention = ClippedAttention(
+                width=width, heads=heads, behind=distances[0], ahead=distances[1], dropout=attention_dropout
+            )
+        else:
+            raise ValueError(f"distances must be two, behind and ahead, not {distances}")
         self.self_attention_norm = layer_norm(width, norm_epsilon)
-        self.convolution = ConvolutionModule(width=width, kernel=kernel, norm_epsilon=norm_epsilon)
+        self.convolution = ConvolutionModule(width=width, kernel=kernel, norm_epsilon=norm_epsilon, causal=causal)
         self.norm = layer_norm(width, norm_epsilon)
 
     def forward(

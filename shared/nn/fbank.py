@@ -129,15 +129,23 @@ class UtteranceNorm(Described, nn.Module):
     Args:
         means: subtract the means.
         variances: divide by the deviations.
+        correction: subtracted from the number of frames by which squares are divided; 1 for an unbiased variance.
+        epsilon: added to variances.
 
     """
 
     SMALLEST_VARIANCE = 1e-10
 
-    def __init__(self, *, means: bool = True, variances: bool = True) -> None:
+    def __init__(
+        self, *, means: bool = True, variances: bool = True, correction: int = 0, epsilon: float = 0.0
+    ) -> None:
         super().__init__()
+        if correction not in (0, 1) or epsilon < 0:
+            raise ValueError(f"correction must be 0 or 1 and epsilon not negative, not {correction} and {epsilon}")
         self.means = means
         self.variances = variances
+        self.correction = correction
+        self.epsilon = epsilon
 
     @torch.no_grad()
     def forward(self, features: Padded) -> Padded:
@@ -148,7 +156,7 @@ class UtteranceNorm(Described, nn.Module):
         centred = (features.values - mean) * mask
         x = centred if self.means else features.values * mask
         if self.variances:
-            variance = centred.square().sum(1, keepdim=True) / count
+            variance = centred.square().sum(1, keepdim=True) / (count - self.correction).clamp(min=1) + self.epsilon
             x = x * variance.clamp(min=self.SMALLEST_VARIANCE).rsqrt()
         return Padded(x, features.lengths)
 

@@ -1,4 +1,4 @@
-"""Convolutional subsamplers: fewer frames, each of the model's width.
+"""Subsamplers: fewer frames, each of the model's width.
 
 Legend: B batch, T frames, F features, C channels, D model width.
 """
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from shared.described import Described
+from shared.nn.layer import layer_norm
+from shared.nn.linear import Linear
 from shared.padded import Padded
 
 
@@ -120,3 +122,40 @@ class ConvolutionalStem(Described, nn.Module):
         values = features.values.transpose(1, 2).to(self.first.weight.dtype) * mask
         values = F.gelu(self.first(values)) * mask
         return Padded(F.gelu(self.second(values)).transpose(1, 2), self.lengths(features.lengths))
+
+
+class StackedFrames(Described, nn.Module):
+    """Frames side by side, normalised and projected (as w2v-BERT 2.0 has them: Barrault et al. 2023).
+
+    Frames at the end that do not fill a stack are left out, but for a row that has no other.
+
+    Args:
+        inputs: F.
+        width: D.
+        stride: how many frames become one.
+        norm_epsilon: added to the variance by which the norm divides.
+
+    """
+
+    def __init__(self, *, inputs: int = 80, width: int, stride: int = 2, norm_epsilon: float = 1e-5) -> None:
+        super().__init__()
+        if inputs < 1 or width < 1 or stride < 1:
+            raise ValueError(f"{inputs=}, {width=} and {stride=} must be positive")
+        self.inputs = inputs
+        self.width = width
+        self.stride = stride
+        self.norm = layer_norm(inputs * stride, norm_epsilon)
+        self.projection = Linear(inputs * stride, width)
+
+    def lengths(self, frames: Tensor) -> Tensor:
+        """Return how many of `frames` frames are left, (B,) int64."""
+        return torch.div(frames, self.stride, rounding_mode="floor").clamp(min=1)
+
+    def forward(self, features: Padded) -> Padded:
+        """Subsample features (B, T, F) to (B, T', D); padded places hold nothing of meaning."""
+        # Features are in single precision even where the model is not.
+        values = (features.values * features.mask[..., None]).to(self.projection.weight.dtype)
+        count = int(self.lengths(torch.tensor(values.shape[1])))
+        values = F.pad(values, (0, 0, 0, max(0, count * self.stride - values.shape[1])))[:, : count * self.stride]
+        stacked = values.unflatten(1, (count, self.stride)).flatten(2)
+        return Padded(self.projection(self.norm(stacked)), self.lengths(features.lengths))

@@ -309,14 +309,12 @@ class WaveformEmbedding(Described, nn.Module):
 
 
 class SoundEmbedding(Protocol):
-    """An embedding of waveforms, such as a WaveformEmbedding or a SpeechEmbedding.
+    """An embedding of waveforms, such as a WaveformEmbedding or a SpeechEmbedding."""
 
-    Attributes:
-        width: D.
-
-    """
-
-    width: int
+    @property
+    def width(self) -> int:
+        """The width of its vectors, D."""
+        ...
 
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many vectors rows of `samples` samples have, (B,) int64."""

@@ -123,7 +123,7 @@ def speech_translator(
     The embeddings of the translator's inputs stay, because that of its output may share their vectors.
 
     Args:
-        speech: with a WaveformEmbedding; its heads are left behind.
+        speech: an encoder of speech; its heads are left behind.
         text: a Translator, whose output is that of the new system.
         kernels: the widths of the convolutions (see Conv1dSubsampler), each of which halves the length; [3, 3] if None.
         channels: of the inner ones.
@@ -159,7 +159,7 @@ def speech_front_end(
     """Return an encoder of waveforms with new convolutions above it.
 
     Args:
-        speech: with a WaveformEmbedding; its heads are left behind.
+        speech: an encoder of speech; its heads are left behind.
         width: of what leaves the convolutions.
         kernels: the widths of the convolutions (see Conv1dSubsampler), each of which halves the length.
         channels: of the inner ones.
@@ -171,8 +171,8 @@ def speech_front_end(
     """
     below = speech.model
     embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
-    if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
-        raise UsageError(f"speech: {type(below).__name__} is no encoder of waveforms")
+    if not isinstance(below, EncoderModel) or not isinstance(embedding, WaveformEmbedding | SpeechEmbedding):
+        raise UsageError(f"speech: {type(below).__name__} is no encoder of speech")
     return SpeechEmbedding(
         frontend=WaveformEncoder(embedding=embedding, encoder=below.encoder),
         subsampler=Conv1dSubsampler(inputs=below.encoder.width, channels=channels, width=width, kernels=kernels),

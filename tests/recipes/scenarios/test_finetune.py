@@ -33,8 +33,8 @@ def translator(tmp_path):
     return folder
 
 
-def run(name, folder, data, *, translates=True, **overrides):
-    """Run a recipe in debug mode; return its model folder."""
+def run(name, folder, data, *, translates=True, arguments=(), **overrides):
+    """Run a recipe in debug mode, with arguments of the command line before the overrides; return its model folder."""
     overrides |= {"data_folder": str(data), "manifest_folder": str(folder / "manifests")}
     overrides = {"source_language": "en", "target_language": "de"} | overrides
     overrides = {key: value for key, value in overrides.items() if value is not None}
@@ -42,6 +42,8 @@ def run(name, folder, data, *, translates=True, **overrides):
     overrides |= {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
     overrides |= {"learning_rate": 0.001, "warmup": 1, "validation.limit": 2}
     overrides |= {"beam": 2, "rules.maximum_length_extra": 10} if translates else {}
+    if arguments:
+        overrides = [*arguments, *(text for key, value in overrides.items() for text in (f"--{key}", str(value)))]
     return run_recipe(Recipe.load(name, overrides), command="a test").output / "average" / "model"
 
 
@@ -115,6 +117,27 @@ def test_an_imported_encoder_learns_below_an_imported_translator(translator, min
             assert names
             for name in names:
                 assert torch.equal(states[name], origin.state_dict()[there + name[len(here) :]]) == same, name
+
+
+@pytest.mark.recipes
+def test_an_encoder_of_filterbanks_learns_below_an_imported_translator(translator, miniature, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 22}
+    transformers.Wav2Vec2BertModel(transformers.Wav2Vec2BertConfig(**sizes)).save_pretrained(tmp_path / "theirs")
+    encoder = tmp_path / "encoder"
+    import_model(tmp_path / "theirs", encoder)
+    folders = {"speech_folder": str(encoder), "text_folder": str(translator)}
+    recipe = {"batch_seconds": 8.0, "grad_accumulation_factor": 1} | folders
+    changes = "{model.encoder.recompute: !ref <recompute>, model.encoder.layer_drop: 0.0}"
+    arguments = ["--speech_changes", "null", "--speech_changes", changes]
+    model = run("own/st_finetune", tmp_path, miniature["own"], arguments=arguments, **recipe)
+    after, before = System.load(model).state_dict(), ReadingModel.load(encoder).state_dict()
+    place = "model.embeddings.speech.frontend."
+    stayed = {"encoder.layers.0.first.inner.weight": True, "encoder.layers.1.self_attention.distance_keys": False}
+    for name, same in stayed.items():
+        assert torch.equal(after[place + name], before[f"model.{name}"]) == same, name
+    norm = "subsampler.norm.weight"
+    assert not torch.equal(after[f"{place}embedding.{norm}"], before[f"model.embeddings.speech.{norm}"])
 
 
 @pytest.mark.recipes

@@ -151,7 +151,7 @@ def test_a_language_without_a_symbol_is_refused(folders):
 
 def test_what_is_neither_is_refused(folders):
     speech, text = (load(folder=folder) for folder in folders)
-    with pytest.raises(UsageError, match="speech: Translator is no encoder of waveforms"):
+    with pytest.raises(UsageError, match="speech: Translator is no encoder of speech"):
         speech_translator(speech=text, text=text)
     with pytest.raises(UsageError, match="text: EncoderModel is no text translator"):
         speech_translator(speech=speech, text=speech)
