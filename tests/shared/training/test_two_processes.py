@@ -43,6 +43,11 @@ def test_two_ranks_are_one_large_batch_and_end_equal(tmp_path):
     assert [c.update for c in list_checkpoints(tmp_path / "run" / "fit" / "checkpoints")] == [2, 4, 6]
 
 
+def test_two_ranks_in_half_precision_skip_the_same_updates(tmp_path):
+    result = cases(tmp_path, "half")
+    assert result.returncode == 0, result.stderr
+
+
 def test_one_process_goes_on_where_two_began_and_the_other_way_round(tmp_path):
     result = cases(tmp_path, "fewer")
     assert result.returncode == 0, result.stderr

@@ -126,6 +126,33 @@ def equality(world, place):
         assert difference(objectives[0], objectives[1]) < 1e-5, difference(objectives[0], objectives[1])
 
 
+def half(world, place):
+    """In fp16, where the first gradients overflow: ranks skip the same updates and keep one scale, as one would."""
+    workspace, alone = place("two"), place("one")
+    for machine in (workspace, alone):
+        machine.precision = "fp16"
+    alone.world, alone.rank = 1, 0
+    objectives = [EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy()]) for _ in range(2)]
+    loaders = [Loader(streams=[world.stream(rows=5)], seed=3, rank=rank, world=2) for rank in range(2)]
+    optimizers = [fit(world).optimizer.build(objective) for objective in objectives]
+    scalers = [torch.amp.GradScaler("cpu", init_scale=2.0**24) for _ in range(2)]
+    models = [wrap(objectives[0], workspace), objectives[1]]
+    scales = []
+    for epoch in range(4):
+        for batches in zip(*(loader.epoch(epoch) for loader in loaders), strict=True):
+            for number, (given, where) in enumerate((([batches[workspace.rank]], workspace), (list(batches), alone))):
+                set_learning_rate(optimizers[number], 0.01)
+                learner = Learner(objectives[number], models[number], optimizers[number], 1.0, scaler=scalers[number])
+                learner.update(given, Meter(), where)
+            scales.append([scaler.get_scale() for scaler in scalers])
+            assert len({*scales[-1], *gather(scales[-1][0], workspace)}) == 1, scales
+    assert scales[0][0] < 2.0**24 and scales[-1] == scales[-2], "no update was skipped, or all were"
+    assert equal_on_all_ranks(objectives[0], workspace)
+    begun = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy()])
+    assert difference(objectives[0], begun) > 0.01
+    assert difference(objectives[0], objectives[1]) < 1e-3, difference(objectives[0], objectives[1])
+
+
 def tasks(world, place):
     """Two streams lack each other's fields; two ranks x one batch of each = one process x all of them accumulated."""
     workspace, alone = place("two"), place("one")
