@@ -227,7 +227,7 @@ class AptTranslator(Translator):
         if self.target_reader is None:
             return own
         stack = self.target_reader.stack
-        return own + own * stack.depth * stack.width // (self.decoder.depth * self.decoder.width)
+        return own + own * stack.depth * stack.state_width // (self.decoder.depth * self.decoder.state_width)
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Encode the source of a batch, with what the source reader knows of it.

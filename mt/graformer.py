@@ -28,7 +28,7 @@ from shared.described import Described
 from shared.nn.attention import Prompts
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.layer import Layer, LayerCache, layer_norm
+from shared.nn.layer import Layer, LayerCache
 from shared.nn.transformer import Decoder, Encoder, Stack
 from shared.nn.translator import Translator
 from shared.padded import Padded
@@ -136,7 +136,7 @@ class GraftedDecoder(Decoder):
         super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
         check_below(below, self.width)
         self.below = below
-        self.language_norm = layer_norm(self.width, layer.norm_epsilon) if fusion else None
+        self.language_norm = layer.new_norm() if fusion else None
 
     @property
     def depth(self) -> int:

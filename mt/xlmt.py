@@ -71,9 +71,12 @@ class CrossFromSelf:
                 f"initialise: {self.decoder} attends to states of width {theirs} ({name}), where its own have {width}"
             )
         own = layer.self_attention.queries_keys_values
+        size = layer.self_attention.inner
         with torch.no_grad():
-            for kind in ("weight", "bias"):
-                rows = getattr(own, kind)  # (3 D, D) or (3 D,): queries, keys, values
-                getattr(attention.queries, kind).copy_(rows[:width])
-                getattr(attention.keys_values, kind).copy_(rows[width:])
+            for (
+                kind,
+                rows,
+            ) in own.named_parameters():  # (3 H d, D) and (3 H d,): queries, keys, values
+                getattr(attention.queries, kind).copy_(rows[:size])
+                getattr(attention.keys_values, kind).copy_(rows[size:])
         attention.output.load_state_dict(layer.self_attention.output.state_dict())

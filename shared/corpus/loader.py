@@ -100,7 +100,7 @@ class Loader:
         return len(self.plan(epoch))
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
-        """Yield the batches of an epoch, on the CPU; as many in a row belong to a step as this process has the part of.
+        """Yield the batches of an epoch, on the CPU; this process's batches of one step follow each other.
 
         Args:
             number: of the epoch.

@@ -59,8 +59,10 @@ class T5:
         self.tensors.setdefault(SHARED, vectors)
         output = self.tensors.get(OUTPUT)
         self.tied = output is None or torch.equal(output, vectors)
-        # What leaves the decoder is multiplied by this; only the files of T5 1.0 are without the setting, or have True.
-        scaled = config.need("model_type") == "t5" and config.get("tie_word_embeddings", True)
+        # What leaves the decoder of T5 1.0 is multiplied by this. Published files of later versions say by the second
+        # setting that it is not; transformers 5 writes the first one, and True for the second.
+        said = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
+        scaled = config.need("model_type") == "t5" and said
         self.scale = config.need("d_model") ** -0.5 if scaled else 1.0
 
     def build(self) -> Translator:
@@ -101,7 +103,7 @@ class T5:
                 tensors[name] = tensor
         last = "decoder.final_layer_norm.weight"
         if last in tensors:  # a factor of the norm is one of what it makes
-            tensors[last] = tensors[last] * self.scale
+            tensors[last] = tensors[last].float() * self.scale
         names = {name: self.counterparts(name) for name in model.state_dict()}
         report = load_renamed(model, tensors, names, source)
         report.elsewhere = elsewhere

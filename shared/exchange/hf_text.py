@@ -304,6 +304,8 @@ def _t5(files: TextFiles) -> Texts:
     tags = [row for row in rows if row.startswith("<2") and language_of(row)]
     tags.sort(key=lambda tag: "_" in tag)  # a language in its usual script before the same in others
     before: list[str] = []
+    if tags and not files.has(JSON):
+        raise DataError(f"{files.folder}: has no {JSON}, without which {tags[0]} would be text")
     if files.has(JSON):
         if tags:
             built = tokenizers.Tokenizer.from_file(files.path(JSON))

@@ -29,7 +29,7 @@ class Prompts:
     """Keys and values of a layer's self-attention that are not made from its input (Li and Liang 2021).
 
     Attributes:
-        keys: (B, P, D), or (1, P, D) for all sentences alike; already projected.
+        keys: (B, P, H d), or (1, P, H d) for all sentences alike; already projected.
         values: likewise.
         mask: (B, P) bool, True where a key may be attended; None: all may.
 

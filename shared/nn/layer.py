@@ -179,7 +179,7 @@ class Layer(EncoderLayer):
             norm_epsilon=norm_epsilon,
             norm=norm,
         )
-        #: Whether it has nothing that the layers of Vaswani et al. lack, or have.
+        #: Whether it computes what a layer of Vaswani et al. does.
         self.plain = norm == "layer" and bias and not gated and head_width is None and scaled
         widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
         attention: dict[str, Any] = {

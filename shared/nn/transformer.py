@@ -77,6 +77,10 @@ class Stack(Described, nn.Module):
         self.layers = nn.ModuleList([layer, *(fresh(layer) for _ in range(layers - 1))])
         normalised = layer.pre_norm if final_norm is None else final_norm
         self.norm = layer.new_norm() if normalised else nn.Identity()
+        if relative is not None:
+            heads, scored = layer.self_attention.heads if isinstance(layer, Layer) else None, relative.weight.shape[1]
+            if scored != heads:
+                raise ValueError(f"relative positions of {scored} heads do not fit {type(layer).__name__}s of {heads}")
         self.relative = relative
         self.final_dropout = final_dropout
 
@@ -84,6 +88,11 @@ class Stack(Described, nn.Module):
     def depth(self) -> int:
         """The number of layers; a subclass counts those that it has elsewhere, too."""
         return len(self.layers)
+
+    @property
+    def state_width(self) -> int:
+        """The length of the keys of an element in a layer, those of all heads together, and of its values."""
+        return cast(Layer, self.layers[0]).self_attention.inner
 
     @property
     def memories(self) -> list[str]:
@@ -156,6 +165,8 @@ class Encoder(Stack):
             relative=relative,
             final_dropout=final_dropout,
         )
+        if relative is not None and relative.causal:
+            raise ValueError("an encoder sees what comes later: its relative positions must not be causal")
         self.taps = list(taps or [])
         for tap in self.taps:
             if not 0 <= tap <= layers:
@@ -238,6 +249,8 @@ class Decoder(Stack):
             relative=relative,
             final_dropout=final_dropout,
         )
+        if relative is not None and not relative.causal:
+            raise ValueError("a decoder sees what is before only: its relative positions must be causal")
 
     def caches(self, memories: Mapping[str, Padded]) -> list[LayerCache]:
         """Return caches, one a layer, that hold the memories of B sentences (projected) and no past."""

@@ -118,7 +118,7 @@ def speech_translator(
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
 ) -> System:
-    """Put an encoder of waveforms below a translator of text; the convolutions between them are new.
+    """Put an encoder of speech below a translator of text; the convolutions between them are new.
 
     The embeddings of the translator's inputs stay, because that of its output may share their vectors.
 
@@ -156,7 +156,7 @@ def speech_translator(
 def speech_front_end(
     *, speech: ReadingModel, width: int, kernels: list[int], channels: int = 1024, dropout: float = 0.1
 ) -> SpeechEmbedding:
-    """Return an encoder of waveforms with new convolutions above it.
+    """Return an encoder of speech with new convolutions above it.
 
     Args:
         speech: an encoder of speech; its heads are left behind.

@@ -59,7 +59,9 @@ class JsonTokenizer(Described, ForeignSymbols):
         typed = (token["content"] for token in plain.get("added_tokens", []) if token["special"])
         numbers = (self._tokenizer.token_to_id(token) for token in (*typed, *special))
         self._outside = {number for number in numbers if number is not None}
-        parts = (content, json.dumps(symbols).encode())
+        parts = [content, json.dumps(symbols).encode()]
+        if pieces:  # without any, what older folders hold stays
+            parts.append(json.dumps(pieces).encode())
         self.fingerprint = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
     def __setstate__(self, state: dict[str, Any]) -> None:

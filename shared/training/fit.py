@@ -167,7 +167,7 @@ class Fit(Phase):
             pin_memory=device.type == "cuda",
         )
         accumulation = self.accumulation * len(loader.ranks)
-        check_accumulation(accumulation, loader, workspace.device)
+        check_accumulation(self.accumulation, loader, workspace.device)
         updates = min(self.updates, 2) if workspace.debug else self.updates
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
         for line in [*loader.report(), *notes]:

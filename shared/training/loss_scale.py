@@ -12,7 +12,7 @@ from torch.amp import GradScaler
 
 from shared.machine.device import Machine
 
-#: The smallest factor at which a gradient may be too large for half precision; below it, no factor will do.
+#: A gradient that is too large for half precision at this factor, or below, stops the run.
 SMALLEST = 2.0**-10
 
 

@@ -51,12 +51,13 @@ def planned_for(training: dict[str, Any] | None, workspace: Workspace) -> int:
     """
     if training is None:
         return workspace.world
-    planned = int(training.get("planned", len(training["ranks"])))  # older checkpoints have it in all cases
+    planned = int(training.get("planned", len(training["ranks"])))  # in older checkpoints, that of the ranks
     if planned % workspace.world:
         fitting = [str(number) for number in range(1, planned + 1) if planned % number == 0]
+        begun = f"{planned} process{'es' if planned > 1 else ''}"
         raise UsageError(
-            f"{workspace.folder}: was begun with {planned} processes, and {workspace.world} cannot share its batches "
-            f"evenly; use {' or '.join(fitting)}, or --restart {workspace.phase}"
+            f"{workspace.folder}: was begun with {begun}, and {workspace.world} cannot share its batches evenly; "
+            f"use {' or '.join(fitting)}, or --restart {workspace.phase}"
         )
     return planned
 

@@ -29,5 +29,8 @@ def check_accumulation(factor: int, loader: Loader, device: str) -> None:
         UsageError: with what they need and what there is.
 
     """
+    parts = len(loader.ranks)
+    whose = f" of each of {parts} processes" if parts > 1 else ""
     for place in dict.fromkeys(["cpu", device]):
-        refuse_over(factor * loader.mean_bytes(), f"grad_accumulation_factor {factor}: the batches of an update", place)
+        what = f"grad_accumulation_factor {factor}: the batches of an update{whose}"
+        refuse_over(factor * parts * loader.mean_bytes(), what, place)

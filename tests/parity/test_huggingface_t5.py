@@ -122,6 +122,23 @@ def test_models(name: str, tmp_path: Path, compared: Compared) -> None:
     assert seen == len(list(model.parameters())) > 20
 
 
+@pytest.mark.parametrize("name", ["T5 (1.0)", "T5 (1.1)"])
+def test_what_transformers_has_read_and_saved_again(name: str, tmp_path: Path) -> None:
+    """It then says by another setting whether the output is scaled."""
+    saved(name, tmp_path / "published")
+    theirs = transformers.T5ForConditionalGeneration.from_pretrained(tmp_path / "published").eval()
+    theirs.save_pretrained(tmp_path / "again")
+    written = json.loads((tmp_path / "again" / "config.json").read_text())
+    assert written["tie_word_embeddings"] and written["scale_decoder_outputs"] == (name == "T5 (1.0)")
+    source = batch(53, (7, 3), 0)
+    expected = theirs(source.values, attention_mask=source.mask.long(), decoder_input_ids=source.values).logits
+    for folder in ("published", "again"):
+        _, model = loaded(tmp_path / folder)
+        decoded = model.decode(source, model.encode(Batch({"source": source})))
+        found = model.project(decoded)
+        torch.testing.assert_close(found[source.mask], expected[source.mask], atol=1e-3, rtol=1e-3)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_beam_search(name: str, tmp_path: Path, compared: Compared) -> None:
     """Two hundred sentences; a search goes on step by step, with distances to all that was before."""
@@ -245,6 +262,20 @@ def test_a_folder_with_a_sentencepiece_model_alone(tmp_path: Path, compared: Com
         if library.unk_id() not in found:  # which is left out here, and a sign there
             assert system.output.tokenizer.decode(found) == library.decode(library.encode(line)).strip()
     assert system.output.arguments["prefix"] == ["<pad>"]
+
+
+def test_language_symbols_without_a_tokenizer_file_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "madlad"
+    folder.mkdir()
+    pieces = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(a_thousand_lines()), model_writer=pieces, num_threads=1, minloglevel=2, vocab_size=700,
+        hard_vocab_limit=False, user_defined_symbols=["<2de>", "<2fr>"],
+    )  # fmt: skip
+    (folder / "spiece.model").write_bytes(pieces.getvalue())
+    saved("MADLAD-400", folder, vocab_size=720)
+    with pytest.raises(DataError, match="has no tokenizer.json, without which <2de> would be text"):
+        import_model(str(folder), tmp_path / "ours", source_languages=["en"], target_languages=["de"])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from shared.nn.attention import Prompts
+from shared.nn.conformer import ConformerLayer
+from shared.nn.decoding import TokenDecoder
 from shared.nn.layer import Layer
 from shared.nn.positions import RelativePositions
 from shared.nn.transformer import Decoder, Encoder
@@ -124,6 +126,24 @@ def test_what_leaves_a_stack_is_dropped_in_training_only() -> None:
     assert not (encoder.eval()(x)[0].values == 0).any()
 
 
+def stack(kind, heads=2, causal=False):
+    return kind(layer=layer(), layers=1, relative=RelativePositions(heads=heads, causal=causal))
+
+
+def test_a_search_knows_how_much_memory_its_state_takes() -> None:
+    """Heads of another width: what the caches have allocated, in both of their buffers."""
+    decoder = Decoder(layer=layer(memories=["source"], head_width=16), layers=2).double().eval()
+    vectors = torch.nn.Module()
+    vectors.weight = torch.zeros(1, dtype=torch.float64)
+    model = TokenDecoder.__new__(TokenDecoder)
+    model.__dict__ |= {"decoder": decoder, "target_embedding": vectors}
+    memory = Padded(torch.randn(1, 4, 8, dtype=torch.float64), torch.tensor([4]))
+    caches = decoder.caches({"source": memory})
+    decoder(Padded(torch.randn(1, 9, 8, dtype=torch.float64), torch.tensor([9])), caches=caches)
+    allocated = sum(cache.past._stored.nbytes for cache in caches)
+    assert TokenDecoder.state_bytes(model, 9) == 2 * allocated == 2 * 2 * 2 * 16 * 32 * 8
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -132,6 +152,15 @@ def test_what_leaves_a_stack_is_dropped_in_training_only() -> None:
         (lambda: layer(norm="batch"), "norm must be one of layer, rms, not 'batch'"),
         (lambda: layer(head_width=0), "head_width must be at least 1, not 0"),
         (lambda: Encoder(layer=layer(), layers=1, final_dropout=1.0), "final_dropout must be at least 0 and below 1"),
+        (lambda: stack(Encoder, heads=1), "relative positions of 1 heads do not fit Layers of 2"),
+        (lambda: stack(Encoder, causal=True), "an encoder sees what comes later"),
+        (lambda: stack(Decoder), "a decoder sees what is before only"),
+        (
+            lambda: Encoder(
+                layer=ConformerLayer(width=8, heads=2, feedforward=8), layers=1, relative=RelativePositions(heads=2)
+            ),
+            "do not fit ConformerLayers of None",
+        ),
     ],
 )
 def test_what_is_refused(make, message) -> None:

@@ -223,7 +223,7 @@ def test_what_was_noted_after_the_last_checkpoint_is_forgotten(world, workspace,
 def test_processes_that_cannot_share_the_batches_evenly_are_refused(begun, now, fitting, workspace):
     place = workspace()
     place.world = now
-    message = f"was begun with {begun} processes, and {now} cannot .*; use {fitting}, or --restart fit"
+    message = f"was begun with {begun} process(es)?, and {now} cannot .*; use {fitting}, or --restart fit"
     with pytest.raises(UsageError, match=message):
         planned_for({"planned": begun, "ranks": [{}]}, place)
 
