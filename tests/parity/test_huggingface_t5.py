@@ -44,7 +44,7 @@ GATED = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 MODELS: dict[str, tuple[str, dict[str, Any], bool]] = {
     "T5 (1.0)": ("T5", SMALL, False),
     "T5 (1.1)": ("T5", SMALL | GATED | {"d_model": 32, "layer_norm_epsilon": 1e-3}, True),
-    "mT5": ("MT5", SMALL | GATED | {"feed_forward_proj": "gated-silu"}, True),
+    "mT5": ("MT5", SMALL | {"feed_forward_proj": "gated-silu"}, True),
     "MADLAD-400": ("T5", SMALL | GATED | {"pad_token_id": 1, "eos_token_id": 2}, True),
 }
 

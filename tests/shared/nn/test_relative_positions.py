@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from shared.nn.attention import Prompts
+from shared.nn.attention import MemoryAttention, Prompts
 from shared.nn.conformer import ConformerLayer
+from shared.nn.cpu import MANY_HEADS
 from shared.nn.decoding import TokenDecoder
 from shared.nn.layer import Layer
 from shared.nn.positions import RelativePositions
@@ -105,6 +106,25 @@ def test_a_search_step_has_the_distances_to_all_that_was_before() -> None:
     assert not torch.allclose(decoder(Padded(x, torch.tensor([9, 9])), {"source": memory}).values, whole)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_attention_to_a_memory_is_scaled_or_not_however_it_is_computed(scaled: bool) -> None:
+    torch.manual_seed(0)
+    memory = Padded(torch.randn(MANY_HEADS, 5, 6), torch.arange(MANY_HEADS) % 5 + 1)
+    given = {"width": 8, "heads": 2, "memory_width": 6, "head_width": 3, "bias": False, "scaled": scaled}
+    attention = MemoryAttention(**given).eval()
+    x = torch.randn(2 * MANY_HEADS, 1, 8)
+    kept = attention.remember(memory)
+    by_kernel = attention(x, kept)  # with gradient; without, by products of matrices
+    with torch.no_grad():
+        torch.testing.assert_close(attention(x, kept), by_kernel)
+    queries, keys = attention.queries(x[::2]).view(-1, 2, 3), kept.keys
+    scores = torch.einsum("bhd,bhsd->bhs", queries, keys) / (3**0.5 if scaled else 1)
+    expected = scores.masked_fill(~memory.mask[:, None], float("-inf")).softmax(-1)
+    torch.testing.assert_close(attention.weights(x[::2], kept)[:, :, 0], expected)
+    values = torch.einsum("bhs,bhsd->bhd", expected, kept.values).flatten(1)
+    torch.testing.assert_close(by_kernel[::2, 0], values @ attention.output.weight.T)
+
+
 def test_padding_is_not_seen_and_prompts_have_no_distance() -> None:
     positions = RelativePositions(heads=2, buckets=8, longest=6)
     encoder = Encoder(layer=layer(), layers=2, relative=positions).double().eval()
@@ -112,6 +132,9 @@ def test_padding_is_not_seen_and_prompts_have_no_distance() -> None:
     short, _ = encoder(Padded(x[:, :4], torch.tensor([4])))
     padded, _ = encoder(Padded(x, torch.tensor([4])))
     torch.testing.assert_close(padded.values[:, :4], short.values)
+    with torch.no_grad():
+        positions.weight.normal_()
+    assert not torch.allclose(encoder(Padded(x[:, :4], torch.tensor([4])))[0].values, short.values)
     prompts = Prompts(torch.zeros(1, 2, 6, dtype=torch.float64), torch.zeros(1, 2, 6, dtype=torch.float64))
     attention = layer().self_attention
     relative = torch.full((2, 6, 6), 30.0, dtype=torch.float64)  # so large that nothing else is seen, of the rest
