@@ -210,13 +210,14 @@ def test_a_folder_whose_sources_begin_with_the_target_language(tmp_path: Path, c
     lines = [line for line in a_thousand_lines() if line.strip()]
     folder = tmp_path / "madlad"
     folder.mkdir()
-    theirs = tokenizer_of(folder, lines, ["<2de>", "<2fr>", "<2zh_Latn>", "<2xx>"])
+    theirs = tokenizer_of(folder, lines, ["<2de>", "<2fr>", "<2zh_Latn>", "<2zh>", "<2xx>"])
     rows = len(theirs) + 3  # more than the tokenizer has
     model = from_text(folder, rows)
     import_model(str(folder), tmp_path / "ours")
     system = System.load(tmp_path / "ours")
     assert {"de", "fr"} <= {*system.target_languages} and "xx" not in system.target_languages
     field = system.inputs["source"]
+    assert field.tokenizer.symbol(field.tokenizer.id("<zh>")) == "<2zh>"
     for line in lines:
         if "<" in line or line != " ".join(line.split()):
             continue  # what a user types is text here, there it may be a symbol
