@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from shared.corpus.pauses import FRAME, spoken
 from shared.corpus.speech_activity import SpeechDetector, speech_detector
 from shared.corpus.speech_spans import MARGIN
 from shared.errors import UsageError
+from shared.generator import Encoding, Generator
 from shared.nn.decoding import TokenDecoder
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.state import evaluating
@@ -95,6 +96,24 @@ class Policy(Protocol):
         ...
 
 
+class EncodesOnce:
+    """A generator that encodes a batch once, for the search and for a policy that looks at attention."""
+
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
+        self._encoded: tuple[Batch, Encoding] | None = None
+
+    def encode(self, batch: Batch) -> Encoding:
+        """Return the encoding of a batch, which is kept until another one comes."""
+        if self._encoded is None or self._encoded[0] is not batch:
+            self._encoded = batch, self._generator.encode(batch)
+        return self._encoded[1]
+
+    def __getattr__(self, name: str) -> Any:
+        """Return all else as it is."""
+        return getattr(self._generator, name)
+
+
 class Listener:
     """The translation of one sentence, or of a few, while it is heard.
 
@@ -146,6 +165,7 @@ class Listener:
         self.chunks = 0
         self.written: list[int] = []
         self.hypotheses: list[list[int]] = []
+        self._generator = None if system.generator is None else EncodesOnce(system.generator)
 
     @property
     def text(self) -> str:
@@ -205,7 +225,11 @@ class Listener:
         # As start symbols, the tokens that have been written are consumed at once, not one in a step.
         start = self._prefix(self.written).values.shape[1]
         search = ruled(self.search, start_symbols=start, bans=[])
-        best = system.translate_batch(batch, search, forced=[self.written])[0][0]
+        if self._generator is None or getattr(system.translate_batch, "__func__", None) is not System.translate_batch:
+            found = system.translate_batch(batch, search, forced=[self.written])  # in a way of its own
+        else:
+            found = system.searched(self._generator, batch, search, forced=[self.written])
+        best = found[0][0]
         end = system.output.tokenizer.eos
         return [*self.written, *(token for token in best.tokens if token != end)]
 
@@ -236,7 +260,9 @@ class Listener:
         model = self.system.model
         if not isinstance(model, FieldEncoder) or not isinstance(model, TokenDecoder):
             raise UsageError(f"a {type(model).__name__} has no attention to sound that a policy could look at")
-        embedding, encoding = model.embeddings["speech"], model.encode(batch)
+        joined = self.system.generator is not model  # whose encodings are of another kind
+        encoding = model.encode(batch) if joined or self._generator is None else self._generator.encode(batch)
+        embedding = model.embeddings["speech"]
         states, heard = encoding.memories[MEMORY].lengths, batch["speech"].lengths
         if not isinstance(embedding, SpeechEmbedding) or not torch.equal(states, embedding.lengths(heard)):
             raise UsageError(f"what the decoder of a {type(model).__name__} attends to is not in step with the sound")

@@ -41,13 +41,13 @@ def scripted(system, monkeypatch):
         given = []
         pieces = [system.output.tokenizer.encode(text) for text in texts]
 
-        def translate_batch(self, batch, search, *, forced):
+        def searched(self, generator, batch, search, *, forced):
             given.append(list(forced[0]))
             ids = pieces[min(int(batch["speech"].lengths[0]) // 1600, len(pieces)) - 1]
             assert ids[: len(given[-1])] == given[-1], "the script contradicts what was written"
             return [[Hypothesis([*ids[len(given[-1]) :], system.output.tokenizer.eos], 0.0)]]
 
-        monkeypatch.setattr(System, "translate_batch", translate_batch)
+        monkeypatch.setattr(System, "searched", searched)
         return system, given
 
     return make
@@ -204,12 +204,12 @@ def test_attention_is_that_of_the_step_that_chose_the_token(system):
             seen.append(given.attention(1))
             return 0
 
-    def translate(batch, search, *, forced):
+    def searched(generator, batch, search, *, forced):
         return [[Hypothesis(tokens, 0.0)]]
 
     listener = Listener(system, Look())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(system, "translate_batch", translate)
+        patch.setattr(system, "searched", searched)
         listener.hear(sound)
     model = system.model
     attention = model.decoder.layers[0].memory_attention["source"]
@@ -226,6 +226,18 @@ def test_attention_is_that_of_the_step_that_chose_the_token(system):
     for row, query in zip(seen[0], queries[len(start) - 1 :], strict=True):
         heads = [(keys[:, part] @ query[0, 0, part] / 8**0.5).softmax(0) for part in (slice(0, 8), slice(8, 16))]
         torch.testing.assert_close(row, (heads[0] + heads[1]) / 2, rtol=1e-5, atol=1e-6)
+
+
+def test_sound_is_encoded_once_a_chunk(system):
+    listener = Listener(system, AlignAtt(frames=1), search=GreedySearch(rules=SHORT))
+    calls, encode = [], system.model.encode
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system.model, "encode", lambda batch, field=None: calls.append(batch) or encode(batch, field))
+        texts = [listener.hear(noise(0.4), last=last).text for last in (False, False, True)]
+    assert len(calls) == 3 and any(texts)
+    again = Listener(system, AlignAtt(frames=1), search=GreedySearch(rules=SHORT))
+    again._generator = None
+    assert [again.hear(noise(0.4), last=last).text for last in (False, False, True)] == texts
 
 
 def test_what_cannot_listen_is_refused(system, monkeypatch):
