@@ -22,7 +22,15 @@ def beginning(workspace: Workspace) -> str:
     """Return the first line of a run's log: device, precision, versions."""
     processes = f", {workspace.world} processes" if workspace.world > 1 else ""
     where = f"device {workspace.device} ({hardware(workspace.device)}){processes}, precision {workspace.precision}"
-    return f"{where}; {versions()}"
+    return f"{where}{_faster(workspace)}; {versions()}"
+
+
+def _faster(workspace: Workspace) -> str:
+    """Return a hint at half precision for a GPU that has nothing else below single precision."""
+    single = workspace.device.startswith("cuda") and workspace.precision == "fp32"
+    if not single or torch.cuda.is_bf16_supported(including_emulation=False):
+        return ""
+    return " (this GPU has no bfloat16: --precision fp16 may be faster)"
 
 
 def versions() -> str:
