@@ -15,13 +15,12 @@ from torch import nn
 
 from shared.errors import DataError
 from shared.exchange.hf_reading import CONFIG, Config, read_tensors
-from shared.exchange.hf_waveform import HEAD, VECTOR, letters_of
+from shared.exchange.hf_waveform import HEAD, VECTOR, fine_tuned
 from shared.exchange.import_sizes import built
 from shared.exchange.loaded import LoadReport, load_renamed
 from shared.exchange.waveform_model import SPEECH, system_around
 from shared.nn.conformer import ConformerLayer
 from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import StackedFrames
 from shared.nn.transformer import Encoder
@@ -60,19 +59,7 @@ POINTWISE = re.compile(r".*\.pointwise_conv[12]\.weight")
 
 
 def import_hf_conformer(folder: Path, *, source_languages: list[str] | None = None) -> tuple[ReadingModel, LoadReport]:
-    """Read a folder.
-
-    Args:
-        folder: with config.json and weights; and with vocab.json, if it was fine-tuned with CTC.
-        source_languages: codes; needed if it was fine-tuned.
-
-    Returns:
-        A CtcSystem, or an EncoderSystem; and the report of what was loaded and what was not.
-
-    Raises:
-        DataError: naming the file, if something is missing or has no counterpart here.
-
-    """
+    """Read a folder; see :func:`shared.exchange.hf_waveform.import_hf_waveform`."""
     config = Config(folder / CONFIG)
     _check(config, FIXED)
     if (folder / PREPROCESSOR).is_file():
@@ -85,10 +72,7 @@ def import_hf_conformer(folder: Path, *, source_languages: list[str] | None = No
     }
     tokenizer, heads = None, dict[str, nn.Module]()
     if f"{HEAD}.weight" in bare:
-        rows, width = bare[f"{HEAD}.weight"].shape
-        tokenizer = letters_of(folder, rows)
-        dropout, layers = float(config.get("final_dropout", 0.0)), config.get("num_hidden_layers", 24)
-        heads["ctc"] = CtcHead(tap=layers, width=width, vocabulary=rows, blank=tokenizer.blank, dropout=dropout)
+        tokenizer, heads["ctc"] = fine_tuned(folder, config, bare, config.get("num_hidden_layers", 24))
     model = built(partial(_build, config, heads), tensors, config.path)
     names = {name: counterparts(name) for name in model.state_dict()}
     vector = bare.pop(VECTOR, None)

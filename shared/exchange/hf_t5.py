@@ -18,7 +18,7 @@ from shared.exchange.hf_reading import Config
 from shared.exchange.loaded import LoadReport, load_renamed
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.layer import Layer
+from shared.nn.layer import Layer, Variant
 from shared.nn.positions import RelativePositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, Translator
@@ -146,11 +146,7 @@ class T5:
             activation_dropout=self.dropout,
             activation=self.activation,
             norm_epsilon=float(config.get("layer_norm_epsilon", 1e-6)),
-            norm="rms",
-            bias=False,
-            gated=self.gated,
-            head_width=config.need("d_kv"),
-            scaled=False,
+            variant=Variant(norm="rms", bias=False, gated=self.gated, head_width=config.need("d_kv"), scaled=False),
         )
 
     def _distances(self, *, causal: bool) -> RelativePositions:

@@ -94,10 +94,7 @@ def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = Non
     whole = names_of(plan)
     tokenizer, heads = None, dict[str, CtcHead | ContrastiveHead]()
     if f"{HEAD}.weight" in bare:
-        rows, width = bare[f"{HEAD}.weight"].shape
-        tokenizer = letters_of(folder, rows)
-        dropout = float(config.get("final_dropout", 0.0))
-        heads["ctc"] = CtcHead(tap=plan.layers, width=width, vocabulary=rows, blank=tokenizer.blank, dropout=dropout)
+        tokenizer, heads["ctc"] = fine_tuned(folder, config, bare, plan.layers)
     else:
         groups = int(config.get("num_codevector_groups", 2))
         heads |= pretraining_head(bare, whole, groups, float(config.get("feat_quantizer_dropout", 0.0)))
@@ -108,6 +105,16 @@ def import_hf_waveform(folder: Path, *, source_languages: list[str] | None = Non
     report = load_renamed(model, used, names, str(weights))
     report.elsewhere = [name for name in tensors if RENAMED.get(_bare(name), _bare(name)) not in used]
     return system_around(model, tokenizer, source_languages, str(folder)), report
+
+
+def fine_tuned(
+    folder: Path, config: Config, tensors: Mapping[str, Tensor], layers: int
+) -> tuple[VocabularyTokenizer, CtcHead]:
+    """Return the tokenizer of a model that was fine-tuned with CTC, and its head above the last of its layers."""
+    rows, width = tensors[f"{HEAD}.weight"].shape
+    tokenizer = letters_of(folder, rows)
+    dropout = float(config.get("final_dropout", 0.0))
+    return tokenizer, CtcHead(tap=layers, width=width, vocabulary=rows, blank=tokenizer.blank, dropout=dropout)
 
 
 def plan_of(config: Config, tensors: Mapping[str, Tensor], normalised: bool) -> WaveformPlan:

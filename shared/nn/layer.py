@@ -85,7 +85,6 @@ class EncoderLayer(Described, nn.Module):
         activation_dropout: inside the feed-forward net.
         pre_norm: whether what leaves the layer is not normalised, so that what leaves the stack has to be.
         norm_epsilon: added to the variance by which a normalisation divides.
-        norm: the kind of normalisation, "layer" or "rms".
 
     """
 
@@ -98,7 +97,6 @@ class EncoderLayer(Described, nn.Module):
         activation_dropout: float,
         pre_norm: bool,
         norm_epsilon: float,
-        norm: str = "layer",
     ) -> None:
         super().__init__()
         if feedforward < 1:
@@ -109,7 +107,6 @@ class EncoderLayer(Described, nn.Module):
         self.width = width
         self.pre_norm = pre_norm
         self.norm_epsilon = norm_epsilon
-        self.norm_kind = norm
         self.dropout = dropout
         self.activation_dropout = activation_dropout
 
@@ -120,11 +117,44 @@ class EncoderLayer(Described, nn.Module):
 
     def new_norm(self) -> nn.LayerNorm | nn.RMSNorm:
         """Build one more normalisation of the layer's kind."""
-        return layer_norm(self.width, self.norm_epsilon, self.norm_kind)
+        return layer_norm(self.width, self.norm_epsilon)
 
     def drop(self, h: Tensor) -> Tensor:
         """Apply the dropout of what sub-layers make."""
         return dropout(h, self.dropout, self.training)
+
+
+class Variant(Described):
+    """The differences of a layer from those of Vaswani et al. 2017; by default, none.
+
+    Args:
+        norm: the kind of normalisation, "layer" or "rms".
+        bias: add trained vectors in linear maps.
+        gated: multiply the inner activations of the feed-forward net by a second linear map (Shazeer 2020).
+        head_width: of every attention; None for the layer's width divided by the heads.
+        scaled: divide the scores of attention by the root of that.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        norm: str = "layer",
+        bias: bool = True,
+        gated: bool = False,
+        head_width: int | None = None,
+        scaled: bool = True,
+    ) -> None:
+        self.norm = norm
+        self.bias = bias
+        self.gated = gated
+        self.head_width = head_width
+        self.scaled = scaled
+
+    @property
+    def plain(self) -> bool:
+        """True if there are none."""
+        return self.norm == "layer" and self.bias and not self.gated and self.head_width is None and self.scaled
 
 
 class Layer(EncoderLayer):
@@ -143,11 +173,7 @@ class Layer(EncoderLayer):
         activation: "relu", "gelu", "gelu_tanh" or "swish".
         pre_norm: normalise what enters a sub-layer (Xiong et al. 2020) instead of what leaves it.
         norm_epsilon: added to the variance by which a normalisation divides.
-        norm: the kind of normalisation, "layer" or "rms".
-        bias: add trained vectors in linear maps.
-        gated: multiply the inner activations of the feed-forward net by a second linear map (Shazeer 2020).
-        head_width: of every attention; None for D divided by the heads.
-        scaled: divide the scores of attention by the root of that.
+        variant: how it differs from the layers of Vaswani et al.; None for not at all.
 
     """
 
@@ -164,11 +190,7 @@ class Layer(EncoderLayer):
         activation: str = "relu",
         pre_norm: bool = True,
         norm_epsilon: float = 1e-5,
-        norm: str = "layer",
-        bias: bool = True,
-        gated: bool = False,
-        head_width: int | None = None,
-        scaled: bool = True,
+        variant: Variant | None = None,
     ) -> None:
         super().__init__(
             width=width,
@@ -177,14 +199,13 @@ class Layer(EncoderLayer):
             activation_dropout=activation_dropout,
             pre_norm=pre_norm,
             norm_epsilon=norm_epsilon,
-            norm=norm,
         )
-        #: Whether it computes what a layer of Vaswani et al. does.
-        self.plain = norm == "layer" and bias and not gated and head_width is None and scaled
+        self.variant = variant or Variant()
+        bias = self.variant.bias
         widths = memories if isinstance(memories, dict) else dict.fromkeys(memories or [], width)
         attention: dict[str, Any] = {
             "width": width, "heads": heads, "dropout": attention_dropout,
-            "head_width": head_width, "bias": bias, "scaled": scaled,
+            "head_width": self.variant.head_width, "bias": bias, "scaled": self.variant.scaled,
         }  # fmt: skip
         self.self_attention = SelfAttention(**attention)
         self.self_attention_norm = self.new_norm()
@@ -195,7 +216,7 @@ class Layer(EncoderLayer):
             self.memory_attention_norm = self.new_norm()
         # torch's own initialisation of linear maps, as in fairseq 0.12.
         self.inner = Linear(width, feedforward, bias=bias)
-        self.gate = Linear(width, feedforward, bias=bias) if gated else None
+        self.gate = Linear(width, feedforward, bias=bias) if self.variant.gated else None
         self.outer = Linear(feedforward, width, bias=bias)
         self.activation = activation_module(activation)
         self.feedforward_norm = self.new_norm()
@@ -204,6 +225,10 @@ class Layer(EncoderLayer):
     def memories(self) -> list[str]:
         """The names of the memories that the layer attends to."""
         return list(self.memory_attention)
+
+    def new_norm(self) -> nn.LayerNorm | nn.RMSNorm:
+        """Build one more normalisation of the layer's kind."""
+        return layer_norm(self.width, self.norm_epsilon, self.variant.norm)
 
     def forward(
         self,

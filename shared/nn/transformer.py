@@ -51,6 +51,9 @@ class Stack(Described, nn.Module):
 
     """
 
+    #: Whether an element sees what is before it only.
+    CAUSAL = False
+
     def __init__(
         self,
         *,
@@ -63,6 +66,7 @@ class Stack(Described, nn.Module):
         final_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.check_layer(layer)
         if layers < 1:
             raise ValueError(f"layers must be at least 1, not {layers}")
         if not 0 <= layer_drop < 1:
@@ -78,11 +82,21 @@ class Stack(Described, nn.Module):
         normalised = layer.pre_norm if final_norm is None else final_norm
         self.norm = layer.new_norm() if normalised else nn.Identity()
         if relative is not None:
-            heads, scored = layer.self_attention.heads if isinstance(layer, Layer) else None, relative.weight.shape[1]
-            if scored != heads:
-                raise ValueError(f"relative positions of {scored} heads do not fit {type(layer).__name__}s of {heads}")
+            self.check_relative(layer, relative)
         self.relative = relative
         self.final_dropout = final_dropout
+
+    def check_layer(self, layer: EncoderLayer) -> None:
+        """Refuse a layer that the stack cannot be made of, by ValueError."""
+
+    def check_relative(self, layer: EncoderLayer, relative: RelativePositions) -> None:
+        """Refuse relative positions that do not fit, by ValueError."""
+        heads, scored = layer.self_attention.heads if isinstance(layer, Layer) else None, relative.weight.shape[1]
+        if scored != heads:
+            raise ValueError(f"relative positions of {scored} heads do not fit {type(layer).__name__}s of {heads}")
+        if relative.causal != self.CAUSAL:
+            sees, must = ("what is before only", "must") if self.CAUSAL else ("what comes later", "must not")
+            raise ValueError(f"{type(self).__name__} sees {sees}: its relative positions {must} be causal")
 
     @property
     def depth(self) -> int:
@@ -165,8 +179,6 @@ class Encoder(Stack):
             relative=relative,
             final_dropout=final_dropout,
         )
-        if relative is not None and relative.causal:
-            raise ValueError("an encoder sees what comes later: its relative positions must not be causal")
         self.taps = list(taps or [])
         for tap in self.taps:
             if not 0 <= tap <= layers:
@@ -211,46 +223,19 @@ class Encoder(Stack):
 
 
 class Decoder(Stack):
-    """Layers that see what is before, and memories.
-
-    Args:
-        layer: the first layer.
-        layers: how many.
-        final_norm: see :class:`Stack`.
-        layer_drop: see :class:`Stack`.
-        recompute: see :class:`Stack`.
-        relative: see :class:`Stack`.
-        final_dropout: see :class:`Stack`.
+    """Layers that see what is before, and memories. Arguments are those of :class:`Stack`.
 
     Raises:
-        ValueError: if the layer sees what comes later, as those that are made for encoders only.
+        ValueError: if the layer sees what comes later, as those that are made for encoders only, or positions do.
 
     """
 
-    def __init__(
-        self,
-        *,
-        layer: Layer,
-        layers: int,
-        final_norm: bool | None = None,
-        layer_drop: float = 0.0,
-        recompute: bool = False,
-        relative: RelativePositions | None = None,
-        final_dropout: float = 0.0,
-    ) -> None:
+    CAUSAL = True
+
+    def check_layer(self, layer: EncoderLayer) -> None:
+        """Refuse a layer that sees what comes later."""
         if not isinstance(layer, Layer):
             raise ValueError(f"a {type(layer).__name__} sees what comes later: it is for encoders only")
-        super().__init__(
-            layer=layer,
-            layers=layers,
-            final_norm=final_norm,
-            layer_drop=layer_drop,
-            recompute=recompute,
-            relative=relative,
-            final_dropout=final_dropout,
-        )
-        if relative is not None and not relative.causal:
-            raise ValueError("a decoder sees what is before only: its relative positions must be causal")
 
     def caches(self, memories: Mapping[str, Padded]) -> list[LayerCache]:
         """Return caches, one a layer, that hold the memories of B sentences (projected) and no past."""
@@ -314,4 +299,4 @@ def plain_layer(stack: nn.Module) -> Layer | None:
     if type(stack) not in (Encoder, Decoder):
         return None
     layer, relative = cast(Stack, stack).layers[0], cast(Stack, stack).relative
-    return layer if type(layer) is Layer and layer.plain and relative is None else None
+    return layer if type(layer) is Layer and layer.variant.plain and relative is None else None

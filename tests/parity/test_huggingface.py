@@ -160,6 +160,55 @@ def test_encoders(name: str, tmp_path: Path, compared: Compared) -> None:
     assert seen == len(list(model.parameters()))
 
 
+def same_searches(
+    model: torch.nn.Module,
+    theirs: Any,
+    start: list[int],
+    compared: Compared,
+    *,
+    length_penalty: float = 1.0,
+    **given: Any,
+) -> None:
+    """Compare what beam search makes of two hundred sentences, of which some end before the limit and some do not.
+
+    ``start`` is decoder_start_token_id, and forced_bos_token_id if there is one; the rest is for their ``generate``.
+    """
+    end, padding = theirs.config.eos_token_id, theirs.config.pad_token_id
+    limit, seen, ended = 24, 0, 0
+    for lengths in LENGTHS:
+        source = batch(SMALL["vocab_size"], lengths, padding)
+        expected = theirs.generate(
+            source.values,
+            attention_mask=source.mask.long(),
+            num_beams=5,
+            early_stopping=True,
+            length_penalty=length_penalty,
+            max_length=limit,
+            decoder_start_token_id=start[0],
+            forced_bos_token_id=start[1] if len(start) > 1 else None,
+            forced_eos_token_id=end,
+            suppress_tokens=[padding],
+            return_dict_in_generate=True,
+            output_scores=True,
+            **given,
+        )
+        rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
+        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(
+            model,
+            Batch({"source": source}),
+            prefix=Padded.from_sequences([torch.tensor(start)] * len(source)),
+            end=end,
+            padding=padding,
+        )
+        for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
+            after = tokens[1:]
+            compared.same("hypotheses", [ours[0].tokens], [after[: after.index(end) + 1]])
+            compared.close("scores", ours[0].score, score)
+            seen += 1
+            ended += len(ours[0].tokens) < limit - 1
+    assert seen == 200 and 10 < ended < 190
+
+
 @pytest.mark.parametrize(
     ("name", "length_penalty"), [*((name, 1.0) for name in LOUDER), ("mbart", 0.4), ("marian", 0.4)]
 )
@@ -181,35 +230,4 @@ def test_beam_search(name: str, length_penalty: float, tmp_path: Path, compared:
         if name == "marian_two_vocabularies":
             for bias in (theirs.final_logits_bias[0], model.projection.bias):
                 bias[end] += 7
-    limit, seen, ended = 24, 0, 0
-    sources = [batch(SMALL["vocab_size"], lengths, padding) for lengths in LENGTHS]
-    for source in sources:
-        expected = theirs.generate(
-            source.values,
-            attention_mask=source.mask.long(),
-            num_beams=5,
-            early_stopping=True,
-            length_penalty=length_penalty,
-            max_length=limit,
-            decoder_start_token_id=start[0],
-            forced_bos_token_id=start[1] if len(start) > 1 else None,
-            forced_eos_token_id=end,
-            suppress_tokens=[padding],
-            return_dict_in_generate=True,
-            output_scores=True,
-        )
-        rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
-        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(
-            model,
-            Batch({"source": source}),
-            prefix=Padded.from_sequences([torch.tensor(start)] * len(source)),
-            end=end,
-            padding=padding,
-        )
-        for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
-            after = tokens[1:]
-            compared.same("hypotheses", [ours[0].tokens], [after[: after.index(end) + 1]])
-            compared.close("scores", ours[0].score, score)
-            seen += 1
-            ended += len(ours[0].tokens) < limit - 1
-    assert seen == 200 and 10 < ended < 190
+    same_searches(model, theirs, start, compared, length_penalty=length_penalty)

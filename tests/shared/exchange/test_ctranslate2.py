@@ -18,7 +18,7 @@ from shared.exchange import hf_export
 from shared.exchange.ctranslate2 import CTranslate2System, export
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
-from shared.nn.layer import Layer
+from shared.nn.layer import Layer, Variant
 from shared.nn.positions import LearnedPositions, RelativePositions, SinusoidalPositions
 from shared.nn.transformer import Decoder, Encoder, fresh
 from shared.nn.translator import Translator
@@ -168,7 +168,9 @@ class OtherLayer(Layer):
 def test_what_has_no_place_there_is_refused_by_name(tmp_path):
     refused = {
         "TypeVector|type vector": lambda s: setattr(s.model.target_embedding, "type_vector", TypeVector(width=30)),
-        "Layers that are not the usual ones": lambda s: setattr(s.model.encoder.layers[0], "plain", False),
+        "Layers that are not the usual ones": lambda s: setattr(
+            s.model.encoder.layers[0], "variant", Variant(gated=True)
+        ),
         "Decoder of Layers that are not": lambda s: setattr(s.model.decoder, "relative", RelativePositions(heads=2)),
         "OtherLayer": lambda s: s.model.encoder.layers[0].__setattr__("__class__", OtherLayer),
         "memories source, second": lambda s: s.model.decoder.layers[0].memory_attention.update(

@@ -1,4 +1,4 @@
-"""What w2v-BERT 2.0 has beside the paper's Conformer: attention by clipped distances, causal convolutions, stacks."""
+"""The parts of w2v-BERT 2.0 that a Conformer lacks: clipped distances, causal convolutions, stacked frames."""
 
 import math
 

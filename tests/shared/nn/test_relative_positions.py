@@ -9,17 +9,22 @@ from shared.nn.attention import MemoryAttention, Prompts
 from shared.nn.conformer import ConformerLayer
 from shared.nn.cpu import MANY_HEADS
 from shared.nn.decoding import TokenDecoder
-from shared.nn.layer import Layer
+from shared.nn.layer import Layer, Variant
 from shared.nn.positions import RelativePositions
 from shared.nn.transformer import Decoder, Encoder
 from shared.padded import Padded
 
-OTHER = {"norm": "rms", "bias": False, "gated": True, "head_width": 3, "scaled": False, "activation": "swish"}
+OTHER = {"norm": "rms", "bias": False, "gated": True, "head_width": 3, "scaled": False}
 
 
 def layer(**given):
     torch.manual_seed(2)
-    made = Layer(width=8, heads=2, feedforward=10, dropout=0.0, norm_epsilon=1e-3, **OTHER | given).double()
+    memories = given.pop("memories", None)
+    variant = Variant(**OTHER | given)
+    made = Layer(
+        width=8, heads=2, feedforward=10, memories=memories, dropout=0.0, activation="swish", norm_epsilon=1e-3,
+        variant=variant,
+    ).double()  # fmt: skip
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_(std=0.7)
@@ -176,8 +181,11 @@ def test_a_search_knows_how_much_memory_its_state_takes() -> None:
         (lambda: layer(head_width=0), "head_width must be at least 1, not 0"),
         (lambda: Encoder(layer=layer(), layers=1, final_dropout=1.0), "final_dropout must be at least 0 and below 1"),
         (lambda: stack(Encoder, heads=1), "relative positions of 1 heads do not fit Layers of 2"),
-        (lambda: stack(Encoder, causal=True), "an encoder sees what comes later"),
-        (lambda: stack(Decoder), "a decoder sees what is before only"),
+        (
+            lambda: stack(Encoder, causal=True),
+            "Encoder sees what comes later: its relative positions must not be causal",
+        ),
+        (lambda: stack(Decoder), "Decoder sees what is before only: its relative positions must be causal"),
         (
             lambda: Encoder(
                 layer=ConformerLayer(width=8, heads=2, feedforward=8), layers=1, relative=RelativePositions(heads=2)
