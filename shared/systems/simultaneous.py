@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -165,7 +165,9 @@ class Listener:
         self.chunks = 0
         self.written: list[int] = []
         self.hypotheses: list[list[int]] = []
-        self._generator = None if system.generator is None else EncodesOnce(system.generator)
+        # Systems that search in a way of their own, or with joined models, encode for themselves.
+        plain = type(system).translate_batch is System.translate_batch and system.generator is cast(Any, system.model)
+        self._generator = EncodesOnce(cast(Generator, system.model)) if plain else None
 
     @property
     def text(self) -> str:
@@ -225,8 +227,8 @@ class Listener:
         # As start symbols, the tokens that have been written are consumed at once, not one in a step.
         start = self._prefix(self.written).values.shape[1]
         search = ruled(self.search, start_symbols=start, bans=[])
-        if self._generator is None or getattr(system.translate_batch, "__func__", None) is not System.translate_batch:
-            found = system.translate_batch(batch, search, forced=[self.written])  # in a way of its own
+        if self._generator is None:
+            found = system.translate_batch(batch, search, forced=[self.written])
         else:
             found = system.searched(self._generator, batch, search, forced=[self.written])
         best = found[0][0]
@@ -260,9 +262,7 @@ class Listener:
         model = self.system.model
         if not isinstance(model, FieldEncoder) or not isinstance(model, TokenDecoder):
             raise UsageError(f"a {type(model).__name__} has no attention to sound that a policy could look at")
-        joined = self.system.generator is not model  # whose encodings are of another kind
-        encoding = model.encode(batch) if joined or self._generator is None else self._generator.encode(batch)
-        embedding = model.embeddings["speech"]
+        embedding, encoding = model.embeddings["speech"], (self._generator or model).encode(batch)
         states, heard = encoding.memories[MEMORY].lengths, batch["speech"].lengths
         if not isinstance(embedding, SpeechEmbedding) or not torch.equal(states, embedding.lengths(heard)):
             raise UsageError(f"what the decoder of a {type(model).__name__} attends to is not in step with the sound")
