@@ -31,9 +31,10 @@ from benchmarks.ours import Trainer, counted
 from benchmarks.training import RATE as LEARNING_RATE
 from shared.batch import Batch
 from shared.corpus.crop import Crop
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.stream import Budget, Stream
 from shared.machine.workspace import Workspace
 from shared.text.tokenizer import SentencePieceTokenizer

@@ -28,9 +28,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.manifest import BATCH_ROWS, COLUMNS, Manifest
 from shared.corpus.plan import Pass, Plan, cut
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.stream import Budget, Stream
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer

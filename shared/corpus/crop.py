@@ -11,8 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from shared.corpus.audio import SAMPLE_RATE, samples
-from shared.corpus.fields import Field, Rows, SpeechField
+from shared.corpus.fields import Field, Rows
 from shared.corpus.manifest import Row
+from shared.corpus.speech_field import SpeechField
 from shared.described import Described
 from shared.errors import UsageError
 

@@ -20,9 +20,10 @@ import torch
 from torch import Tensor
 
 from shared.corpus.audio import SAMPLE_RATE
-from shared.corpus.fields import Rows, SpeechField, TextField
+from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Manifest, Row
 from shared.corpus.normalise import apply
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 
 WORDS = "words"

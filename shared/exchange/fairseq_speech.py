@@ -13,7 +13,8 @@ import torch
 import yaml
 from torch import Tensor, nn
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError
 from shared.exchange.codes import language_of
 from shared.exchange.fairseq_model import OFFSET, Parts, Settings

@@ -19,7 +19,8 @@ import torch
 from tokenizers import AddedToken, decoders, models, pre_tokenizers
 from torch import Tensor, nn
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.exchange.codes import language_of, languages_of_side
 from shared.exchange.fairseq_names import counterparts

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError
 from shared.nn.heads import CtcHead
 from shared.nn.layer import Layer

@@ -8,9 +8,9 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from shared.corpus.fields import SpeechField
 from shared.corpus.find import find_manifests
 from shared.corpus.loader import Loader
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.machine.files import replaced_file

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from shared.corpus.fields import Field, SpeechField, TextField
+from shared.corpus.fields import Field, TextField
+from shared.corpus.speech_field import SpeechField
 from shared.described import build, change, describe
 from shared.errors import DataError, UsageError
 from shared.nn.speech import SpeechEmbedding

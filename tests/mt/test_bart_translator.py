@@ -9,7 +9,8 @@ from torch import nn
 
 from mt.bart_translator import FirstStep, ForeignEncoder, put_before
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import UsageError
 from shared.nn.embeddings import TextEmbedding, TypeVector
 from shared.nn.heads import CtcHead, OutputProjection, TiedProjection

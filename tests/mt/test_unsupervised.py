@@ -5,7 +5,8 @@ import torch
 
 from mt.unsupervised import OnTheFly
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import UsageError
 from shared.generator import Hypothesis
 from shared.machine.workspace import Workspace

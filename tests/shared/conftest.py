@@ -9,7 +9,8 @@ import soundfile
 import torch
 
 from shared.corpus.audio import SAMPLE_RATE
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import TiedProjection

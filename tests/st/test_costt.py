@@ -9,9 +9,10 @@ import torch
 
 from shared import described
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.joined_text import JoinedText
 from shared.corpus.loader import collate
+from shared.corpus.speech_field import SpeechField
 from shared.errors import UsageError
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.heads import CtcHead, TiedProjection

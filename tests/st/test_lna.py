@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import UsageError
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import TiedProjection

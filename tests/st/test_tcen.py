@@ -14,9 +14,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from shared import described
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
 from shared.corpus.manifest import Manifest
+from shared.corpus.speech_field import SpeechField
 from shared.errors import UsageError
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank, UtteranceNorm

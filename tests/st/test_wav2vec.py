@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.nn.frame_norms import WholeNorm
 from shared.nn.speech import SpeechEmbedding

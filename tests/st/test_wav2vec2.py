@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.nn.layer import Layer
 from shared.nn.quantiser import ContrastiveHead, ProductQuantiser

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 from dragoman import load
 from shared.batch import Batch
 from shared.cli import app
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.described import build, describe
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.fbank import Fbank

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.corpus.fields import SpeechField
+from shared.corpus.speech_field import SpeechField
 from shared.nn.translator import EncoderModel
 from shared.systems.encoder_system import EncoderSystem
 from shared.systems.system import System

@@ -8,7 +8,7 @@ import shutil
 import pytest
 from safetensors.torch import load_file
 
-from shared.corpus.fields import SpeechField
+from shared.corpus.speech_field import SpeechField
 from shared.nn.translator import EncoderModel
 from shared.systems.encoder_system import EncoderSystem
 from shared.systems.system import System

@@ -8,9 +8,9 @@ import soundfile
 import torch
 
 from shared.corpus.crop import Crop
-from shared.corpus.fields import SpeechField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.stream import Budget, Filter, Stream
 from shared.errors import DataError, UsageError
 

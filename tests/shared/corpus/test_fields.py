@@ -16,9 +16,10 @@ import torch
 import torchaudio
 
 from shared.corpus import lengths as lengths_module
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.manifest import Manifest
 from shared.corpus.normalise import Lowercase, RemoveEvents, RemovePunctuation
+from shared.corpus.speech_field import SpeechField
 from shared.described import build, describe
 from shared.errors import DataError, UsageError
 from shared.text.piece_model import train_sentencepiece

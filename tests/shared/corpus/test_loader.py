@@ -16,10 +16,11 @@ import soundfile
 import torch
 
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader, collate
 from shared.corpus.manifest import Manifest
 from shared.corpus.randomness import generator
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.stream import Budget, Stream
 from shared.described import Described
 from shared.errors import DataError, UsageError
@@ -354,7 +355,7 @@ def started(folder: Path, corpus: Path, beginning: str) -> subprocess.Popen[str]
             f"""
             import os, signal, time
             from shared.corpus.loader import Loader
-            from shared.corpus.fields import SpeechField
+            from shared.corpus.speech_field import SpeechField
             from shared.corpus.stream import Budget, Stream
             path = {str(corpus / "train.arrow")!r}
             stream = Stream(name="s", manifests=[path], fields={{"speech": SpeechField()}}, budget=Budget(rows=1))

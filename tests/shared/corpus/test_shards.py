@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from shared.corpus.audio import read_audio
-from shared.corpus.fields import SpeechField
 from shared.corpus.probing import check_segments
 from shared.corpus.shards import Place, file_of, place_in_shard
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError
 from tests.st.corpora.shards import sound, write_shard
 

@@ -5,11 +5,12 @@ import pytest
 import soundfile
 import torch
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.normalise import Lowercase
 from shared.corpus.randomness import generator
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.spoken_words import TRANSLATIONS_TYPE, WORDS_TYPE, SpokenWords
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError

@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from shared.cli import app
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.exchange import hf_export
 from shared.exchange.ctranslate2 import CTranslate2System, export

@@ -14,8 +14,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.normalise import Lowercase, Policy
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.exchange import hf_export
 from shared.exchange.exporting import export_huggingface

@@ -16,7 +16,8 @@ import soundfile
 import torch
 from safetensors.torch import save_file
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.machine import memory
 from shared.nn.embeddings import TextEmbedding

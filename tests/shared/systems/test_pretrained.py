@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from shared.batch import Batch
-from shared.corpus.fields import SpeechField
+from shared.corpus.speech_field import SpeechField
 from shared.errors import DataError, UsageError
 from shared.exchange.importing import import_model
 from shared.padded import Padded

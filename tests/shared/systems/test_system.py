@@ -15,8 +15,9 @@ from torch import nn
 
 from shared import described
 from shared.corpus.audio import SAMPLE_RATE
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
 from shared.corpus.loader import collate
+from shared.corpus.speech_field import SpeechField
 from shared.described import describe
 from shared.errors import DataError, UsageError
 from shared.generator import Hypothesis

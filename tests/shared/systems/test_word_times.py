@@ -5,7 +5,8 @@ import pytest
 import soundfile
 import torch
 
-from shared.corpus.fields import SpeechField, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.speech_field import SpeechField
 from shared.corpus.stream import Budget
 from shared.errors import UsageError
 from shared.generator import Encoding
