@@ -257,6 +257,27 @@ def test_tests_are_not_packaged():
     assert not [path for folder in packages for path in (ROOT / folder).rglob("test_*.py")]
 
 
+def _skips(path: Path) -> int:
+    """Return the line on which a test module asks for a library that may be missing; 0 if it asks for none."""
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.Assign | ast.Expr) and "importorskip" in ast.unparse(statement):
+            return statement.lineno
+    return 0
+
+
+@pytest.mark.parametrize("path", modules("tests"), ids=lambda path: path.name)
+def test_tests_are_skipped_before_they_import_from_what_is_skipped(path):
+    """Else a machine without the library cannot collect them, and none of the tests runs there.
+
+    pytest keeps a test module that was skipped, half read, where other modules import it from.
+    """
+    for statement in ast.parse(path.read_text()).body:
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("tests."):
+            other = ROOT / (statement.module.replace(".", "/") + ".py")
+            if other.exists() and other.name.startswith("test_") and _skips(other):
+                assert 0 < _skips(path) < statement.lineno, f"{path}, line {statement.lineno}"
+
+
 def test_what_pyproject_names_exists():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for target in [*project["scripts"].values(), *project["entry-points"]["dragoman.corpora"].values()]:

@@ -13,9 +13,8 @@ from shared.batch import Batch
 from shared.exchange.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
 from shared.exchange.hf_reading import Config, read_tensors
 from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
 from tests.parity.compared import Compared
+from tests.parity.text_models import batch, disturbed, same_searches
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -40,8 +39,6 @@ TRANSLATORS: dict[str, tuple[str, dict[str, Any]]] = {
         LARGER | MARIAN | {"decoder_vocab_size": 59, "share_encoder_decoder_embeddings": False},
     ),
 }
-#: Twenty batches of ten sentences.
-LENGTHS = [tuple(1 + (7 * number + 3 * row) % 11 for row in range(10)) for number in range(20)]
 #: What the vector of the end symbol is multiplied by, so that some outputs end before the limit.
 LOUDER = {"mbart": 3, "mbart_language_first": 3, "m2m": 4, "bart": 1.5, "marian": 2, "marian_two_vocabularies": 1}
 ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -49,18 +46,6 @@ ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert_larger": ("Bert", {"hidden_size": 60, "hidden_act": "relu", "layer_norm_eps": 1e-3}),
     "xlm_roberta": ("XLMRoberta", {"type_vocab_size": 1, "pad_token_id": 1}),
 }
-
-
-def disturbed(model: torch.nn.Module) -> torch.nn.Module:
-    """Leave nothing at 0 or 1, where mistakes hide."""
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
-            if "embed_positions" in name and not name.endswith("weight"):
-                continue
-            if tensor.is_floating_point() and not (isinstance(tensor, torch.nn.Parameter) and not tensor.requires_grad):
-                tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
-    return model.eval()
 
 
 def saved(name: str, table: dict[str, tuple[str, dict[str, Any]]], suffix: str, folder: Path) -> Any:
@@ -72,12 +57,6 @@ def saved(name: str, table: dict[str, tuple[str, dict[str, Any]]], suffix: str, 
     model.tie_weights()
     model.save_pretrained(folder)
     return model
-
-
-def batch(vocabulary: int, lengths: tuple[int, ...], padding: int) -> Padded:
-    generator = torch.Generator().manual_seed(sum(2**n * length for n, length in enumerate(lengths)))
-    rows = [torch.randint(4, vocabulary - 1, (length,), generator=generator) for length in lengths]
-    return Padded.from_sequences(rows, padding=padding)
 
 
 def described(name: str) -> str:
@@ -158,55 +137,6 @@ def test_encoders(name: str, tmp_path: Path, compared: Compared) -> None:
         compared.close("gradients", parameter.grad, torch.cat([gradients[part] for part in read.counterparts(ours)]))
         seen += 1
     assert seen == len(list(model.parameters()))
-
-
-def same_searches(
-    model: torch.nn.Module,
-    theirs: Any,
-    start: list[int],
-    compared: Compared,
-    *,
-    length_penalty: float = 1.0,
-    **given: Any,
-) -> None:
-    """Compare what beam search makes of two hundred sentences, of which some end before the limit and some do not.
-
-    ``start`` is decoder_start_token_id, and forced_bos_token_id if there is one; the rest is for their ``generate``.
-    """
-    end, padding = theirs.config.eos_token_id, theirs.config.pad_token_id
-    limit, seen, ended = 24, 0, 0
-    for lengths in LENGTHS:
-        source = batch(SMALL["vocab_size"], lengths, padding)
-        expected = theirs.generate(
-            source.values,
-            attention_mask=source.mask.long(),
-            num_beams=5,
-            early_stopping=True,
-            length_penalty=length_penalty,
-            max_length=limit,
-            decoder_start_token_id=start[0],
-            forced_bos_token_id=start[1] if len(start) > 1 else None,
-            forced_eos_token_id=end,
-            suppress_tokens=[padding],
-            return_dict_in_generate=True,
-            output_scores=True,
-            **given,
-        )
-        rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
-        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(
-            model,
-            Batch({"source": source}),
-            prefix=Padded.from_sequences([torch.tensor(start)] * len(source)),
-            end=end,
-            padding=padding,
-        )
-        for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
-            after = tokens[1:]
-            compared.same("hypotheses", [ours[0].tokens], [after[: after.index(end) + 1]])
-            compared.close("scores", ours[0].score, score)
-            seen += 1
-            ended += len(ours[0].tokens) < limit - 1
-    assert seen == 200 and 10 < ended < 190
 
 
 @pytest.mark.parametrize(

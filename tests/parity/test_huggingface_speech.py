@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sentencepiece
-import soundfile
 import torch
 
 from shared.batch import Batch
@@ -25,12 +24,11 @@ from shared.search.rules import Rules
 from shared.systems.encoder_system import EncoderSystem
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
-from tests.parity.compared import Compared
+from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
 
-LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONI'"]
 BASE = {
     "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 22,
     "conv_dim": (14, 10, 10, 7), "conv_kernel": (10, 3, 3, 2), "conv_stride": (5, 2, 2, 2),
@@ -51,54 +49,6 @@ WAVEFORM: dict[str, tuple[str, dict[str, Any], bool]] = {
     "hubert_base_model": ("HubertModel", BASE, True),
     "hubert_large_ctc": ("HubertForCTC", LARGE, True),
 }
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory) -> list[str]:
-    """Write sounds like voices: gliding harmonics that swell, and noise."""
-    folder, rng = tmp_path_factory.mktemp("audio"), np.random.default_rng(3)
-    for number, seconds in enumerate((0.7, 1.3, 0.45)):
-        time = np.arange(int(seconds * 16000)) / 16000
-        phase = 2 * np.pi * np.cumsum(120 + 50 * rng.random() + 30 * np.sin(9 * time)) / 16000
-        tones = sum(rng.random() / (1 + k) * np.sin(k * phase) for k in range(1, 20))
-        x = 0.2 * (0.6 + 0.4 * np.sin(25 * time)) * tones + 0.004 * rng.standard_normal(len(time)) + 0.01
-        soundfile.write(folder / f"{number}.wav", x, 16000, subtype="PCM_16")
-    return sorted(map(str, folder.glob("*.wav")))
-
-
-def read(files: list[str]) -> list[torch.Tensor]:
-    return [torch.from_numpy(soundfile.read(file, dtype="float32")[0]) for file in files]
-
-
-def disturbed(model: torch.nn.Module, size: float) -> torch.nn.Module:
-    """Leave nothing at 0 or 1, where mistakes hide; vectors of padding stay zero."""
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape, generator=generator) * size)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
-                module.weight[module.padding_idx] = 0
-    return model.eval()
-
-
-def weighted(x: torch.Tensor) -> torch.Tensor:
-    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
-
-
-def check_gradients(ours, theirs, names, found: Compared) -> None:
-    gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    compared = 0
-    for name, parameter in ours.named_parameters():
-        parts = [gradients[part] for part in names(name)]
-        if any(part is None for part in parts):
-            assert parameter.grad is None or not parameter.grad.any(), name
-            continue
-        expected = torch.cat(parts)
-        size = expected.abs().max().clamp(min=1)
-        found.close("gradients", parameter.grad / size, expected / size, message=name)
-        compared += 1
-    assert compared > 25
 
 
 # -- encoders of waveforms --------------------------------------------------------------------------------------------

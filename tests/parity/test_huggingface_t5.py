@@ -27,7 +27,7 @@ from shared.systems.system import System
 from shared.text.vocabulary import FIRST
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
-from tests.parity.test_huggingface import batch, disturbed, same_searches
+from tests.parity.text_models import batch, disturbed, same_searches
 from tests.parity.tokenizers_of_others import train, unigram
 
 transformers = pytest.importorskip("transformers")

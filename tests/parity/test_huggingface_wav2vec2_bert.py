@@ -23,12 +23,10 @@ from shared.systems.encoder_system import EncoderSystem
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from tests.parity.compared import Compared
-from tests.parity.test_huggingface_speech import LETTERS, check_gradients, disturbed, files, read, weighted
+from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
-
-__all__ = ["files"]  # the fixture
 
 SMALL = {
     "hidden_size": 18, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 22,

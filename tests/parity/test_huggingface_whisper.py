@@ -28,12 +28,10 @@ from shared.search import BeamSearch, GreedySearch
 from shared.search.rules import Rules
 from shared.systems.system import System
 from shared.text.json_file import JsonTokenizer
+from tests.parity.speech_models import disturbed, read, weighted
 
 transformers = pytest.importorskip("transformers")
-from tests.parity.test_huggingface_speech import disturbed, files, read, weighted  # noqa: E402
-
 pytestmark = pytest.mark.parity
-__all__ = ["files"]
 
 LANGUAGES = ["en", "fr", "de", "jw", "haw"]
 SPECIAL = [

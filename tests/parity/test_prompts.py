@@ -10,10 +10,9 @@ from shared.batch import Batch
 from shared.exchange.hf_model import MaskedEncoder
 from shared.exchange.hf_reading import Config, read_tensors
 from shared.padded import Padded
+from tests.parity.text_models import disturbed
 
 transformers = pytest.importorskip("transformers")
-from tests.parity.test_huggingface import disturbed  # noqa: E402
-
 pytestmark = pytest.mark.parity
 
 HEADS, LAYERS, PROMPTS = 4, 3, 5

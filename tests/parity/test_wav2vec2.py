@@ -12,9 +12,10 @@ from shared.exchange import hf_export
 from shared.exchange.hf_waveform import import_hf_waveform
 from shared.padded import Padded
 from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from tests.parity.speech_models import disturbed
 
 transformers = pytest.importorskip("transformers")
-from tests.parity.test_huggingface_speech import BASE, CODES, LARGE, disturbed, saved_waveform_model  # noqa: E402
+from tests.parity.test_huggingface_speech import BASE, CODES, LARGE, saved_waveform_model  # noqa: E402
 
 pytestmark = pytest.mark.parity
 
