@@ -44,7 +44,8 @@ class SwitchedFragment:
         switched: share of the fragment's words that are translated; those that the lexicon lacks stay.
         replaced: share of them that become one piece drawn from the vocabulary, which may continue the word before; the
             rest stays.
-        top: how many of a word's translations, from the first, are drawn from, evenly.
+        top: how many of a word's translations, from the first, are drawn from: by the probabilities that the lexicon
+            has for them, otherwise evenly.
         growth: at most how many times as many pieces the encoder reads; further words stay where it would be more.
 
     Raises:
@@ -133,9 +134,11 @@ class SwitchedFragment:
         text = self.field.tokenizer.decode(word)
         edits: list[Edit] = []
         for start, end in words(text, language, self.lexicon.known(language), self.lexicon.longest(language)):
-            found = self.lexicon.candidates(text[start:end], language)[: self.top]
+            old = text[start:end]
+            found = self.lexicon.candidates(old, language)[: self.top]
             if found:
-                edits.append((start, end, like(text[start:end], found[int(rng.integers(len(found)))])))
+                probabilities = self.lexicon.probabilities(old, language, found)
+                edits.append((start, end, like(old, found[_draw(len(found), probabilities, rng)])))
         return self.field.tokenizer.encode(edited(text, edits)) if edits else word
 
     def length(self, row: Row) -> int:
@@ -155,3 +158,10 @@ class SwitchedFragment:
     def evaluating(self) -> TextField:
         """Return the text as it is."""
         return self.field
+
+
+def _draw(count: int, probabilities: list[float] | None, rng: np.random.Generator) -> int:
+    """Return a number below ``count``, drawn evenly or in proportion to given probabilities."""
+    if probabilities is None:
+        return int(rng.integers(count))
+    return int(rng.choice(count, p=np.array(probabilities) / sum(probabilities)))

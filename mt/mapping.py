@@ -40,6 +40,8 @@ FIRST = 4000
 GAIN, PATIENCE = 1e-6, 50
 #: The share of pairs of words that may be chosen at first, and the factor by which it grows.
 KEPT, GROWTH = 0.1, 2.0
+#: The smallest probability in a lexicon; what is smaller would be written as 0.
+LEAST = 1e-4
 SEEDS = ("identical", "numerals", "unsupervised")
 
 
@@ -143,21 +145,34 @@ def entries_by_shape(x: Tensor, y: Tensor, k: int) -> Entries:
         left, values, _ = torch.linalg.svd(vectors[:size], full_matrices=False)
         return unit((left * values @ left.T).sort(dim=1).values)  # of the square root of the products
 
-    return _both_ways(shapes(x), shapes(y), k)
+    return _nearest_entries(shapes(x), shapes(y), k)
 
 
-def _both_ways(x: Tensor, y: Tensor, k: int, kept: float = 1.0, generator: torch.Generator | None = None) -> Entries:
-    """Return the nearest of each word, from either language."""
-    forward, backward = (
-        nearest(one, other, k, kept=kept, generator=generator)[1][:, 0] for one, other in ((x, y), (y, x))
-    )
+def _nearest_entries(
+    x: Tensor, y: Tensor, k: int, kept: float = 1.0, generator: torch.Generator | None = None, *, both_ways: bool = True
+) -> Entries:
+    """Return the nearest of each word of x, and of each of y if it is to go both ways."""
+    forward = nearest(x, y, k, kept=kept, generator=generator)[1][:, 0]
+    if not both_ways:
+        return Entries(torch.arange(len(x)), forward)
+    backward = nearest(y, x, k, kept=kept, generator=generator)[1][:, 0]
     return Entries(
         torch.cat([torch.arange(len(x)), backward]),
         torch.cat([forward, torch.arange(len(y))]),
     )
 
 
-def self_learned(x: Tensor, y: Tensor, entries: Entries, *, k: int, cutoff: int, generator: torch.Generator) -> Tensor:
+def self_learned(
+    x: Tensor,
+    y: Tensor,
+    entries: Entries,
+    *,
+    k: int,
+    cutoff: int,
+    generator: torch.Generator,
+    kept: float = KEPT,
+    both_ways: bool = True,
+) -> Tensor:
     """Return the map W (D, D) after self-learning (Artetxe et al. 2018, section 3.3).
 
     In each iteration a word's neighbour is chosen from a part of the other language's words, which are drawn. The part
@@ -170,21 +185,24 @@ def self_learned(x: Tensor, y: Tensor, entries: Entries, *, k: int, cutoff: int,
         k: neighbours.
         cutoff: the most frequent words of either language that new entries are made of.
         generator: the source of random numbers.
+        kept: the part at first; 1: all words from the beginning.
+        both_ways: new entries are the nearest of the words of both languages, otherwise of the first one's alone.
 
     """
-    best, since, kept = float("-inf"), 0, KEPT
+    best, since = float("-inf"), 0
     theirs = y[:cutoff]
     while True:
         found = procrustes(x[entries.x], y[entries.y])
         ours = x[:cutoff] @ found
-        gained = torch.cat([nearest(ours, theirs, 0)[0], nearest(theirs, ours, 0)[0]]).mean().item()
+        near = [nearest(ours, theirs, 0)[0], *([nearest(theirs, ours, 0)[0]] if both_ways else [])]
+        gained = torch.cat(near).mean().item()
         since = 0 if gained >= best + GAIN else since + 1
         best = max(best, gained)
         if since > PATIENCE and kept >= 1:
             return found
         if since > PATIENCE:
             kept, since = min(1.0, GROWTH * kept), 0
-        entries = _both_ways(ours, theirs, k, kept, generator)
+        entries = _nearest_entries(ours, theirs, k, kept, generator, both_ways=both_ways)
 
 
 class MapVectors(MainPhase):
@@ -195,11 +213,13 @@ class MapVectors(MainPhase):
         target: that of the other language.
         seed: the first lexicon: "identical", "numerals", "unsupervised", or a dictionary in MUSE's layout.
         learn: go on from there by self-learning; otherwise the seed alone decides.
-        neighbours: k of CSLS.
+        neighbours: k of CSLS; 0: by the cosine alone.
         cutoff: of self-learning, the most frequent words of either language.
+        kept: of self-learning, the share of pairs of words that may be chosen at first; 1: all.
+        both_ways: of self-learning, see :func:`self_learned`.
 
     Raises:
-        UsageError: if a number is below 1, or there is neither a seed nor self-learning.
+        UsageError: if a number is out of its range, or there is neither a seed nor self-learning.
 
     """
 
@@ -212,9 +232,13 @@ class MapVectors(MainPhase):
         learn: bool = True,
         neighbours: int = 10,
         cutoff: int = 20_000,
+        kept: float = KEPT,
+        both_ways: bool = True,
     ) -> None:
-        if neighbours < 1 or cutoff < 1:
-            raise UsageError(f"neighbours and cutoff must be at least 1, not {neighbours} and {cutoff}")
+        if neighbours < 0 or cutoff < 1:
+            raise UsageError(f"neighbours must be at least 0 and cutoff at least 1, not {neighbours} and {cutoff}")
+        if not 0 < kept <= 1:
+            raise UsageError(f"kept must be above 0 and up to 1, not {kept}")
         if seed == "unsupervised" and not learn:
             raise UsageError("seed 'unsupervised' is a beginning of self-learning: it needs learn: True")
         self.source, self.target = Path(source), Path(target)
@@ -222,6 +246,8 @@ class MapVectors(MainPhase):
         self.learn = learn
         self.neighbours = neighbours
         self.cutoff = cutoff
+        self.kept = kept
+        self.both_ways = both_ways
 
     def work(self, workspace: Workspace) -> None:
         """Map."""
@@ -236,7 +262,16 @@ class MapVectors(MainPhase):
         workspace.log.info("begins with %d entries (%s)", len(entries.x), self.seed)
         if self.learn:
             generator = torch.Generator().manual_seed(workspace.seed_for("map"))
-            found = self_learned(x, y, entries, k=self.neighbours, cutoff=self.cutoff, generator=generator)
+            found = self_learned(
+                x,
+                y,
+                entries,
+                k=self.neighbours,
+                cutoff=self.cutoff,
+                generator=generator,
+                kept=self.kept,
+                both_ways=self.both_ways,
+            )
         else:
             found = procrustes(x[entries.x], y[entries.y])
         WordVectors(one.words, (x @ found).float()).write(workspace.folder / self.source.name)
@@ -246,32 +281,46 @@ class MapVectors(MainPhase):
 class InduceLexicon(MainPhase):
     """Write the nearest words of mapped vectors as dictionaries in MUSE's layout, in both directions.
 
+    Behind each translation stands its probability, which is not MUSE's: a softmax over the word's translations.
+
     Args:
         source: a mapped table, ``<folder>/de.vec``.
         target: the other one, ``<folder>/en.vec``. The dictionaries are ``de-en.txt`` and ``en-de.txt``.
         top: translations of each word, the best first.
-        neighbours: k of CSLS.
+        neighbours: k of CSLS; 0: by the cosine alone.
+        temperature: what CSLS, or the cosine, is divided by before the softmax.
 
     Raises:
-        UsageError: if a number is below 1.
+        UsageError: if a number is out of its range.
 
     """
 
-    def __init__(self, *, source: str, target: str, top: int = 3, neighbours: int = 10) -> None:
-        if top < 1 or neighbours < 1:
-            raise UsageError(f"top and neighbours must be at least 1, not {top} and {neighbours}")
+    def __init__(
+        self, *, source: str, target: str, top: int = 3, neighbours: int = 10, temperature: float = 0.1
+    ) -> None:
+        if top < 1 or neighbours < 0 or not temperature > 0:
+            raise UsageError(
+                "top must be at least 1, neighbours at least 0 and temperature above 0, "
+                f"not {top}, {neighbours} and {temperature}"
+            )
         self.tables = [Path(source), Path(target)]
         self.top = top
         self.neighbours = neighbours
+        self.temperature = temperature
 
     def work(self, workspace: Workspace) -> None:
         """Write."""
         read = [(path.stem, WordVectors.read(path)) for path in self.tables]
         for (one, here), (other, there) in (read, read[::-1]):
-            _, found = nearest(unit_length(here.values), unit_length(there.values), self.neighbours, self.top)
+            x, y = unit_length(here.values), unit_length(there.values)
+            near, found = nearest(x, y, self.neighbours, self.top)
+            likely = (near / self.temperature).softmax(-1).clamp(min=LEAST)
             with replaced_file(workspace.folder / f"{one}-{other}.txt") as new, new.open("w", encoding="utf-8") as file:
-                for word, places in zip(here.words, found.tolist(), strict=True):
-                    file.writelines(f"{word}\t{there.words[place]}\n" for place in places)
+                for word, places, shares in zip(here.words, found.tolist(), likely.tolist(), strict=True):
+                    file.writelines(
+                        f"{word}\t{there.words[place]}\t{share:.4f}\n"
+                        for place, share in zip(places, shares, strict=True)
+                    )
 
 
 def unit_length(vectors: Tensor) -> Tensor:

@@ -29,6 +29,9 @@ from shared.objectives.parts import Encode, Part
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 
+#: Translations that a source is compared with, below which the log has a warning: the authors' batches have some 50.
+FEW = 16
+
 
 class Contrast(Part):
     """The contrastive loss between sources and translations, per sentence.
@@ -96,6 +99,16 @@ class Contrast(Part):
                 f"the contrastive loss encodes {self.translation!r} as it encodes {self.sources!r}: both need one "
                 "tokenizer, and the same prefix and suffix"
             )
+
+    def alarms(self, means: dict[str, float]) -> list[str]:
+        """Return a warning if sources are compared with few translations, which teaches little."""
+        found = means.get(f"{self.prefix}contrast_candidates", math.inf)
+        if found >= FEW or not self.weight:
+            return []
+        return [
+            f"the contrastive loss compares a source with {found:.1f} translations, fewer than {FEW}: give batches "
+            "more rows (batch_tokens); gradient accumulation does not"
+        ]
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of sentences, which is the count of each term."""

@@ -14,6 +14,7 @@ Legend: V words, D width, N words of text, P pairs of a batch, K negatives.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -38,6 +39,8 @@ from shared.text.word_spans import words
 CHUNK = 1 << 20
 #: The power of frequencies by which negatives are drawn.
 FLATTENED = 0.75
+#: Numbers are words here, as they are in no lexicon: languages that share nothing else share them (seed "numerals").
+_NUMBER = re.compile(r"\d+")
 
 
 class SkipGram(nn.Module):
@@ -91,13 +94,13 @@ def window_pairs(
 
 
 class TrainVectors(MainPhase):
-    """Learn vectors of the words of texts, in lower case, or of a tokenizer's pieces; writes ``<language>.vec``.
+    """Learn vectors of words and numbers, in lower case, or of a tokenizer's pieces; writes ``<language>.vec``.
 
     Args:
         manifests: of the texts, as paths or patterns.
         language: of the texts that are read.
         column: where they are: "source_text" or "target_text".
-        tokenizer: whose pieces take the place of words; None: words.
+        tokenizer: whose pieces take the place of words; None: words. Without spaces between words, each is a character.
         width: D.
         window: the largest distance between a word and its context.
         negatives: K.
@@ -179,7 +182,8 @@ class TrainVectors(MainPhase):
         """Return the words or pieces of a text."""
         if self.tokenizer is not None:
             return [self.tokenizer.symbol(id) for id in self.tokenizer.encode(text)]
-        return [lower(text[start:end], self.language) for start, end in words(text, self.language)]
+        spans = sorted([*words(text, self.language), *(match.span() for match in _NUMBER.finditer(text))])
+        return [lower(text[start:end], self.language) for start, end in spans]
 
     def _learn(self, texts: list[list[str]], known: list[str], counts: np.ndarray, workspace: Workspace) -> Tensor:
         """Return the vectors (V, D)."""

@@ -2,14 +2,16 @@
 
 The files have the layout of MUSE's dictionaries (Conneau et al. 2018, arXiv 1710.04087): a line holds a word and one
 translation, with a tab between them, or a space if there is no tab; a word with several translations has several lines;
-words come in lower case, the most frequent first.
+words come in lower case, the most frequent first. Behind a second tab, a line may hold its translation's probability.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from shared.corpus.lines import read_lines
 from shared.errors import DataError, UsageError
@@ -53,6 +55,7 @@ class Lexicon:
         self._both_ways = both_ways
         self._depth = depth
         self._kept: dict[Word, list[Word]] = {}
+        self._probabilities: dict[tuple[Word, Word], float] = {}
         direct = {(source, target) for source, target, _ in self._files}
         self._direct = direct | {(target, source) for source, target in direct} if both_ways else direct
 
@@ -75,8 +78,10 @@ class Lexicon:
                 found.append(translation)
 
         for source, target, path in self._files:
-            for word, translation in read_pairs(path, self._top):
+            for word, translation, probability in read_entries(path, self._top):
                 add((source, word), (target, translation))
+                if probability is not None:
+                    self._probabilities[(source, word), (target, translation)] = probability
                 if self._both_ways:
                     add((target, translation), (source, word))
         return translations
@@ -112,10 +117,16 @@ class Lexicon:
             targets: languages of the translations; None: all.
 
         """
-        known = self._translations.get(source, {})
-        text = word if word in known else lower(word, source)
+        known = self.known(source)
+        text = _as_known(word, source, known)
         found = known.get(text, []) if self._depth == 1 else self._reached((source, text))
         return found if targets is None else [near for near in found if near[0] in targets]
+
+    def probabilities(self, word: str, source: str, found: Sequence[Word]) -> list[float] | None:
+        """Return the probabilities of some of a word's :meth:`candidates`; None unless the files name all of them."""
+        known = (source, _as_known(word, source, self.known(source)))
+        named = [self._probabilities.get((known, other)) for other in found]
+        return None if None in named else cast(list[float], named)
 
     def _reached(self, word: Word) -> list[Word]:
         """Return the words of other languages that are reached in up to ``depth`` steps, the nearest first."""
@@ -131,15 +142,25 @@ class Lexicon:
         return self._kept[word]
 
 
+def _as_known(word: str, language: str, known: Container[str]) -> str:
+    """Return a word as a lexicon is asked for it: as it is if it is known so, else in lower case."""
+    return word if word in known else lower(word, language)
+
+
 def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:
-    """Yield word and translation of each line of a file; lines that repeat an earlier one come again.
+    """Yield word and translation of each line of a file; see :func:`read_entries`."""
+    yield from ((word, translation) for word, translation, _ in read_entries(path, top))
+
+
+def read_entries(path: Path, top: int | None = None) -> Iterator[tuple[str, str, float | None]]:
+    """Yield word, translation and, if it is there, probability of each line of a file; repeated lines come again.
 
     Args:
         path: the file.
         top: the number of different words to read, with all lines of each; None: read all.
 
     Raises:
-        DataError: if the file is missing, empty or not UTF-8, or a line has no translation.
+        DataError: if the file is missing, empty or not UTF-8, a line has no translation, or its probability is none.
 
     """
     seen: set[str] = set()
@@ -147,16 +168,28 @@ def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:
         line = line.strip()
         if not line:
             continue
-        parts = line.split("\t" if "\t" in line else None, maxsplit=1)  # beside a tab, spaces are inside of words
+        # Beside a tab, spaces are inside of words.
+        parts = line.split("\t", maxsplit=2) if "\t" in line else line.split(maxsplit=1)
         if len(parts) < 2:
             raise DataError(f"{path}, line {number}: a word and its translation were expected, not {line[:60]!r}")
-        word, translation = map(str.strip, parts)
+        word, translation = map(str.strip, parts[:2])
         if word not in seen and top is not None and len(seen) == top:
             continue  # a later line may hold one more translation of a word that was read
         seen.add(word)
-        yield word, translation
+        yield word, translation, _probability(parts[2], f"{path}, line {number}") if len(parts) > 2 else None
     if not seen:
         raise DataError(f"{path}: no word in it")
+
+
+def _probability(text: str, place: str) -> float:
+    """Return what stands behind the second tab of a line."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 < found <= 1:
+        raise DataError(f"{place}: a probability above 0 and up to 1 was expected behind the second tab, not {text!r}")
+    return found
 
 
 def lexicon_files(*, folder: str, pairs: Sequence[Sequence[str]], suffix: str = "") -> dict[str, str]:

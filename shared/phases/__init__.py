@@ -4,6 +4,7 @@ from shared.phases.aligning import AlignSpeech, ReadWords
 from shared.phases.assembling import Assemble
 from shared.phases.averaging import Average
 from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
+from shared.phases.covering import LexiconCoverage
 from shared.phases.extracting import ExtractPhrases
 from shared.phases.fitting_each import FitEach
 from shared.phases.generating import Generate
@@ -31,6 +32,7 @@ __all__ = [
     "Fit",
     "FitEach",
     "Generate",
+    "LexiconCoverage",
     "MeasureFeatures",
     "MeasureTerms",
     "PairDistance",

@@ -49,13 +49,20 @@ class Meter:
         self.started = time.monotonic()
 
     def count(self, batches: list[Batch]) -> None:
-        """Count the target tokens, or else the sound, of an update's batches, still on the CPU; remember their rows."""
+        """Count an update's target tokens, or else its sound, or else its source tokens; remember its rows.
+
+        Args:
+            batches: still on the CPU.
+
+        """
         self.ids.append([name for batch in batches for name in batch.ids])
         for batch in batches:
             if "target" in batch:
                 self.tokens += int(batch["target"].lengths.sum())
             elif "speech" in batch:
                 self.sound += int(batch["speech"].lengths.sum()) / SAMPLE_RATE
+            elif "source" in batch:
+                self.tokens += int(batch["source"].lengths.sum())
 
     def add(self, loss: Loss) -> None:
         """Add a loss to the running sums."""

@@ -6,13 +6,16 @@ from itertools import chain, combinations, permutations
 
 import numpy as np
 import pytest
+import torch
 
 from mt.bart import DocumentRotation, SentencePermutation, TextInfilling, TokenDeletion, TokenMasking
 from shared.corpus.fields import TextField
 from shared.corpus.noise import NoisyText, words_of
 from shared.errors import UsageError
+from shared.recipe.recipe import Recipe
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
+from shared.training.scheduled import Scheduled
 
 TEXT = "One two. Three! Four five six? Seven"
 
@@ -295,3 +298,19 @@ def test_noises_can_be_applied_one_after_another(tokenizer):
 def test_bad_arguments_of_the_noise_of_tokens(tokenizer, make, message):
     with pytest.raises(UsageError, match=message):
         make(tokenizer)
+
+
+def test_dropout_of_mbart_falls():
+    """As published: 0.1 for 250,000 updates, 0.05 until update 400,000, then none; attention has none at all."""
+    vocabulary = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [de, en]}"
+    given = {"tokenizer": vocabulary, "source_language": "de", "target_language": "en", "data_folder": "nowhere"}
+    with torch.device("meta"):
+        fit = Recipe.load("text/mbart", given).build("fit")
+    scheduled = Scheduled(fit.objective, fit.scheduled)
+    model = fit.objective.system.model
+    for update, expected in ((1, 0.1), (250_000, 0.1), (250_001, 0.05), (400_000, 0.05), (400_001, 0.0)):
+        scheduled.at(update)
+        parts = [part for part in model.modules() if isinstance(getattr(part, "dropout", None), float)]
+        assert len(parts) > 24 and {part.dropout for part in parts} <= {expected, 0.0}
+        layers = (*model.encoder.layers, *model.decoder.layers, model.embeddings["source"], model.target_embedding)
+        assert [part.dropout for part in layers] == [expected] * 26

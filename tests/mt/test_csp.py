@@ -88,6 +88,18 @@ def test_what_becomes_of_the_words_of_a_fragment(plain, lexicon):
     )
 
 
+def test_translations_are_drawn_by_their_probabilities(plain, tmp_path):
+    """Those of the first three, in proportion; the fourth is never drawn."""
+    lines = zip(PAIRS["dog"], (0.5, 0.3, 0.1, 0.1), strict=True)
+    (tmp_path / "en-de.txt").write_text("".join(f"dog\t{word}\t{p}\n" for word, p in lines), encoding="utf-8")
+    lexicon = Lexicon(files={"en-de": str(tmp_path / "en-de.txt")})
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, switched=1.0, replaced=0.0, growth=3.0)
+    rng = np.random.default_rng(2)
+    drawn = Counter(plain.tokenizer.decode(field(row("Dog"), rng)[""].tolist()).lower() for _ in range(4000))
+    shares = {word: count / 4000 for word, count in drawn.items()}
+    assert shares == pytest.approx({"hund": 5 / 9, "köter": 3 / 9, "wauwau": 1 / 9}, abs=0.03)
+
+
 def test_where_fragments_begin(plain, lexicon):
     field = SwitchedFragment(field=plain, lexicon=lexicon)
     rng = np.random.default_rng(1)

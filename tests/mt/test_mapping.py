@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from mt.mapping import (
     procrustes,
     unit,
 )
+from shared.corpus.lexicon import read_entries
 from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
@@ -48,7 +50,7 @@ def run(folder, phase, name="map") -> Workspace:
 
 def precision(folder) -> float:
     mapped = run(folder, InduceLexicon(source=folder / "map/de.vec", target=folder / "map/en.vec", top=2), "induce")
-    lines = [line.split("\t") for line in (mapped.folder / "de-en.txt").read_text().splitlines()]
+    lines = [line.split("\t")[:2] for line in (mapped.folder / "de-en.txt").read_text().splitlines()]
     first = dict(reversed(lines))  # the first line of a word is the last here
     return sum(first[f"w{n}"] == f"v{n}" for n in range(WORDS)) / WORDS
 
@@ -117,6 +119,37 @@ def test_self_learning_makes_good_a_poor_seed(tmp_path):
     assert results[0] < 0.5 and results[1] > 0.9
 
 
+def test_settings_of_2017_find_a_planted_rotation(tmp_path):
+    """All words at once, nearest to the first language's alone, by the cosine: a handful of entries is enough."""
+    planted(tmp_path)
+    (tmp_path / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(9)))
+    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec", "neighbours": 0}
+    run(tmp_path, MapVectors(**tables, seed=str(tmp_path / "seed.txt"), kept=1.0, both_ways=False))
+    assert precision(tmp_path) > 0.99
+
+
+def test_a_lexicon_has_the_softmax_of_similarities(tmp_path):
+    """Against a loop over pairs of words; probabilities of a word add up to 1, and a small one is not written as 0."""
+    generator = torch.Generator().manual_seed(3)
+    for name, count in (("de", 7), ("en", 9)):
+        words = [f"{name}{number}" for number in range(count)]
+        WordVectors(words, torch.randn(count, 4, generator=generator)).write(tmp_path / f"{name}.vec")
+    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
+    workspace = run(tmp_path, InduceLexicon(**tables, top=2, neighbours=0, temperature=0.2))
+    x, y = (WordVectors.read(tmp_path / f"{name}.vec") for name in ("de", "en"))
+    expected = []
+    for word, vector in zip(x.words, x.values, strict=True):
+        rows = zip(y.words, y.values, strict=True)
+        near = [(float(torch.cosine_similarity(vector, other, dim=0)), name) for name, other in rows]
+        best = sorted(near, reverse=True)[:2]
+        total = sum(math.exp(value / 0.2) for value, _ in best)
+        expected += [(word, name, max(1e-4, math.exp(value / 0.2) / total)) for value, name in best]
+    found = [*read_entries(workspace.folder / "de-en.txt")]
+    assert [entry[:2] for entry in found] == [entry[:2] for entry in expected]
+    assert [entry[2] for entry in found] == pytest.approx([entry[2] for entry in expected], abs=1e-4)
+    assert len([*read_entries(workspace.folder / "en-de.txt")]) == 18
+
+
 def test_numerals_and_identical_words_are_seeds(tmp_path, caplog):
     for name, words in (("de", ["eins", "12", "7", "Haus", "Berlin"]), ("en", ["7", "house", "Berlin", "12"])):
         WordVectors(words, torch.randn(len(words), 3)).write(tmp_path / f"{name}.vec")
@@ -181,10 +214,16 @@ def test_refusals(tmp_path):
         run(tmp_path, MapVectors(**tables, seed="numerals"))
     with pytest.raises(UsageError, match="it needs learn: True"):
         MapVectors(**tables, seed="unsupervised", learn=False)
-    with pytest.raises(UsageError, match="at least 1"):
-        MapVectors(**tables, neighbours=0)
-    with pytest.raises(UsageError, match="at least 1"):
-        InduceLexicon(**tables, top=0)
+    with pytest.raises(UsageError, match="cutoff at least 1"):
+        MapVectors(**tables, cutoff=0)
+    with pytest.raises(UsageError, match="neighbours must be at least 0"):
+        MapVectors(**tables, neighbours=-1)
+    for kept in (0.0, 1.5):
+        with pytest.raises(UsageError, match=f"kept must be above 0 and up to 1, not {kept}"):
+            MapVectors(**tables, kept=kept)
+    for wrong in ({"top": 0}, {"neighbours": -1}, {"temperature": 0.0}):
+        with pytest.raises(UsageError, match="top must be at least 1"):
+            InduceLexicon(**tables, **wrong)
     WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
     with pytest.raises(DataError, match="vectors of different widths"):
         run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))

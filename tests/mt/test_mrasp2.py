@@ -133,6 +133,13 @@ def test_what_does_not_fit_is_refused(model):
         Contrast(source="speech").check(model)
 
 
+def test_few_candidates_are_an_alarm():
+    assert Contrast().alarms({"contrast_candidates": 16.0}) == Contrast().alarms({}) == []
+    assert Contrast(weight=0).alarms({"contrast_candidates": 2.0}) == []
+    [alarm] = Contrast(prefix="st.").alarms({"st.contrast_candidates": 15.9})
+    assert "with 15.9 translations, fewer than 16" in alarm
+
+
 @pytest.fixture(scope="module")
 def tokenizers(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizers")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from mt.mapping import seed_entries
 from mt.word2vec import SkipGram, TrainVectors, window_pairs
 from shared.corpus.manifest import Manifest
 from shared.corpus.word_vectors import WordVectors
@@ -105,6 +106,22 @@ def test_words_are_lower_case_frequent_first_and_rare_ones_have_no_vector(tmp_pa
         found = learned(tmp_path, path, least=2, epochs=3)
     assert found.words == ["the", "dog"] and found.values.shape == (2, 8)
     assert len({tuple(row) for row in found.values.tolist()}) == 2
+
+
+def test_numbers_are_words_and_a_seed(tmp_path):
+    """Of two languages that share no word, numbers are the first lexicon."""
+    tables = {}
+    for language, text in (("de", "Im Jahr 1984 kamen 12 Hunde"), ("en", "In 1984, 12 dogs came; 7.")):
+        folder = tmp_path / language
+        folder.mkdir()
+        phase = TrainVectors(manifests=[manifest(folder, [text] * 9, language)], language=language, width=8, least=1)
+        phase.run(workspace := Workspace(output=folder, seed=1))
+        tables[language] = WordVectors.read(workspace.folder / f"{language}.vec")
+    assert sorted(tables["en"].words) == ["12", "1984", "7", "came", "dogs", "in"]
+    entries = seed_entries(tables["de"], tables["en"], "numerals")
+    pairs = zip(entries.x.tolist(), entries.y.tolist(), strict=True)
+    found = sorted((tables["de"].words[one], tables["en"].words[other]) for one, other in pairs)
+    assert found == [("12", "12"), ("1984", "1984")]
 
 
 def test_the_same_seed_gives_the_same_vectors_and_another_one_others(tmp_path):

@@ -51,6 +51,15 @@ def test_a_loss_that_was_not_a_number_is_read_as_it_was_written(tmp_path):
     assert History(tmp_path).rows()[0]["validation"]["loss"] == float("inf")
 
 
+def test_a_meter_counts_source_tokens_where_nothing_else_is():
+    tokens = Padded(torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3]))
+    meter = Meter()
+    meter.count(
+        [Batch({"source": tokens}), Batch({"source": tokens, "target": Padded(tokens.values, tokens.lengths - 1)})]
+    )
+    assert (meter.tokens, meter.sound) == (8 + 6, 0.0)
+
+
 def test_a_meter_counts_sound_where_there_are_no_target_tokens():
     sound = Padded(torch.zeros(2, 32_000), torch.tensor([32_000, 8_000]))
     tokens = Padded(torch.zeros(2, 5, dtype=torch.int64), torch.tensor([5, 3]))

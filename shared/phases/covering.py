@@ -1,0 +1,95 @@
+"""The phase that tells how much of a text a lexicon knows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from shared.corpus.find import find_manifests
+from shared.corpus.lexicon import Lexicon
+from shared.errors import DataError, UsageError
+from shared.machine.files import replaced_file
+from shared.machine.processes import MainPhase
+from shared.machine.workspace import Workspace
+from shared.phases.testing import opened
+from shared.text.case import lower
+from shared.text.word_spans import is_known, words
+
+
+class LexiconCoverage(MainPhase):
+    """Count the words of texts that a lexicon can translate: of running text, and of different words.
+
+    Writes ``coverage.tsv``, a line for each language. Words that a lexicon lacks are what a method that replaces words
+    never changes: function words most of all, which are half of a text.
+
+    Args:
+        manifests: of the texts, as paths or patterns.
+        lexicon: whose words are looked for.
+        column: the texts: "source_text" or "target_text".
+        least: below this share of running words, in per cent, the log has a warning.
+        limit: texts of each manifest that are looked at, from the first; 0: all.
+
+    Raises:
+        UsageError: if a number is negative, or the column is another one.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        manifests: list[str],
+        lexicon: Lexicon,
+        column: str = "source_text",
+        least: float = 0.0,
+        limit: int = 100_000,
+    ) -> None:
+        if least < 0 or limit < 0:
+            raise UsageError(f"least and limit must not be negative, not {least} and {limit}")
+        if column not in ("source_text", "target_text"):
+            raise UsageError(f"column must be source_text or target_text, not {column!r}")
+        self.manifests = list(manifests)
+        self.lexicon = lexicon
+        self.column = column
+        self.least = least
+        self.limit = limit
+
+    def work(self, workspace: Workspace) -> None:
+        """Count.
+
+        Raises:
+            DataError: if there is no text.
+
+        """
+        counts: dict[str, Counter[str]] = {}
+        for path in find_manifests(self.manifests):
+            manifest = opened(path, workspace)
+            rows = manifest.select(range(min(self.limit or len(manifest), len(manifest))))
+            columns = (
+                rows.column(name).to_pylist() for name in (self.column.replace("_text", "_language"), self.column)
+            )
+            for language, text in zip(*columns, strict=True):
+                if text and language:
+                    counts.setdefault(language, Counter()).update(self._words(text, language))
+        if not any(counts.values()):
+            raise DataError(f"{', '.join(self.manifests)}: no word in column {self.column}")
+        lines = ["language\twords\tknown\tdifferent\tdifferent_known"]
+        for language, seen in sorted(counts.items()):
+            known = [word for word in seen if is_known(word, language, self.lexicon.known(language))]
+            sizes = (seen.total(), sum(seen[word] for word in known), len(seen), len(known))
+            lines.append("\t".join(map(str, (language, *sizes))))
+            self._report(language, *sizes, workspace)
+        with replaced_file(workspace.folder / "coverage.tsv") as temporary:
+            temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def _words(self, text: str, language: str) -> list[str]:
+        """Return the words as the lexicon divides them, in lower case."""
+        spans = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        return [lower(text[start:end], language) for start, end in spans]
+
+    def _report(self, language: str, total: int, known: int, different: int, found: int, workspace: Workspace) -> None:
+        share = 100 * known / max(1, total)
+        workspace.log.info(
+            "%s: the lexicon has %.1f %% of %d words, %.1f %% of %d different ones",
+            language, share, total, 100 * found / max(1, different), different,
+        )  # fmt: skip
+        if share < self.least:
+            workspace.log.warning("%s: less than %.0f %% of the words can be replaced", language, self.least)

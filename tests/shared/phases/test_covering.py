@@ -1,0 +1,56 @@
+"""How much of a text a lexicon knows, by hand."""
+
+import logging
+
+import pytest
+
+from shared.corpus.lexicon import Lexicon
+from shared.corpus.manifest import Manifest
+from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
+from shared.phases import LexiconCoverage
+
+
+@pytest.fixture
+def lexicon(tmp_path):
+    (tmp_path / "de-en.txt").write_text("hund\tdog\nberlin\tBerlin\nhomme\tman\nsieht\tsees\n", encoding="utf-8")
+    (tmp_path / "zh-en.txt").write_text("北京\tBeijing\n", encoding="utf-8")
+    return Lexicon(files={name: str(tmp_path / f"{name}.txt") for name in ("de-en", "zh-en")})
+
+
+def covered(folder, lexicon, texts, **arguments):
+    rows = [{"id": str(n), "source_text": text, "source_language": code} for n, (code, text) in enumerate(texts)]
+    Manifest.write(folder / "train.arrow", rows)
+    workspace = Workspace(output=folder, seed=1)
+    workspace.phase = "coverage"
+    LexiconCoverage(manifests=[str(folder / "train.arrow")], lexicon=lexicon, **arguments).run(workspace)
+    lines = (workspace.folder / "coverage.tsv").read_text().splitlines()
+    return {line.split("\t")[0]: [*map(int, line.split("\t")[1:])] for line in lines[1:]}
+
+
+def test_words_are_counted_by_hand(lexicon, tmp_path, caplog):
+    """Case does not matter; numbers are no words; where nothing divides words, the longest known one counts."""
+    texts = [
+        ("de", "Der Hund, der Hund: 12 sieht Berlin."),
+        ("de", "l'homme HUND"),
+        ("zh", "北京人"),
+        ("en", "the dog"),
+    ]
+    with caplog.at_level(logging.INFO, "dragoman"):
+        found = covered(tmp_path, lexicon, texts, least=60.0)
+    # der hund der hund sieht berlin l homme hund: nine words, six different ones
+    assert found == {"de": [9, 6, 6, 4], "en": [2, 0, 2, 0], "zh": [2, 1, 2, 1]}
+    messages = [record.getMessage() for record in caplog.records]
+    assert "de: the lexicon has 66.7 % of 9 words, 66.7 % of 6 different ones" in messages
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == [f"{code}: less than 60 % of the words can be replaced" for code in ("en", "zh")]
+    assert covered(tmp_path, lexicon, texts, limit=1) == {"de": [6, 4, 4, 3]}
+
+
+def test_what_cannot_be_is_refused(lexicon, tmp_path):
+    with pytest.raises(DataError, match=r"train\.arrow: no word in column source_text"):
+        covered(tmp_path, lexicon, [("de", "12 !")])
+    with pytest.raises(UsageError, match="must not be negative, not -1"):
+        LexiconCoverage(manifests=[], lexicon=lexicon, least=-1)
+    with pytest.raises(UsageError, match="not 'text'"):
+        LexiconCoverage(manifests=[], lexicon=lexicon, column="text")
