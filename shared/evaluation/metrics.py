@@ -3,8 +3,10 @@
 All corpus scores of this project are of that kind, so that the score of any sample of sentences, which a significance
 test needs by the thousand, is a matrix product away.
 
-BLEU, chrF and TER are counted by sacreBLEU (Post 2018), with the tokenizer that fits the language. WER and CER count
-edits with RapidFuzz, after one of two normalisations that the signature names:
+BLEU, chrF and TER are counted by sacreBLEU (Post 2018), with the tokenizer that fits the language; "bleu_lc" does not
+tell capitals from small letters, and "bleu_bare" no letters with marks from those without, as published scores of WMT16
+Romanian do not ("ș" with comma or cedilla is "s"). WER and CER count edits with RapidFuzz, after one of two
+normalisations that the signature names:
 
 - ``raw`` ("wer_raw", "cer_raw"): the text as it is, white space runs made one space.
 - ``13a+lower+nopunct`` ("wer", "cer"): fairseq's convention for speech recognition (``--wer-tokenizer 13a
@@ -84,9 +86,11 @@ class SacreMetric:
         from sacrebleu.metrics.ter import TER
 
         self.name = name
+        self.bare = name == "bleu_bare"
         self.scorer: Any
-        if name == "bleu":
-            self.scorer = _bleu_scorer(sets, language)
+        if name.startswith("bleu"):
+            sets = [[line and _without_marks(line) for line in lines] for lines in sets] if self.bare else sets
+            self.scorer = _bleu_scorer(sets, language, lowercase=name == "bleu_lc")
             self.formula = bleu
         elif name == "chrf":
             self.scorer = CHRF(references=sets)
@@ -98,16 +102,24 @@ class SacreMetric:
 
     def count(self, hypotheses: Sequence[str]) -> Counts:
         """Count n-grams, or edits; (S, 10), (S, 18) or (S, 2)."""
-        values = np.array(self.scorer._extract_corpus_statistics(hypotheses, None), dtype=np.float64)
-        return Counts(self.name, str(self.scorer.get_signature()), values, self.formula)
+        lines = [*map(_without_marks, hypotheses)] if self.bare else hypotheses
+        values = np.array(self.scorer._extract_corpus_statistics(lines, None), dtype=np.float64)
+        signature = str(self.scorer.get_signature()) + ("|marks:removed" if self.bare else "")
+        return Counts(self.name, signature, values, self.formula)
 
 
-def _bleu_scorer(sets: list[Any], language: str) -> Any:
+def _without_marks(line: str) -> str:
+    """Return a text whose letters have lost their accents, commas and cedillas."""
+    parts = (c for c in unicodedata.normalize("NFD", line) if unicodedata.category(c) != "Mn")
+    return unicodedata.normalize("NFC", "".join(parts))
+
+
+def _bleu_scorer(sets: list[Any], language: str, *, lowercase: bool) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
     tokenizer = languages.sacrebleu_tokenizer(language)
     try:
-        return BLEU(tokenize=tokenizer, references=sets)
+        return BLEU(tokenize=tokenizer, lowercase=lowercase, references=sets)
     except (RuntimeError, ImportError) as error:
         extra = tokenizer.split("-")[0]
         raise DataError(
@@ -233,7 +245,7 @@ def _is_punctuation(character: str) -> bool:
 
 #: Made of a name, sets of references (a line for each sentence, None where one has fewer), and their language.
 METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
-    **dict.fromkeys(("bleu", "chrf", "ter"), SacreMetric),
+    **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "chrf", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
 }
-HIGHER_IS_BETTER = {"bleu", "chrf", "comet", "cosine", "retrieval", "word_f"}
+HIGHER_IS_BETTER = {"bleu", "bleu_lc", "bleu_bare", "chrf", "comet", "cosine", "retrieval", "word_f"}

@@ -16,9 +16,9 @@ class Score:
     """One number and what it means.
 
     Attributes:
-        name: "bleu", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw"; "comet" (see learned.py);
-            "off_target" (see off_target.py); "cosine", "cosine_of_others", "retrieval", "distance" (see
-            representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (of a lexicon, mt/mapping.py);
+        name: "bleu", "bleu_lc", "bleu_bare", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw" (metrics.py); "comet"
+            (learned.py); "off_target" (off_target.py); "cosine", "cosine_of_others", "retrieval", "distance"
+            (representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (of a lexicon, mt/mapping.py);
             "al", "laal", "dal", "ap", "laal_ca" (latency.py).
         value: 0 to 100 for bleu and chrf, about that for comet, higher is better; milliseconds for "al" and its kin; a
             percentage, lower is better, for the others.

@@ -149,3 +149,22 @@ def test_refuses(arguments, message):
 def test_an_empty_reference_is_allowed_for_bleu():
     [bleu] = score(["a b c d", ""], ["a b c d", ""], "en", ["bleu"])
     assert bleu.value == pytest.approx(100)
+
+
+def test_bleu_without_case_and_without_marks():
+    """sacreBLEU itself, of texts whose letters were replaced by hand: with comma, with cedilla, in two parts."""
+    hypotheses = ["Şi pisica stă pe masă.", "Aceasta este tara mea.", "Un om merge i\u0302n sat azi."]
+    references = ["și pisica stă pe o masă.", "Aceasta este țara mea.", "un om merge în sat azi."]
+    bare = [
+        ["Si pisica sta pe masa.", "Aceasta este tara mea.", "Un om merge in sat azi."],
+        ["si pisica sta pe o masa.", "Aceasta este tara mea.", "un om merge in sat azi."],
+    ]
+    assert value("bleu_bare", hypotheses, references, "ro") == pytest.approx(
+        sacrebleu.corpus_bleu(bare[0], [bare[1]]).score
+    )
+    assert value("bleu_lc", hypotheses, references, "ro") == pytest.approx(
+        sacrebleu.corpus_bleu(hypotheses, [references], lowercase=True).score
+    )
+    found = score(hypotheses, references, "ro", ["bleu", "bleu_lc", "bleu_bare"])
+    assert len({one.value for one in found}) == 3
+    assert "case:lc" in found[1].signature and found[2].signature.endswith("|marks:removed")
