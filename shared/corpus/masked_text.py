@@ -7,7 +7,10 @@ Legend: L tokens, M masked tokens.
 
 from __future__ import annotations
 
+import math
+from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
@@ -18,6 +21,7 @@ from shared.corpus.manifest import Row
 from shared.corpus.noise import grown
 from shared.corpus.rewriting import Rewriting, growth_of, rewritten
 from shared.errors import UsageError
+from shared.text.piece_counts import read_counts
 from shared.text.tokenizer import Tokenizer
 
 
@@ -31,7 +35,9 @@ class MaskedText:
     """A text with masked tokens; the batch gets ``<name>``, ``<name>.places`` and ``<name>.labels``.
 
     Of a text's pieces, ``share`` are chosen, at least one; the symbols around them are not. A chosen piece becomes the
-    mask, or a piece drawn evenly, or stays as it is. In validation each text has the same masks every time.
+    mask, or a piece drawn evenly, or stays as it is. In validation each text has the same masks every time. They are
+    chosen evenly, or, if counts are given, in proportion to the inverse of a power of their frequency, so that rare
+    pieces are restored more often (Conneau and Lample 2019, section 3.3).
 
     Args:
         field: the text as it is, whose tokenizer has a mask.
@@ -39,9 +45,12 @@ class MaskedText:
         masked: share of the chosen ones that become the mask.
         replaced: share of the chosen ones that become another piece; the rest stays.
         rewriting: a change to the text itself, before that, each time that it is read; None leaves it as it is.
+        counts: a table of how often each piece comes, which the phase ``CountPieces`` writes; None: chosen evenly.
+        exponent: the power; pieces without a count are weighed as those that come once.
 
     Raises:
-        UsageError: if a share is not in [0, 1], two add up to more than 1, or the rewriting's growth is below 1.
+        UsageError: if a share is not in [0, 1], two add up to more than 1, the rewriting's growth is below 1, or the
+            exponent is negative.
 
     """
 
@@ -55,13 +64,19 @@ class MaskedText:
         masked: float = 0.8,
         replaced: float = 0.1,
         rewriting: Rewriting | None = None,
+        counts: str | None = None,
+        exponent: float = 0.5,
     ) -> None:
         for name, value in (("share", share), ("masked", masked), ("replaced", replaced)):
             if not 0 <= value <= 1:
                 raise UsageError(f"{name} must be between 0 and 1, not {value}")
         if masked + replaced > 1:
             raise UsageError(f"masked and replaced are shares of one whole, not {masked} and {replaced}")
+        if not 0 <= exponent < math.inf:
+            raise UsageError(f"exponent must not be negative, not {exponent}")
         self.field = field
+        self.counts = None if counts is None else Path(counts)
+        self.exponent = exponent
         self.share = share
         self.masked = masked
         self.replaced = replaced
@@ -81,7 +96,7 @@ class MaskedText:
         """
         prefix, pieces, suffix = rewritten(self.field, self.rewriting, row, rng)
         tokens = np.array([*prefix, *pieces, *suffix], dtype=np.int64)
-        places = len(prefix) + self.choose(len(pieces), rng)
+        places = len(prefix) + self._chosen(np.array(pieces, dtype=np.int64), rng)
         labels = tokens[places]
         kind = rng.random(len(places))
         drawn = self._pieces[rng.integers(len(self._pieces), size=len(places))]
@@ -89,10 +104,19 @@ class MaskedText:
         tokens[places] = np.where(kind < self.masked, self.mask, hidden)
         return {key: torch.from_numpy(ids) for key, ids in (("", tokens), ("places", places), ("labels", labels))}
 
-    def choose(self, pieces: int, rng: np.random.Generator) -> np.ndarray:
+    def _chosen(self, pieces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return which of a text's pieces are chosen, in order, (M,) int64."""
-        count = max(1, round(self.share * pieces)) if pieces and self.share else 0
-        return np.sort(rng.choice(pieces, count, replace=False, shuffle=False))
+        count = max(1, round(self.share * len(pieces))) if len(pieces) and self.share else 0
+        if self.counts is None or not count:
+            return np.sort(rng.choice(len(pieces), count, replace=False, shuffle=False))
+        weights = self._weights[pieces]
+        return np.sort(rng.choice(len(pieces), count, replace=False, p=weights / weights.sum()))
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        """The weights of all pieces, (V,); read when they are first asked for."""
+        counts = read_counts(cast(Path, self.counts), self.field.tokenizer)
+        return np.maximum(counts, 1.0) ** -self.exponent
 
     def length(self, row: Row) -> int:
         """Return the greatest number of tokens, L, that the text can have."""
@@ -102,9 +126,11 @@ class MaskedText:
         """Return those numbers for all rows, -1 where there is no text.
 
         Raises:
-            DataError: naming the manifest, if a text cannot be tokenised.
+            DataError: naming the manifest, if a text cannot be tokenised, or the table of counts if it cannot be read.
 
         """
+        if self.counts is not None:
+            _ = self._weights  # before training, so that workers share it and a missing file is named early
         if self.rewriting is not None:
             self.rewriting.load()
         return grown(self.field.lengths(rows, folder), self._growth, self.overhead)

@@ -12,7 +12,7 @@ from shared.phases.linking import AlignWords
 from shared.phases.manifests import Prepare, Write
 from shared.phases.measuring import MeasureFeatures
 from shared.phases.nested import RunRecipe
-from shared.phases.pieces import TrainTokenizer
+from shared.phases.pieces import CountPieces, TrainTokenizer
 from shared.phases.quality import Quality
 from shared.phases.retrieving import CompareInputs
 from shared.phases.simulating import Simulate
@@ -27,6 +27,7 @@ __all__ = [
     "Assemble",
     "Average",
     "CompareInputs",
+    "CountPieces",
     "Evaluate",
     "ExtractPhrases",
     "Fit",

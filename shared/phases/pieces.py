@@ -1,8 +1,10 @@
-"""The phase that trains a tokenizer."""
+"""The phases that train a tokenizer, and that count its pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
@@ -11,7 +13,9 @@ from shared.errors import DataError, UsageError
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Workspace
 from shared.text.balance import balanced, check_balance
+from shared.text.piece_counts import write_counts
 from shared.text.piece_model import check_training, train_sentencepiece
+from shared.text.tokenizer import Tokenizer
 
 
 class TrainTokenizer(MainPhase):
@@ -43,10 +47,7 @@ class TrainTokenizer(MainPhase):
         normalizers: dict[str, list[Normalizer]] | None = None,
         limit: int = 5_000_000,
     ) -> None:
-        named = [*columns, *(normalizers or {})]
-        unknown = [column for column in named if column not in ("source_text", "target_text")]
-        if unknown or not columns:
-            raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
+        _check_columns(columns, normalizers)
         check_training(kind=kind, size=size, coverage=coverage, normalisation=normalisation)
         check_balance(alpha, limit)
         self.manifests = list(manifests)
@@ -62,7 +63,7 @@ class TrainTokenizer(MainPhase):
     def work(self, workspace: Workspace) -> None:
         """Train; the same texts and seed give the same model."""
         texts: dict[str, list[str]] = {}
-        for language, text in self._texts():
+        for language, text in _texts(self.manifests, self.columns, self.normalizers):
             texts.setdefault(language, []).append(text)
         if not texts:
             raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
@@ -77,12 +78,64 @@ class TrainTokenizer(MainPhase):
             normalisation=self.normalisation,
         )
 
-    def _texts(self) -> Iterator[tuple[str, str]]:
-        for path in find_manifests(self.manifests):
-            manifest = Manifest.open(path)
-            for column in self.columns:
-                languages = manifest.column(column.replace("_text", "_language")).to_pylist()
-                for language, text in zip(languages, manifest.column(column).to_pylist(), strict=True):
-                    changed = apply(self.normalizers.get(column, []), text or "", language)
-                    if changed:
-                        yield language, changed
+
+class CountPieces(MainPhase):
+    """Count a tokenizer's pieces in text columns of manifests; writes ``pieces.tsv``.
+
+    Args:
+        manifests: where the text comes from, as paths or patterns.
+        columns: the columns to read: "source_text", "target_text".
+        tokenizer: whose pieces are counted.
+        normalizers: changes to the texts of each column, as for :class:`TrainTokenizer`.
+
+    """
+
+    def __init__(
+        self,
+        *,
+        manifests: list[str],
+        columns: list[str],
+        tokenizer: Tokenizer,
+        normalizers: dict[str, list[Normalizer]] | None = None,
+    ) -> None:
+        _check_columns(columns, normalizers)
+        self.manifests = list(manifests)
+        self.columns = list(columns)
+        self.tokenizer = tokenizer
+        self.normalizers = dict(normalizers or {})
+
+    def work(self, workspace: Workspace) -> None:
+        """Count.
+
+        Raises:
+            DataError: if there is no text.
+
+        """
+        counts = np.zeros(self.tokenizer.size, dtype=np.int64)
+        for _, text in _texts(self.manifests, self.columns, self.normalizers):
+            np.add.at(counts, self.tokenizer.encode(text), 1)
+        if not counts.any():
+            raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
+        write_counts(counts, self.tokenizer, workspace.folder / "pieces.tsv")
+
+
+def _check_columns(columns: list[str], normalizers: dict[str, list[Normalizer]] | None) -> None:
+    """Raise UsageError for columns that hold no text."""
+    named = [*columns, *(normalizers or {})]
+    unknown = [column for column in named if column not in ("source_text", "target_text")]
+    if unknown or not columns:
+        raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
+
+
+def _texts(
+    manifests: Sequence[str], columns: list[str], normalizers: dict[str, list[Normalizer]]
+) -> Iterator[tuple[str, str]]:
+    """Yield the language and the changed text of each row and column."""
+    for path in find_manifests(manifests):
+        manifest = Manifest.open(path)
+        for column in columns:
+            languages = manifest.column(column.replace("_text", "_language")).to_pylist()
+            for language, text in zip(languages, manifest.column(column).to_pylist(), strict=True):
+                changed = apply(normalizers.get(column, []), text or "", language)
+                if changed:
+                    yield language, changed

@@ -153,6 +153,7 @@ def _campaigns(root, almanac):
             for name, there in (("en", "en"), (code, known)):
                 text = "\n".join(_lines(almanac, split, there)[:9]) + "\n"
                 (folder / f"{split}.{name}").write_text(text, encoding="utf-8")
+    for code in (*recipe.value("languages"), *recipe.value("exotic")):
         _dictionary(pc32 / "dictionaries", "en", code)
     for year, pair, training, tests in (
         ("wmt14", ("en", "de"), "europarl-v7+commoncrawl+news-commentary-v9", ("newstest2013", "newstest2014-deen")),

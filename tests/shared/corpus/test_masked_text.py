@@ -10,8 +10,12 @@ from shared.corpus.fields import TextField
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
 from shared.corpus.masked_text import MaskedText
+from shared.corpus.normalise import Lowercase
 from shared.corpus.stream import Budget, Stream
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
+from shared.machine.workspace import Workspace
+from shared.phases import CountPieces
+from shared.text.piece_counts import read_counts, write_counts
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
 
@@ -39,6 +43,52 @@ def test_chosen_pieces_are_hidden_and_all_else_is_as_it_was(plain):
     restored = drawn[""].clone()
     restored[places] = labels
     assert restored.tolist() == tokens.tolist()
+
+
+def test_rare_pieces_are_chosen_more_often(plain, tmp_path):
+    """One of four pieces: by hand, their weights are 1, 1/2, 1/3 and, without a count, 1."""
+    tokenizer = plain.tokenizer
+    counts = np.zeros(tokenizer.size, dtype=np.int64)
+    pieces = tokenizer.encode("abcd")[-4:]
+    counts[pieces[:3]] = (1, 4, 9)
+    write_counts(counts, tokenizer, tmp_path / "pieces.tsv")
+    assert (tmp_path / "pieces.tsv").read_text().split() == ["c", "9", "b", "4", "a", "1"]
+    field = MaskedText(field=plain, share=0.2, masked=1.0, replaced=0.0, counts=str(tmp_path / "pieces.tsv"))
+    text, rng = row("abcd"), np.random.default_rng(3)
+    drawn = Counter(int(field(text, rng)["labels"][0]) for _ in range(6000))
+    space = [id for id in plain.tokenizer.encode("abcd") if id not in pieces]  # the piece of the text's beginning, once
+    weights = dict(zip([*pieces, *space], [1.0, 1 / 2, 1 / 3, 1.0, *[1.0] * len(space)], strict=True))
+    total = sum(weights.values())
+    assert {id: drawn[id] / 6000 for id in weights} == pytest.approx(
+        {id: weight / total for id, weight in weights.items()}, abs=0.02
+    )
+    even = MaskedText(field=plain, share=0.2, counts=str(tmp_path / "pieces.tsv"), exponent=0.0)
+    drawn = Counter(int(even(text, rng)["labels"][0]) for _ in range(6000))
+    assert max(drawn.values()) - min(drawn.values()) < 300
+
+
+def test_counts_that_cannot_be_read_are_named_before_training(plain, tmp_path):
+    field = MaskedText(field=plain, counts=str(tmp_path / "pieces.tsv"))
+    with pytest.raises(DataError, match=r"pieces\.tsv: no table of counts can be read"):
+        field.lengths({"source_text": ["a"], "source_language": ["en"]})
+    for line in ("a", "a\tone", "nothing\t3"):
+        (tmp_path / "pieces.tsv").write_text(f"b\t2\n{line}\n")
+        with pytest.raises(DataError, match=r"pieces\.tsv, line 2: not a piece of the tokenizer and its count"):
+            field.lengths({"source_text": ["a"], "source_language": ["en"]})
+
+
+def test_a_phase_counts_pieces(plain, tmp_path):
+    rows = [row("ab a"), row("B", "2") | {"source_language": "de"}, {"id": "3"}]
+    Manifest.write(tmp_path / "train.arrow", rows)
+    given = {"columns": ["source_text"], "tokenizer": plain.tokenizer, "normalizers": {"source_text": [Lowercase()]}}
+    workspace = Workspace(output=tmp_path, seed=1, phase="count")
+    CountPieces(manifests=[str(tmp_path / "train.arrow")], **given).run(workspace)
+    counts = read_counts(workspace.folder / "pieces.tsv", plain.tokenizer)
+    expected = Counter([*plain.tokenizer.encode("ab a"), *plain.tokenizer.encode("b")])
+    assert {id: int(counts[id]) for id in np.flatnonzero(counts)} == expected
+    Manifest.write(tmp_path / "empty.arrow", [{"id": "1"}])
+    with pytest.raises(DataError, match="no text in source_text"):
+        CountPieces(manifests=[str(tmp_path / "empty.arrow")], **given).run(workspace)
 
 
 def test_shares_are_those_that_were_asked_for(plain):
