@@ -22,11 +22,12 @@ from benchmarks.side_by_side import cores
 from shared.batch import Batch
 from shared.corpus.loader import Loader
 from shared.nn.state import load_exactly
+from shared.nn.tandem import ACOUSTIC
 from shared.objectives import TaskObjective
 from shared.recipe.recipe import Recipe
 from shared.systems.system import System
 from shared.training.fit import Fit
-from st.costt import ACOUSTIC, SHRUNK, Costt
+from st.costt import SHRUNK, Costt
 
 SAMPLES = 2000  # of the bootstrap
 WARM_UP = 2  # batches that are not timed

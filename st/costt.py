@@ -32,8 +32,9 @@ from shared.generator import Encoding, Hypothesis
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead, head_logits
 from shared.nn.shrinking import ctc_shrink
+from shared.nn.tandem import ACOUSTIC, TandemTranslator
 from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import MEMORY, Translator
+from shared.nn.translator import MEMORY
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
@@ -42,33 +43,29 @@ from shared.search.rules import Rules
 from shared.search.search import AnySearch
 from shared.systems.system import System
 
-#: The tap that the CTC head reads: the acoustic encoder's states.
-ACOUSTIC = "acoustic"
-#: Those of them that the semantic encoder reads.
+#: The tap of those acoustic states that the semantic encoder reads.
 SHRUNK = "shrunk"
 #: Tokens of both texts together, unless a search says otherwise.
 LONGEST_OUTPUT = 1000
 
 
-class Costt(Translator):
+class Costt(TandemTranslator):
     """Acoustic encoder, CTC shrinking, semantic encoder, decoder.
 
     Args:
-        embeddings: {"speech": waveforms (B, N) to (B, S, D)}; those of text, if there are any, lead to the semantic
-            encoder at once.
+        embeddings: see :class:`TandemTranslator`.
         acoustic: the encoder below the shrinking.
         encoder: the semantic one above it.
         positions: of the shrunk states, such as SinusoidalPositions.
         target_embedding: of both texts' tokens.
-        decoder: whose layers attend to the memory "source".
+        decoder: see :class:`TandemTranslator`, as the rest.
         projection: from the decoder's states to logits.
         heads: {"ctc": CtcHead(tap="acoustic")} and others.
         shrinking: False keeps all states, for comparison.
 
-    Raises:
-        ValueError: if there is no head "ctc" that reads the acoustic states.
-
     """
+
+    READ = SHRUNK
 
     def __init__(
         self,
@@ -83,26 +80,29 @@ class Costt(Translator):
         heads: dict[str, nn.Module],
         shrinking: bool = True,
     ) -> None:
-        head = heads.get("ctc")
-        if not isinstance(head, CtcHead) or head.tap != ACOUSTIC:
-            raise ValueError(f"shrinking needs a head 'ctc' whose tap is {ACOUSTIC!r}")
         super().__init__(
             embeddings=embeddings,
+            acoustic=acoustic,
             encoder=encoder,
+            positions=positions,
             target_embedding=target_embedding,
             decoder=decoder,
             projection=projection,
             heads=heads,
         )
-        self.acoustic = acoustic
-        self.positions = positions
         self.shrinking = shrinking
-        self.blank = head.blank
 
     @property
     def taps(self) -> list[int | str]:
         """The semantic encoder's layers, and for speech the acoustic states, before and after shrinking."""
-        return [*super().taps, ACOUSTIC, SHRUNK]
+        return [*super().taps, SHRUNK]
+
+    def heard(self, batch: Batch) -> Encoding:
+        """Encode and shrink speech: the taps "acoustic" (B, S, D) and "shrunk" (B, S', D), and the head's logits."""
+        heard = super().heard(batch)
+        states, logits = self.tap(heard, ACOUSTIC), head_logits(self, heard, "ctc")
+        kept = ctc_shrink(states, logits.values, cast(CtcHead, self.heads["ctc"]).blank) if self.shrinking else states
+        return Encoding({}, heard.extras | {f"tap.{SHRUNK}": kept, "logits.ctc": logits})
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Encode speech, or text that has an embedding; without either, the memory is constant.
@@ -112,23 +112,15 @@ class Costt(Translator):
             field: which; by default speech before text, of what the batch has.
 
         Returns:
-            The memory "source" (B, S', D); of speech, also the taps "acoustic" (B, S, D) and "shrunk" (B, S', D) and
-            the logits of the head. The constant memory of the consecutive text model is ones (B, 1, D).
+            The memory "source" (B, S', D); of speech, also what :meth:`heard` returns. The constant memory of the
+            consecutive text model is ones (B, 1, D).
 
         """
         field = field or self.default_field(batch)
-        if field is None:
-            ones = self.target_embedding.weight.new_ones(len(batch), 1, self.decoder.width)
-            return Encoding({MEMORY: Padded(ones, torch.ones(len(batch), dtype=torch.int64, device=ones.device))})
-        if field != "speech":
+        if field is not None:
             return super().encode(batch, field)
-        states, _ = self.acoustic(self.embed(batch, field))
-        logits = head_logits(self, Encoding({}, {f"tap.{ACOUSTIC}": states}), "ctc")
-        kept = ctc_shrink(states, logits.values, self.blank) if self.shrinking else states
-        placed = kept.map(lambda values: values + self.positions(values.shape[1], like=values))
-        encoding = self.encode_embedded(placed)
-        own = {f"tap.{ACOUSTIC}": states, f"tap.{SHRUNK}": kept, "logits.ctc": logits}
-        return Encoding(encoding.memories, encoding.extras | own)
+        ones = self.target_embedding.weight.new_ones(len(batch), 1, self.decoder.width)
+        return Encoding({MEMORY: Padded(ones, torch.ones(len(batch), dtype=torch.int64, device=ones.device))})
 
 
 class KeptShare(Part):

@@ -31,21 +31,20 @@ from shared.corpus.manifest import Row
 from shared.corpus.noise import grown
 from shared.corpus.normalise import Normalizer
 from shared.errors import UsageError
-from shared.generator import Encoding
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead
 from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
 from shared.nn.recurrent_translator import RecurrentTranslator
+from shared.nn.tandem import Tandem
+from shared.nn.translator import SPEECH
 from shared.objectives.ctc import Ctc
 from shared.objectives.objective import Term
 from shared.objectives.parts import Encode
 from shared.systems.reading_model import ReadingModel
 from shared.text.tokenizer import Tokenizer
 
-#: The batch fields of the two inputs.
-SPEECH, SOURCE = "speech", "source"
-#: The tap that the CTC head reads: the speech encoder's states.
-ACOUSTIC = "acoustic"
+#: The batch field of the other input.
+SOURCE = "source"
 
 
 class PathText(TextField):
@@ -156,7 +155,7 @@ def shared_out(count: int, places: int, rng: np.random.Generator | None) -> np.n
     return rng.multinomial(count, np.full(places, 1 / places))
 
 
-class Tcen(RecurrentTranslator):
+class Tcen(Tandem, RecurrentTranslator):
     """Speech encoder, text encoder, decoder; text enters at the second.
 
     Args:
@@ -185,11 +184,9 @@ class Tcen(RecurrentTranslator):
         projection: nn.Module,
         heads: dict[str, nn.Module],
     ) -> None:
-        source, head = embeddings.get(SOURCE), heads.get("ctc")
+        source = embeddings.get(SOURCE)
         if {*embeddings} != {SPEECH, SOURCE} or not isinstance(source, TextEmbedding):
             raise ValueError(f"need embeddings of {SPEECH!r} and of the text {SOURCE!r}, not of {list(embeddings)}")
-        if not isinstance(head, CtcHead) or head.tap != ACOUSTIC:
-            raise ValueError(f"the speech encoder learns by a head 'ctc' whose tap is {ACOUSTIC!r}")
         sound = getattr(embeddings[SPEECH], "width", acoustic.inputs)
         if sound != acoustic.inputs:
             raise ValueError(f"the speech encoder reads width {acoustic.inputs}, but embedded speech has {sound}")
@@ -200,18 +197,13 @@ class Tcen(RecurrentTranslator):
             )
         super().__init__(
             embeddings=embeddings,
+            acoustic=acoustic,
             encoder=encoder,
             target_embedding=target_embedding,
             decoder=decoder,
             projection=projection,
             heads=heads,
         )
-        self.acoustic = acoustic
-
-    @property
-    def taps(self) -> list[int | str]:
-        """The text encoder's layers, and the speech encoder's states."""
-        return [*super().taps, ACOUSTIC]
 
     @property
     def tied(self) -> bool:
@@ -219,28 +211,6 @@ class Tcen(RecurrentTranslator):
         head, source = self.heads["ctc"], self.embeddings[SOURCE]
         assert isinstance(head, CtcHead) and isinstance(source, TextEmbedding)
         return head.projection.weight is source.weight
-
-    def heard(self, batch: Batch) -> Encoding:
-        """Encode speech by the speech encoder alone: no memory, and the tap "acoustic" (B, S, D)."""
-        states, _ = self.acoustic(self.embed(batch, SPEECH))
-        return Encoding({}, {f"tap.{ACOUSTIC}": states})
-
-    def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode speech by both encoders, or text by the second.
-
-        Args:
-            batch: of B sentences.
-            field: which; by default speech, if the batch has it.
-
-        Returns:
-            The memory "source" (B, S, D); of speech, also the tap "acoustic" (B, S, D).
-
-        """
-        if (field or self.default_field(batch)) != SPEECH:
-            return super().encode(batch, field)
-        heard = self.heard(batch)
-        encoding = self.encode_embedded(self.tap(heard, ACOUSTIC))
-        return Encoding(encoding.memories, encoding.extras | heard.extras)
 
 
 class AcousticCtc(Ctc):

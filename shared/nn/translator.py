@@ -22,6 +22,8 @@ from shared.padded import Padded
 
 #: The name under which decoders find the encoder's states, whatever was encoded.
 MEMORY = "source"
+#: The batch field of waveforms, which is read before all others.
+SPEECH = "speech"
 
 
 class FieldEncoder(nn.Module):
@@ -90,7 +92,7 @@ class FieldEncoder(nn.Module):
         return states
 
     def _preferred(self) -> list[str]:
-        return sorted(self.embeddings, key=lambda name: name != "speech")
+        return sorted(self.embeddings, key=lambda name: name != SPEECH)
 
     def _set_encoder(
         self, embeddings: dict[str, nn.Module], encoder: Encoder | LstmEncoder, heads: dict[str, nn.Module] | None

@@ -302,7 +302,7 @@ def test_what_does_not_fit_is_refused(tokenizer):
         Costt(**arguments | {"heads": {"ctc": wrong}})
     with pytest.raises(UsageError, match="the last of the joined texts is 'translation', not 'transcript'"):
         CosttSystem(**system.arguments | {"output_name": "transcript"})
-    with pytest.raises(ValueError, match="shrinking needs a head 'ctc'"):
+    with pytest.raises(ValueError, match="learns by a head 'ctc'"):
         Costt(**arguments | {"heads": {}})
     inputs = {"source": TextField(column="source_text", tokenizer=Renamed(**tokenizer.arguments))}
     with pytest.raises(UsageError, match="must be text of the output's tokenizer"):

@@ -1,0 +1,97 @@
+"""Two encoders in tandem: what the head and the upper encoder read."""
+
+import pytest
+import torch
+
+from shared.batch import Batch
+from shared.described import build, describe
+from shared.generator import Encoding
+from shared.nn.embeddings import TextEmbedding
+from shared.nn.heads import CtcHead, TiedProjection, head_logits
+from shared.nn.layer import Layer
+from shared.nn.positions import SinusoidalPositions
+from shared.nn.tandem import TandemTranslator
+from shared.nn.transformer import Decoder, Encoder
+from shared.padded import Padded
+
+WIDTH, VOCABULARY = 8, 11
+
+
+def embedding():
+    return TextEmbedding(
+        vocabulary=VOCABULARY, width=WIDTH, padding=0, positions=SinusoidalPositions(width=WIDTH), dropout=0.0
+    )
+
+
+def make(**changes):
+    torch.manual_seed(3)
+    layer, target = Layer(width=WIDTH, heads=2, feedforward=12, dropout=0.0), embedding()
+    parts = {
+        "embeddings": {"speech": embedding(), "source": embedding()},
+        "acoustic": Encoder(layer=layer, layers=1),
+        "encoder": Encoder(layer=Layer(**layer.arguments), layers=1, taps=[1]),
+        "positions": SinusoidalPositions(width=WIDTH),
+        "target_embedding": target,
+        "decoder": Decoder(layer=Layer(**layer.arguments | {"memories": ["source"]}), layers=1),
+        "projection": TiedProjection(embedding=target),
+        "heads": {"ctc": CtcHead(tap="acoustic", width=WIDTH, vocabulary=VOCABULARY, blank=1)},
+    }
+    model = TandemTranslator(**parts | changes).eval()
+    with torch.no_grad():
+        model.acoustic.norm.weight.normal_()  # so that what was not normalised would be seen
+    return model
+
+
+def batch():
+    rows = {"speech": [[3, 4, 5, 6, 7], [8, 9, 2]], "source": [[4, 5], [6, 7, 8]]}
+    return Batch({name: Padded.from_sequences([torch.tensor(row) for row in rows[name]]) for name in rows})
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("placed", [True, False])
+def test_the_head_reads_normalised_states_and_the_semantic_encoder_counts_them_anew(placed):
+    model = make() if placed else make(positions=None)
+    assert model.taps == [1, "acoustic"]
+    encoding = model.encode(batch())
+    states = model.tap(encoding, "acoustic")
+    for row, values in enumerate(batch()["speech"].rows()):  # each alone, by hand
+        alone = model.embeddings["speech"](Padded(values[None], torch.tensor([len(values)])))
+        mask = torch.ones(1, len(values), dtype=torch.bool)
+        layer = model.acoustic.layers[0](alone.values, mask=mask, memories={})
+        acoustic = model.acoustic.norm(layer)
+        torch.testing.assert_close(states.rows()[row], acoustic[0])
+        read = acoustic + model.positions(len(values), like=acoustic) if placed else acoustic
+        expected = model.encoder.norm(model.encoder.layers[0](read, mask=mask, memories={}))
+        torch.testing.assert_close(encoding.memories["source"].rows()[row], expected[0])
+        logits = head_logits(model, encoding, "ctc").rows()[row]
+        torch.testing.assert_close(logits, model.heads["ctc"].projection(acoustic[0]))
+
+
+@torch.no_grad()
+def test_text_enters_at_the_semantic_encoder_and_speech_alone_can_be_heard():
+    model, rows = make(), batch()
+    text = model.encode(rows, "source")
+    expected, _ = model.encoder(model.embeddings["source"](rows["source"]))
+    torch.testing.assert_close(text.memories["source"].values, expected.values)
+    assert "tap.acoustic" not in text.extras
+    heard = model.heard(rows)
+    assert isinstance(heard, Encoding) and not heard.memories
+    torch.testing.assert_close(
+        model.tap(heard, "acoustic").values, model.tap(model.encode(rows), "acoustic").values, rtol=0, atol=0
+    )
+
+
+def test_a_model_is_built_from_its_description():
+    model = make()
+    again = build(describe(model))
+    again.load_state_dict(model.state_dict())
+    assert torch.equal(
+        again.eval().encode(batch()).memories["source"].values, model.encode(batch()).memories["source"].values
+    )
+
+
+def test_a_head_that_reads_something_else_is_refused():
+    with pytest.raises(ValueError, match="an acoustic encoder learns by a head 'ctc' whose tap is 'acoustic'"):
+        make(heads={})
+    with pytest.raises(ValueError, match="an acoustic encoder learns by a head 'ctc' whose tap is 'acoustic'"):
+        make(heads={"ctc": CtcHead(tap=1, width=WIDTH, vocabulary=VOCABULARY, blank=1)})
