@@ -1,15 +1,16 @@
-"""LUT: a speech translator whose upper encoder is taught what a language model makes of the transcript.
+"""LUT: a speech translator whose semantic encoder is taught what a language model makes of the transcript.
 
 Dong et al. 2021, AAAI, "Listen, Understand and Translate: Triple Supervision Decouples End-to-end Speech-to-text
-Translation", section 3. The lower layers of the encoder (acoustic) learn the transcript z by CTC, the upper ones
-(semantic) to come near a frozen language model's states of it, and the decoder to translate::
+Translation", section 3. The acoustic encoder learns the transcript z by CTC, the semantic one above it to come near a
+frozen language model's states of it, and the decoder to translate. The model is a ``TandemTranslator``; the loss::
 
     L = a L_CTC + b L_distance + (1 - a - b) L_CE
     L_distance = MSE(Attention(H_BERT, H_semantic, H_semantic), H_BERT)
 
 The states of the language model are the queries, so that the speech's have to hold what they ask for. Teacher and
 attention are left behind after training. The released template has a = 0.5 and b = 0.05 (dqqcasia/st); the paper's are
-not established. There the distance also counts padding; here it does not.
+not established. There the distance also counts padding; here it does not. As there, the semantic encoder adds positions
+to what it reads (``transformer_encoder.py``), but without dropout and a map of its own.
 
 Legend: B sentences, S states, L tokens of the transcript, D width, W width of the language model.
 """
