@@ -34,12 +34,11 @@ from shared.nn.heads import OutputProjection
 from shared.nn.layer import layer_norm
 from shared.nn.segments import inside, segment_means, touched
 from shared.nn.speech import SpeechEmbedding
-from shared.nn.translator import EncoderModel
+from shared.nn.translator import SPEECH, EncoderModel
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
 from shared.padded import Padded
 
-SPEECH = "speech"
 #: Batch fields of ``SpokenWords``.
 WORDS, HIDDEN = f"{SPEECH}.words", f"{SPEECH}.hidden"
 

@@ -36,13 +36,13 @@ from shared.nn.joined import JoinedEncoder
 from shared.nn.linear import Linear
 from shared.nn.spans import SpanMasking
 from shared.nn.speech import SpeechEmbedding
+from shared.nn.translator import SPEECH
 from shared.nn.waveform import WaveformEmbedding
 from shared.objectives.by_field import FieldObjective
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part, check_head
 from shared.padded import Padded
 
-SPEECH = "speech"
 #: The batch field with the masked frames, (B, T) bool.
 MASKED = "speech.masked"
 

@@ -23,13 +23,11 @@ from torch import nn
 from shared.batch import Batch
 from shared.errors import UsageError
 from shared.generator import Encoding
-from shared.nn.translator import MEMORY, Translator
+from shared.nn.translator import MEMORY, SPEECH, Translator
 from shared.systems.pretrained import speech_front_end, with_speech
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.training.tuning import Selected
-
-SPEECH = "speech"
 
 
 class SpeechBesideText(Translator):

@@ -28,6 +28,7 @@ from shared.described import Described
 from shared.errors import DataError, UsageError
 from shared.nn.frame_norms import WholeNorm
 from shared.nn.linear import Linear
+from shared.nn.spans import others
 from shared.nn.waveform import WaveformConvolutions
 from shared.objectives.objective import Loss, Objective, Term
 from shared.padded import Padded
@@ -207,12 +208,7 @@ class FuturePrediction(Objective):
                 f"row {batch.ids[row] if batch.ids else row!r} has one frame, and a frame is told from others only: "
                 "leave out short rows (minimum_seconds)"
             )
-        longest = int(lengths.max())
-        others = (lengths - 1)[:, None, None]
-        drawn = (torch.rand(len(lengths), longest, self.negatives, device=lengths.device) * others).long()
-        drawn = drawn.minimum(others - 1)  # a random number just below 1 may have been rounded up
-        own = torch.arange(longest, device=lengths.device)[None, :, None]
-        return batch.with_fields(**{NEGATIVES: Padded(drawn + (drawn >= own), lengths)})
+        return batch.with_fields(**{NEGATIVES: Padded(others(lengths, self.negatives), lengths)})
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of pairs, for each term."""

@@ -26,6 +26,7 @@ from torch.nn import functional as F
 from shared.batch import Batch
 from shared.errors import DataError, UsageError
 from shared.nn.quantiser import ContrastiveHead, Quantised, perplexity
+from shared.nn.spans import others
 from shared.nn.translator import MEMORY, EncoderModel
 from shared.nn.waveform import WaveformEmbedding
 from shared.objectives.objective import Loss, Objective, Term
@@ -144,17 +145,8 @@ class ContrastivePretraining(Objective):
                 f"row {batch.ids[row] if batch.ids else row!r}: {int(steps[row])} of its {int(lengths[row])} frames "
                 "masked, and a frame is told from others only: leave out short rows (minimum_seconds), or mask more"
             )
-        distractors = Padded(self._draw_distractors(steps), steps)
+        distractors = Padded(others(steps, self.distractors), steps)
         return batch.with_fields(**{MASKED: Padded(masked, lengths), DISTRACTORS: distractors})
-
-    def _draw_distractors(self, steps: Tensor) -> Tensor:
-        """Draw (B, M, K) int64 for rows of `steps` masked frames, (B,): for each of them, others of its row."""
-        rows, longest = len(steps), int(steps.max())
-        others = (steps - 1)[:, None, None]
-        drawn = (torch.rand(rows, longest, self.distractors, device=steps.device) * others).long()
-        drawn = drawn.minimum(others - 1)  # a random number just below 1 may have been rounded up
-        own = torch.arange(longest, device=steps.device)[None, :, None]
-        return drawn + (drawn >= own)  # all but the frame itself
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of masked frames, for each term."""

@@ -1,6 +1,6 @@
-"""Masking of spans of time and of channels, in training.
+"""Draws from rows for training: masks of spans of time and of channels, and other elements of a row.
 
-Legend: B batch, R rows, L length, S frames, D width.
+Legend: B batch, R rows, L length, K other elements, S frames, D width.
 
 Baevski et al. 2020, section 3.1 and appendix B. What is drawn is what fairseq's compute_mask_indices draws: spans of
 one length, which may overlap; but each row's on its own.
@@ -42,6 +42,25 @@ def spans(sizes: Tensor, length: int, *, probability: float, span: int, least: i
     begun = (ranks < count[:, None]).int().cumsum(1)[:, :length]
     ended = torch.nn.functional.pad(begun, (span, 0))[:, :length]
     return (begun > ended) & (places[:length] < sizes[:, None])
+
+
+def others(sizes: Tensor, count: int) -> Tensor:
+    """Draw for each element of rows some others of its row, with repetition.
+
+    Args:
+        sizes: (R,) int64, the number of elements of each row, at least 2.
+        count: K, for each element.
+
+    Returns:
+        (R, L, K) int64, the others' numbers; L is the largest size. Behind the end of a row they mean nothing.
+
+    """
+    device, longest = sizes.device, int(sizes.max())
+    rest = (sizes - 1)[:, None, None]
+    drawn = (torch.rand(len(sizes), longest, count, device=device) * rest).long()
+    drawn = drawn.minimum(rest - 1)  # a random number just below 1 may have been rounded up
+    own = torch.arange(longest, device=device)[None, :, None]
+    return drawn + (drawn >= own)  # the element itself is skipped
 
 
 class SpanMasking(Described, nn.Module):

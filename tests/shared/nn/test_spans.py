@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from shared.nn.spans import SpanMasking, spans
+from shared.nn.spans import SpanMasking, others, spans
 from shared.padded import Padded
 
 
@@ -81,3 +81,14 @@ def test_frames_drawn_from_lengths_alone_are_those_of_draw() -> None:
 def test_nothing_is_masked_with_probability_zero() -> None:
     x = Padded(torch.randn(3, 20, 6), torch.tensor([20, 5, 1]))
     torch.testing.assert_close(SpanMasking(width=6, probability=0.0)(x).values, x.values)
+
+
+def test_others_are_all_elements_of_the_row_but_one_equally_often() -> None:
+    torch.manual_seed(1)
+    drawn = others(torch.tensor([5, 2, 4]), 3000)
+    assert drawn.shape == (3, 5, 3000) and drawn.dtype == torch.int64
+    for row, size in enumerate((5, 2, 4)):
+        for place in range(size):
+            counts = torch.bincount(drawn[row, place], minlength=size)
+            assert len(counts) == size and counts[place] == 0
+            assert min(count for number, count in enumerate(counts.tolist()) if number != place) > 2400 / (size - 1)
