@@ -37,7 +37,9 @@ from shared.objectives.parts import Encode, Part, check_embedded
 
 
 class BimodalContrastive(Part):
-    """Cross entropy of each slot of speech over the slots of the text, per target token; reported: "slot_accuracy".
+    """Cross entropy of each slot of speech over the slots of the text, per target token.
+
+    Reported only: "slot_accuracy", the share of a sentence's slots that are most like their own slot of the text.
 
     Args:
         one: the batch field whose slots are compared.
@@ -71,7 +73,6 @@ class BimodalContrastive(Part):
         self.weight = weight
         self.grow_until = grow_until
         self.share = 1.0
-        self.slots = 0
 
     def check(self, model: Any) -> None:
         """Insist on a memory whose slots can be compared, and on a model that reads both sides."""
@@ -81,7 +82,6 @@ class BimodalContrastive(Part):
                 f"BimodalContrastive compares the slots of a memory: the model's encoder must be a SlotEncoder, not "
                 f"{type(encoder).__name__}"
             )
-        self.slots = len(encoder.slots)
         for field in (self.one, self.other):
             check_embedded(model, self, field)
 
@@ -90,7 +90,7 @@ class BimodalContrastive(Part):
         self.share = 1.0 if self.grow_until is None else min(1.0, update / self.grow_until)
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of target tokens, and of slots.
+        """Return the number of target tokens, and of sentences.
 
         Raises:
             UsageError: if the batch lacks one of the two fields.
@@ -103,8 +103,7 @@ class BimodalContrastive(Part):
                     f"{name!r}"
                 )
         lengths = batch[self.target_field].lengths
-        slots = torch.full_like(lengths, self.slots)
-        return {"contrastive": (lengths - 1).clamp(min=0).sum(), "slot_accuracy": slots.sum()}
+        return {"contrastive": (lengths - 1).clamp(min=0).sum(), "slot_accuracy": torch.ones_like(lengths).sum()}
 
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Compare the slots (B, M, D) of both fields, sentence by sentence."""
@@ -113,5 +112,5 @@ class BimodalContrastive(Part):
         sums = contrastive(one, other, temperature=self.temperature)
         return {
             "contrastive": Term(sums.loss, counts["contrastive"], self.weight * self.share),
-            "slot_accuracy": Term(sums.correct, counts["slot_accuracy"], 0.0),
+            "slot_accuracy": Term(sums.correct / one.shape[1], counts["slot_accuracy"], 0.0),
         }

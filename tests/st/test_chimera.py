@@ -85,7 +85,7 @@ def test_the_loss_is_that_of_a_double_loop_over_the_slots_of_each_sentence():
     assert found.count.item() == (4 + 2 + 5 + 3) == loss.parts["st.cross_entropy"].count.item()  # target tokens
     assert found.weight == 0.5
     accuracy = loss.parts["slot_accuracy"]
-    assert (accuracy.sum.item(), accuracy.count.item(), accuracy.weight) == (right, 4 * SLOTS, 0.0)
+    assert (accuracy.sum.item(), accuracy.count.item(), accuracy.weight) == (pytest.approx(right / SLOTS), 4, 0.0)
 
 
 def test_other_rows_change_nothing_and_both_sides_and_all_slots_learn():
@@ -108,6 +108,16 @@ def test_the_decoder_sees_the_slots_alone():
     encoding = model.encode(batch, "speech")
     assert encoding.memories["source"].values.shape == (4, SLOTS, WIDTH)
     assert list(encoding.memories) == ["source"] and not encoding.extras
+
+
+def test_a_check_leaves_nothing_behind_on_which_counts_depend():
+    part, batch = BimodalContrastive(temperature=TEMPERATURE), make_batch()
+    model = make_system().model
+    found = part.evaluate(model, batch, lambda name: model.encode(batch, name))
+    before = vars(part).copy()
+    part.check(model)
+    assert vars(part) == before
+    assert {name: term.count for name, term in found.items()} == part.counts(batch)
 
 
 def test_the_weight_grows_with_the_update():
