@@ -12,9 +12,9 @@ states of a word, q_w is uniform over the pieces of the word, and u_w over those
 if none does). Of the words, 15 % are hidden: their frames become the mean of the utterance. Last, the encoder and a new
 decoder learn to translate.
 
-Whether FBLT hears the hidden words is not established: here both losses share one pass. The states of layer N have no
-norm in this encoder, as they had in the recogniser: FMLM has its own. Norm and projections belong to the losses, and
-are left behind after pre-training.
+Whether FBLT hears the hidden words is not established: here both losses share one pass. FMLM reads the states of layer
+N through the norm that they had in the recogniser, which begins as it was; the norm above layer L is new. That of layer
+N and the projections, which belong to the losses, are left behind after pre-training.
 
 Legend: B rows, N samples, T frames, S states, W words of a row, P pieces of words, M words that are asked for, D width,
 V vocabulary.
@@ -25,15 +25,16 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from shared.batch import Batch, naming_longest
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.heads import OutputProjection
-from shared.nn.layer import layer_norm
-from shared.nn.segments import inside, segment_means, touched
+from shared.nn.layer import EncoderLayer
+from shared.nn.segments import cut, inside, segment_means, touched
 from shared.nn.speech import SpeechEmbedding
+from shared.nn.transformer import Encoder
 from shared.nn.translator import SPEECH, EncoderModel
 from shared.objectives.objective import Term
 from shared.objectives.parts import Part
@@ -46,8 +47,35 @@ WORDS, HIDDEN = f"{SPEECH}.words", f"{SPEECH}.hidden"
 class HidingEncoder(EncoderModel):
     """An encoder of speech that does not hear the words which the batch says are hidden.
 
-    Its embedding of "speech" is a ``SpeechEmbedding``. Arguments: those of ``EncoderModel``.
+    Args:
+        embeddings: see ``EncoderModel``; that of "speech" is a ``SpeechEmbedding``.
+        encoder: see ``EncoderModel``.
+        heads: see ``EncoderModel``.
+        normalised: the layer whose tap has a norm of its own, since it was the last of a smaller encoder; None: none.
+
+    Raises:
+        ValueError: if that layer is not tapped.
+
     """
+
+    def __init__(
+        self,
+        *,
+        embeddings: dict[str, nn.Module],
+        encoder: Encoder,
+        heads: dict[str, nn.Module] | None = None,
+        normalised: int | None = None,
+    ) -> None:
+        super().__init__(embeddings=embeddings, encoder=encoder, heads=heads)
+        if normalised is not None and normalised not in encoder.taps:
+            raise ValueError(f"layer {normalised} cannot be normalised: the encoder's taps are {encoder.taps}")
+        self.normalised = normalised
+        self.tap_norm = None if normalised is None else cast(EncoderLayer, encoder.layers[0]).new_norm()
+
+    def tap(self, encoding: Encoding, name: int | str) -> Padded:
+        """Return the states (B, S, D) of a tap, normalised if they have a norm."""
+        states = super().tap(encoding, name)
+        return states if self.tap_norm is None or name != self.normalised else states.map(self.tap_norm)
 
     def embed(self, batch: Batch, field: str | None = None) -> Padded:
         """Embed a field (B, S, D); of speech, the frames of hidden words become the mean of their utterance."""
@@ -75,7 +103,6 @@ class WordPrediction(Part):
         width: D.
         vocabulary: V, of the tokenizer of the pieces.
         hidden: ask for hidden words alone.
-        norm: normalise the states before their mean is taken, as a layer that is not the last needs.
         weight: factor of the term in the loss.
 
     Raises:
@@ -92,7 +119,6 @@ class WordPrediction(Part):
         width: int,
         vocabulary: int,
         hidden: bool = False,
-        norm: bool = False,
         weight: float = 1.0,
     ) -> None:
         super().__init__(source=SPEECH)
@@ -103,7 +129,6 @@ class WordPrediction(Part):
         self.tap = tap
         self.hidden = hidden
         self.weight = weight
-        self.norm = layer_norm(width, 1e-5) if norm else None
         self.projection = OutputProjection(width=width, vocabulary=vocabulary)
 
     def check(self, model: Any) -> None:
@@ -118,29 +143,31 @@ class WordPrediction(Part):
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Take the mean of each word's states, and compare what is predicted of it with the word's pieces."""
-        states = model.tap(encoding, self.tap)
-        values = states.values if self.norm is None else self.norm(states.values)
-        segments = touched(batch[WORDS].values, model.embeddings[SPEECH].stride)
+        states, asked = model.tap(encoding, self.tap), self._asked(batch)
         # The last frames of a recording do not fill a window: a word that is said there has the last state.
-        last = states.lengths[:, None] - 1
-        first = segments[..., 0].minimum(last)
-        segments = torch.stack([first, segments[..., 1].minimum(last + 1).maximum(first + 1)], dim=-1)
-        asked = self._asked(batch)
-        means = segment_means(values, segments)[asked]  # (M, D)
+        segments = cut(touched(batch[WORDS].values, model.embeddings[SPEECH].stride), states.lengths)
+        means = segment_means(states.values, segments)[asked]  # (M, D)
         log_p = self.projection(means).float().log_softmax(-1)  # (M, V)
-        pieces, shares = batch[self.field], batch[f"{self.field}_shares"].values
-        rows = torch.arange(len(batch), device=asked.device)[:, None].expand(pieces.mask.shape)
-        word, id = pieces.values.unbind(-1)  # (B, P)
-        real = pieces.mask & asked[rows, word]
-        number = (asked.flatten().cumsum(0) - 1).reshape(asked.shape)[rows, word][real]
-        id, shares = id[real], shares[real]
-        divergence = (shares * (shares.log() - log_p[number, id])).sum()
-        best = log_p.argmax(-1)
+        word, piece, share = self._wanted(batch, asked)
+        divergence = (share * (share.log() - log_p[word, piece])).sum()
+        right = (log_p.argmax(-1)[word] == piece).sum()
         count = asked.sum()
         return {
             self.name: Term(divergence, count, self.weight),
-            f"{self.name}_accuracy": Term((best[number] == id).sum(), count, 0.0),
+            f"{self.name}_accuracy": Term(right, count, 0.0),
         }
+
+    def _wanted(self, batch: Batch, asked: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return of each piece of the words that are asked for its word's number among these, its id and its share.
+
+        Of ``asked`` (B, W), words are numbered row by row, as they are when it chooses them.
+        """
+        pieces, shares = batch[self.field], batch[f"{self.field}_shares"].values
+        word, id = pieces.values.unbind(-1)  # (B, P)
+        row = torch.arange(len(batch), device=asked.device)[:, None].expand_as(word)
+        numbers = (asked.flatten().cumsum(0) - 1).reshape(asked.shape)  # (B, W)
+        real = pieces.mask & asked[row, word]
+        return numbers[row, word][real], id[real], shares[real]
 
     def _asked(self, batch: Batch) -> Tensor:
         """Return which words have pieces, of hidden ones if only they are asked for, (B, W) bool."""

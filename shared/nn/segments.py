@@ -24,6 +24,14 @@ def touched(samples: Tensor, stride: int) -> Tensor:
     return torch.stack([first // stride, -(-end // stride)], dim=-1)
 
 
+def cut(segments: Tensor, lengths: Tensor) -> Tensor:
+    """Return segments (B, W, 2) of rows of ``lengths`` (B,) elements: what is behind the last one becomes that one."""
+    first, end = segments.unbind(-1)
+    length = lengths[:, None]
+    first = first.minimum(length - 1)
+    return torch.stack([first, end.minimum(length).maximum(first + 1)], dim=-1)
+
+
 def inside(segments: Tensor, length: int) -> Tensor:
     """Return which of L elements each segment (B, W, 2) has, (B, W, L) bool."""
     places = torch.arange(length, device=segments.device)

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from shared.batch import Batch
+from shared.corpus.speech_field import SpeechField
 from shared.errors import UsageError
 from shared.nn.fbank import Fbank, UtteranceNorm
 from shared.nn.layer import Layer
@@ -13,8 +14,12 @@ from shared.nn.positions import SinusoidalPositions
 from shared.nn.speech import SpeechEmbedding
 from shared.nn.subsampler import Conv1dSubsampler
 from shared.nn.transformer import Encoder
+from shared.nn.translator import EncoderModel
 from shared.objectives import EncoderDecoderObjective
 from shared.padded import Padded
+from shared.recipe.recipe import Recipe
+from shared.systems.encoder_system import EncoderSystem
+from shared.training.initialise import Initialise
 from st.curriculum import HidingEncoder, WordPrediction
 
 WIDTH, BINS, VOCABULARY = 16, 8, 11
@@ -36,11 +41,16 @@ def embedding():
     )
 
 
-def model(taps=(1, 3)):
+def encoder(layers=3, taps=(1, 3)):
+    return Encoder(layer=Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0), layers=layers, taps=[*taps])
+
+
+def model(taps=(1, 3), normalised=1):
     torch.manual_seed(1)
-    layer = Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0)
-    encoder = Encoder(layer=layer, layers=3, taps=[*taps])
-    return HidingEncoder(embeddings={"speech": embedding()}, encoder=encoder).eval()
+    one = HidingEncoder(embeddings={"speech": embedding()}, encoder=encoder(taps=taps), normalised=normalised)
+    if normalised is not None:
+        nn.init.normal_(one.tap_norm.weight)
+    return one.eval()
 
 
 def batch(rows=(0, 1), hide=True):
@@ -61,7 +71,7 @@ def batch(rows=(0, 1), hide=True):
 
 def masked_words(**changes):
     torch.manual_seed(3)
-    settings = {"name": "masked_words", "field": "said", "tap": 1, "hidden": True, "norm": True}
+    settings = {"name": "masked_words", "field": "said", "tap": 1, "hidden": True}
     return WordPrediction(**settings | {"width": WIDTH, "vocabulary": VOCABULARY} | changes)
 
 
@@ -133,12 +143,10 @@ def expected(states, projection, norm, place, only_hidden):
 )
 def test_divergences_against_numpy(part, place):
     one, rows = model(), batch()
-    if part.norm is not None:
-        nn.init.normal_(part.norm.weight)
     encoding = one.encode(rows, "speech")
     terms = part.terms(one, rows, encoding)
     states = encoding.extras[f"tap.{part.tap}"]
-    total, right, asked = expected(states, part.projection, part.norm, place, part.hidden)
+    total, right, asked = expected(states, part.projection, one.tap_norm if part.tap == 1 else None, place, part.hidden)
     assert asked == int(part.counts(rows)[part.name]) == int(terms[part.name].count)
     assert terms[part.name].sum.item() == pytest.approx(total, rel=1e-5)
     assert int(terms[f"{part.name}_accuracy"].sum) == right
@@ -196,6 +204,32 @@ def test_what_learns():
         assert all(parameter.grad is not None for part in parts for parameter in part.parameters())
 
 
+def parts_of(recipe, key):
+    start = f"{key}.parts."
+    return {name.removeprefix(start): text.strip('"') for name, text in recipe.flat().items() if name.startswith(start)}
+
+
+def test_the_norm_above_the_recognisers_layers_stays_there_and_the_one_above_all_is_new(tmp_path):
+    """As the recipe says it, for two layers of three."""
+    torch.manual_seed(8)
+    languages = {"inputs": {"speech": SpeechField()}, "source_languages": ["en"]}
+    recogniser = EncoderSystem(
+        model=EncoderModel(embeddings={"speech": embedding()}, encoder=encoder(layers=2, taps=())), **languages
+    )
+    for parameter in recogniser.model.encoder.norm.parameters():
+        nn.init.normal_(parameter)
+    recogniser.save(tmp_path / "recogniser")
+    system = EncoderSystem(model=model(taps=(2, 3), normalised=2), **languages)
+    recipe = Recipe.load("almanac/curriculum")
+    for key, allow in (("from_recogniser", ["model.encoder.layers.2"]), ("norm_of_recogniser", [])):
+        Initialise(folder=str(tmp_path / "recogniser"), parts=parts_of(recipe, key), allow=allow).apply(system)
+    mine, theirs = system.model, recogniser.model
+    assert torch.equal(mine.encoder.layers[1].inner.weight, theirs.encoder.layers[1].inner.weight)
+    assert torch.equal(mine.tap_norm.weight, theirs.encoder.norm.weight)
+    assert torch.equal(mine.tap_norm.bias, theirs.encoder.norm.bias)
+    assert (mine.encoder.norm.weight == 1).all() and (mine.encoder.norm.bias == 0).all()
+
+
 def test_nobody_is_asked_where_nothing_is_translated():
     rows, part, one = batch(), lexicon(), model()
     empty = Padded(torch.zeros(2, 0, 2, dtype=torch.int64), torch.tensor([0, 0]))
@@ -208,6 +242,8 @@ def test_nobody_is_asked_where_nothing_is_translated():
 def test_refusals():
     with pytest.raises(UsageError, match="field must be said or translated, not 'source'"):
         masked_words(field="source")
+    with pytest.raises(ValueError, match=r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]"):
+        model(normalised=2)
     system = nn.Module()
     system.model = model()
     with pytest.raises(UsageError, match=r"lexicon reads the states of layer 2, but the model's taps are \[1, 3\]"):

@@ -2,7 +2,7 @@
 
 import torch
 
-from shared.nn.segments import inside, segment_means, touched
+from shared.nn.segments import cut, inside, segment_means, touched
 
 SEGMENTS = torch.tensor([[[0, 3], [3, 4], [5, 5]], [[1, 6], [0, 9], [7, 8]]])
 
@@ -10,6 +10,14 @@ SEGMENTS = torch.tensor([[[0, 3], [3, 4], [5, 5]], [[1, 6], [0, 9], [7, 8]]])
 def test_what_a_stretch_touches_is_rounded_outwards():
     samples = torch.tensor([[0, 640], [1, 641], [639, 640], [640, 641], [1279, 1281]])
     assert touched(samples, 640).tolist() == [[0, 1], [0, 2], [0, 1], [1, 2], [1, 3]]
+
+
+def test_what_is_behind_the_end_of_a_row_becomes_its_last_element():
+    segments = torch.tensor([[[0, 3], [2, 4], [3, 5], [6, 9]], [[1, 6], [0, 1], [0, 9], [5, 5]]])
+    assert cut(segments, torch.tensor([3, 6])).tolist() == [
+        [[0, 3], [2, 3], [2, 3], [2, 3]],
+        [[1, 6], [0, 1], [0, 6], [5, 6]],
+    ]
 
 
 def test_means_against_a_loop():
