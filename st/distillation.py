@@ -16,6 +16,7 @@ Legend: B rows, T tokens, N = B x (T - 1), D width, K best symbols.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,14 +24,18 @@ from torch import Tensor
 
 from shared.batch import Batch
 from shared.errors import UsageError
-from shared.objectives.cross_entropy import CrossEntropy, CrossEntropySums, label_smoothed_cross_entropy
+from shared.objectives.cross_entropy import IGNORED, CrossEntropy, CrossEntropySums, label_smoothed_cross_entropy
 from shared.objectives.teacher import Teacher
+
+#: The name of the term that reports how much the teacher hesitates.
+ENTROPY = "teacher_entropy"
 
 
 class Distilled(CrossEntropy):
     """Cross entropy with a mixture of the right token and a teacher's distribution; terms as those of CrossEntropy.
 
-    "nll" and "accuracy" are of the right tokens.
+    "nll" and "accuracy" are of the right tokens. Reported as well: "teacher_entropy", that of the distribution which is
+    learned from the teacher, per token in nats. Where it is near 0, the teacher says no more than a token does.
 
     Args:
         teacher: see shared/objectives/teacher.py.
@@ -71,6 +76,12 @@ class Distilled(CrossEntropy):
         self.top = top
         self.temperature = temperature
 
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of labels, which is the count of each term."""
+        counts = super().counts(batch)
+        entropy = {f"{self.prefix}{ENTROPY}": counts[f"{self.prefix}nll"]} if self.share else {}
+        return counts | entropy
+
     def compare(self, model: Any, batch: Batch, states: Tensor, labels: Tensor) -> CrossEntropySums:
         """Return the sums for states (N, D) and right labels (N,)."""
         if not self.share:
@@ -78,18 +89,14 @@ class Distilled(CrossEntropy):
         symbols, probabilities = self.teacher.best(
             batch, self.beginnings(batch), top=self.top, temperature=self.temperature
         )
-        # The gold share alone is smoothed. The loss smooths what it is given, so the teacher's part is given more.
-        vocabulary = len(model.projection.weight)
-        rest = 1 / max(1, vocabulary - 1)
-        smoothing = (1 - self.share) * self.smoothing
-        kept = 1 - smoothing * (1 + rest)
-        gold = (1 - self.share) * (1 - self.smoothing * (1 + rest)) / kept
-        of_gold = torch.full_like(probabilities[:, :1], gold)
-        return label_smoothed_cross_entropy(
+        of_gold = torch.full_like(probabilities[:, :1], 1 - self.share)
+        sums = label_smoothed_cross_entropy(
             states,
             model.projection,
             torch.cat([labels[:, None], symbols], dim=1),
-            weights=torch.cat([of_gold, probabilities * (1 - gold)], dim=1),
-            smoothing=smoothing,
+            weights=torch.cat([of_gold, self.share * probabilities], dim=1),
+            smoothing=self.smoothing,
             chunk=self.chunk,
         )
+        entropies = torch.special.entr(probabilities).sum(-1)
+        return replace(sums, reported={ENTROPY: entropies.masked_fill(labels == IGNORED, 0).sum()})

@@ -12,7 +12,8 @@ A row may also have several labels with weights, as a teacher gives them (Hinton
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import torch
@@ -42,6 +43,7 @@ class CrossEntropySums:
         nll: negative log-likelihood of the (first) labels, in nats, detached.
         correct: rows no symbol of which is more probable than the (first) label, detached.
         count: rows.
+        reported: other sums by name, detached.
 
     """
 
@@ -49,6 +51,7 @@ class CrossEntropySums:
     nll: Tensor
     correct: Tensor
     count: Tensor
+    reported: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class Linear(Protocol):
@@ -85,8 +88,8 @@ def label_smoothed_cross_entropy(
         projection: onto the vocabulary.
         labels: (N,) int64, :data:`IGNORED` where a row counts for nothing; with ``weights`` (N, K), of which the first
             says whether a row counts. A symbol that is there twice has the sum of its weights.
-        weights: (N, K), those of a row adding up to 1: the share that each label has of what a single one would have.
-        smoothing: eps, the probability mass taken from the label.
+        weights: (N, K), those of a row adding up to 1: the share of each label in the row's target.
+        smoothing: eps, the probability mass taken from the label; of several, from the first one's share.
         chunk: logits (rows x V) at a time, at least those of one row.
 
     Raises:
@@ -115,8 +118,8 @@ class _ProjectedLoss(torch.autograd.Function):
     """Sums of losses, negative log-likelihoods and right rows; logits are projected as autocast would.
 
     With p = softmax(logits) and q = eps / (V - 1), a row's loss is the cross entropy of p with a target that has
-    1 - eps at the label and q elsewhere, so its gradient is p - q everywhere, less 1 - eps - q at the label. Several
-    labels share those 1 - eps - q by their weights.
+    1 - eps at the label and q elsewhere, so its gradient is p - q everywhere, less 1 - eps - q at the label. Of several
+    labels, the target has the first one's weight times that, and the others' weights as they are.
     """
 
     @staticmethod
@@ -195,21 +198,31 @@ def _lose(
     """
     ignored = _first(labels) == IGNORED
     label = (labels[:, None] if weights is None else labels).masked_fill(ignored[:, None], 0)
-    rest = smoothing / max(1, logits.shape[1] - 1)
+    at_label, everywhere = _target(weights, smoothing, logits.shape[1])
     torch.log_softmax(logits, -1, dtype=scores.dtype, out=scores)
-    at_labels = scores.gather(1, label)
-    at_label = at_labels[:, 0]
-    shared = at_label if weights is None else (at_labels * weights).sum(-1)
-    lost = -(1 - smoothing - rest) * shared
+    found = scores.gather(1, label)  # (n, K)
+    lost = -(at_label * found).sum(-1)
     if smoothing:
-        lost -= rest * scores.sum(-1)
-    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -at_label))
-    correct = ((at_label == scores.amax(-1)) & ~ignored).sum()
+        lost -= (everywhere * scores.sum(-1, keepdim=True))[:, 0]
+    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -found[:, 0]))
+    correct = ((found[:, 0] == scores.amax(-1)) & ~ignored).sum()
     if learning:
-        torch.sub(scores.exp_(), rest, out=logits)
-        taken = logits.new_full((), smoothing + rest - 1).expand_as(label)
-        logits.scatter_add_(1, label, taken if weights is None else taken * weights.to(logits.dtype))
+        torch.sub(scores.exp_(), everywhere, out=logits)
+        taken = at_label.to(logits.dtype) if isinstance(at_label, Tensor) else logits.new_full((), at_label)
+        logits.scatter_add_(1, label, -taken.expand_as(label))
     return loss, nll, correct
+
+
+def _target(weights: Tensor | None, smoothing: float, vocabulary: int) -> tuple[Tensor | float, Tensor | float]:
+    """Return the two parts of rows' targets: what their labels have beyond all symbols, and what all symbols have.
+
+    They are (n, K) and (n, 1); without weights (n, K), numbers.
+    """
+    rest = smoothing / max(1, vocabulary - 1)
+    if weights is None:
+        return 1 - smoothing - rest, rest
+    first, others = weights[:, :1], weights[:, 1:]
+    return torch.cat([first * (1 - smoothing - rest), others], dim=1), first * rest
 
 
 def add_gradients(
@@ -307,6 +320,7 @@ class CrossEntropy(Part):
             f"{self.prefix}cross_entropy": Term(sums.loss, sums.count, self.weight),
             f"{self.prefix}nll": Term(sums.nll, sums.count, 0.0),
             f"{self.prefix}accuracy": Term(sums.correct, sums.count, 0.0),
+            **{f"{self.prefix}{name}": Term(value, sums.count, 0.0) for name, value in sums.reported.items()},
         }
 
     def decode(self, model: Any, prefix: Padded, encoding: Encoding) -> Tensor:

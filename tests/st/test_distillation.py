@@ -1,9 +1,12 @@
 """Distillation token by token, against dense distributions; and a teacher that leaves no trace."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
 
+from shared.batch import Batch
 from shared.corpus.fields import TextField
 from shared.errors import DataError, UsageError
 from shared.nn.state import evaluating
@@ -80,6 +83,47 @@ def test_the_loss_is_that_of_the_mixture_written_out(world, share, top, temperat
         strict=True,
     ):
         torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+class Sure:
+    """A teacher whose distributions are given, (N, K)."""
+
+    def __init__(self, probabilities):
+        self.probabilities = torch.tensor(probabilities)
+
+    def best(self, batch, prefix, *, top, temperature):
+        return torch.arange(self.probabilities.shape[1]).expand(self.probabilities.shape), self.probabilities
+
+
+def test_the_entropy_of_the_teacher_is_reported_in_nats_of_real_tokens(world):
+    one, *_ = batch(world)["target"].rows()
+    target = Padded.from_sequences([one[:3], one[:2]])  # two tokens are asked for, then one and padding
+    data = Batch({"source": target, "target": target})
+    part = Distilled(teacher=Sure([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0], [0.5, 0.25, 0.25], [1 / 3, 1 / 3, 1 / 3]]))
+    loss = objective(world, part)(data)
+    loss.check(part.counts(data))
+    term = loss.parts["teacher_entropy"]
+    # ln 2 of two symbols, 0 of one, 1.5 ln 2 of 1/2, 1/4 and 1/4; the last row is padding
+    assert term.sum.item() == pytest.approx(2.5 * math.log(2)) and int(term.count) == 3
+    assert term.weight == 0 and not term.sum.requires_grad
+    assert "teacher_entropy" not in Distilled(teacher=Sure([[1.0]]), share=0.0).counts(data)
+
+
+def test_the_entropy_is_that_of_the_symbols_which_are_used(world):
+    rows, top, temperature = batch(world), 3, 2.0
+    part = Distilled(teacher=teacher(world), top=top, temperature=temperature, prefix="kd.")
+    found = objective(world, part)(rows).parts["kd.teacher_entropy"]
+    master = teacher(world)._loaded(torch.device("cpu")).model.eval()
+    prefix = Padded(rows["target"].values[:, :-1], rows["target"].lengths - 1)
+    with torch.no_grad():
+        logits = master.project(master.decode(prefix, master.encode(rows, "source")))
+    total = 0.0
+    for row, length in enumerate(prefix.lengths.tolist()):
+        for place in range(length):
+            odds = (logits[row, place].topk(top).values.double() / temperature).exp().tolist()
+            shares = [odd / sum(odds) for odd in odds]
+            total -= sum(share * math.log(share) for share in shares)
+    assert found.sum.item() == pytest.approx(total, rel=1e-4) and total > 0.1 * int(found.count)
 
 
 def test_without_a_share_it_is_cross_entropy_to_the_last_bit(world):

@@ -169,10 +169,11 @@ def test_several_labels_equal_torch_with_a_distribution_for_each_row(smoothing, 
     weights = weights / weights.sum(1, keepdim=True)
     target = torch.zeros(len(first), 7, dtype=torch.float64)
     for row in range(len(first)):
-        for label, share in zip(labels[row].tolist(), weights[row].tolist(), strict=True):
+        for place, (label, share) in enumerate(zip(labels[row].tolist(), weights[row].tolist(), strict=True)):
+            taken = smoothing if place == 0 else 0.0  # the first label alone is smoothed
             if first[row] != IGNORED:
-                target[row] += share * smoothing / 6
-                target[row, label] += share * (1 - smoothing - smoothing / 6)
+                target[row] += share * taken / 6
+                target[row, label] += share * (1 - taken - taken / 6)
     expected = F.cross_entropy(states @ weight.T, target, reduction="sum")
     expected_gradients = torch.autograd.grad(expected, (states, weight))
     sums = label_smoothed_cross_entropy(
