@@ -8,9 +8,9 @@ nothing of this project:
 ``audio/`` holds the waveforms that all cases are given, 16 kHz. A case is a folder with the checkpoint and the files
 beside it as fairseq keeps them, and ``expected.safetensors``: states, logits and gradients for each waveform alone, in
 eval mode and float32. Translators have ``generated.json`` as well: the beam-5 hypotheses and scores of
-fairseq-generate; encoders with a quantiser ``pretraining.safetensors``: the terms and gradients of fairseq's criterion
-for the beginnings of the longer waveforms, the masks and the distractors. Weights are random, and large enough for
-outputs to differ.
+fairseq-generate; that of LSTM layers also the features that it was given, and its label-smoothed loss. Encoders
+with a quantiser have ``pretraining.safetensors``: the terms and gradients of fairseq's criterion for the beginnings of
+the longer waveforms, the masks and the distractors. Weights are random, and large enough for outputs to differ.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ import sentencepiece
 import soundfile
 import torch
 from fairseq import options, tasks
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.criterions.wav2vec_criterion import Wav2vecCriterion
 from fairseq.data.data_utils import compute_mask_indices
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -66,6 +67,9 @@ WAVEFORM_CASES = {
 S2T = ["--task", "speech_to_text", "--encoder-layers", "2", "--decoder-layers", "2", "--encoder-attention-heads", "3",
        "--decoder-attention-heads", "3", "--encoder-ffn-embed-dim", "22", "--decoder-ffn-embed-dim", "22",
        "--conv-channels", "14"]  # fmt: skip
+LSTM = ["--arch", "s2t_berard_256_3_3", "--task", "speech_to_text", "--input-layers", "[22, 20]", "--conv-layers",
+        "[(4, 3, 2), (4, 3, 2)]", "--num-blstm-layers", "2", "--lstm-size", "7", "--decoder-embed-dim", "10",
+        "--decoder-hidden-dim", "14", "--attention-dim", "12", "--output-layer-dim", "16"]  # fmt: skip
 WIDTH_18 = ["--encoder-embed-dim", "18", "--decoder-embed-dim", "18"]
 WIDTH_15 = ["--encoder-embed-dim", "15", "--decoder-embed-dim", "15"]
 UTTERANCE = {"transforms": {"*": ["utterance_cmvn"], "_train": ["utterance_cmvn", "specaugment"]},
@@ -84,6 +88,7 @@ S2T_CASES = {
     "s2t_global": (["--arch", "s2t_transformer_m", *S2T, *WIDTH_15, "--conv-kernel-sizes", "3,5,3"], GLOBAL, [], "cfg"),
     "s2t_tagged": (["--arch", "s2t_transformer", *S2T, *WIDTH_18, "--activation-fn", "gelu", "--layernorm-embedding",
                     "--no-scale-embedding"], TAGGED, ["de", "fr"], "omegaconf"),
+    "s2t_lstm": (LSTM, UTTERANCE, [], "cfg"),
 }  # fmt: skip
 
 
@@ -239,9 +244,14 @@ def make_waveform_case(folder: Path, flags: list[str], fine_tuned: bool, form: s
         note_pretraining(folder, model, task, normalised)
 
 
+def beginnings(folder: Path) -> torch.Tensor:
+    """Return as many samples of each waveform that has them (B, CROP)."""
+    return torch.cat([waveform[:, :CROP] for waveform in waveforms(folder) if waveform.shape[1] >= CROP])
+
+
 def note_pretraining(folder: Path, model, task, normalised: bool) -> None:
     """Note what fairseq's criterion of pre-training finds, with the weights of the base model."""
-    source = torch.cat([waveform[:, :CROP] for waveform in waveforms(folder) if waveform.shape[1] >= CROP])
+    source = beginnings(folder)
     if normalised:
         source = torch.nn.functional.layer_norm(source, source.shape[1:])
     rows, frames = len(source), int(model._get_feat_extract_output_lengths(torch.tensor(CROP)))
@@ -327,7 +337,7 @@ def make_s2t_case(folder: Path, flags: list[str], config: dict, tags: list[str],
     task = tasks.setup_task(cfg.task)
     with contextlib.redirect_stdout(io.StringIO()):
         model = task.build_model(cfg.model).eval()
-    disturb(model, 0.25)
+    disturb(model, 0.6 if flags[: len(LSTM)] == LSTM else 0.25)  # LSTM layers fall into loops, with beams as good
     numbers = {}
     task.load_dataset("test")
     for row in range(len(SECONDS)):
@@ -336,9 +346,18 @@ def make_s2t_case(folder: Path, flags: list[str], config: dict, tags: list[str],
         given = sample["net_input"]
         encoded = model.encoder(given["src_tokens"], given["src_lengths"])
         logits, _ = model.decoder(torch.cat([torch.tensor([[2]]), target], 1), encoder_out=encoded)
-        weighted(logits).backward()
-        numbers |= {f"target.{row}": target[0], f"states.{row}": encoded["encoder_out"][0][:, 0]}
-        numbers[f"logits.{row}"] = logits[0]
+        states = encoded["encoder_out"]
+        numbers |= {f"target.{row}": target[0], f"logits.{row}": logits[0]}
+        if isinstance(states, list):
+            numbers[f"states.{row}"] = states[0][:, 0]
+            weighted(logits).backward()
+            continue
+        # LSTM layers are compared from the features on, for which the machine's fast Fourier transform does not matter.
+        numbers |= {f"features.{row}": given["src_tokens"][0], f"states.{row}": states[:, 0]}
+        labels = torch.cat([target[0], torch.tensor([2])])[:, None]
+        loss, _ = label_smoothed_nll_loss(logits[0].log_softmax(-1), labels, 0.1)
+        loss.backward()
+        numbers["loss"] = numbers.get("loss", 0) + loss
     write(numbers, model, folder / "expected.safetensors")
     save(used / "checkpoint.pt", model, args, cfg, "cfg" if form == "omegaconf" else form)  # with paths that exist
     generate(folder, used, tags)

@@ -5,13 +5,11 @@
 
 import json
 import math
-import os
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-import soundfile
 import torch
 from safetensors.torch import load_file
 
@@ -30,18 +28,11 @@ from shared.systems.encoder_system import EncoderSystem
 from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
-from tests.parity.compared import Compared
+from tests.parity.fairseq_cases import FILES, HERE, beginnings, check_gradients, waveforms, weighted
 
-HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")
 WAVEFORM = ["waveform_base", "waveform_large", "waveform_unprojected"]
 CTC = ["waveform_ctc", "waveform_ctc_2020"]
 S2T = ["s2t_utterance", "s2t_global", "s2t_tagged"]
-FILES = sorted((HERE / "audio").glob("*.wav"))
-
-
-def waveforms() -> Padded:
-    rows = [torch.from_numpy(soundfile.read(file, dtype="float32")[0]) for file in FILES]
-    return Padded.from_sequences(rows, padding=0.5)
 
 
 def imported(name: str, tmp_path: Path) -> tuple[ReadingModel, dict[str, torch.Tensor]]:
@@ -52,30 +43,10 @@ def imported(name: str, tmp_path: Path) -> tuple[ReadingModel, dict[str, torch.T
     return ReadingModel.load(tmp_path / "model"), load_file(HERE / name / "expected.safetensors")
 
 
-def weighted(x: torch.Tensor) -> torch.Tensor:
-    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
-
-
 def described(name: str) -> str:
     """Return what a case is called in the table."""
     kind = "S2T Transformer" if name in S2T else "wav2vec 2.0, CTC" if name in CTC else "wav2vec 2.0"
     return f"{kind} ({name.partition('_')[2].replace('_', ' ')})"
-
-
-def check_gradients(model, names, numbers: dict[str, torch.Tensor], found: Compared, least: float = 1) -> None:
-    """Compare gradients, each as a share of its largest element, or of ``least`` if that is larger."""
-    compared = 0
-    for name, parameter in model.named_parameters():
-        parts = [numbers.get(f"gradient.{part}") for part in names(name)]
-        if parts and all(part is not None for part in parts):
-            assert parameter.grad is not None, name
-            expected = torch.cat(parts)
-            size = expected.abs().max().clamp(min=least)
-            found.close("gradients", parameter.grad / size, expected / size, message=name)
-            compared += 1
-        elif parameter.grad is not None:
-            assert not parameter.grad.any(), name
-    assert compared > 25
 
 
 @pytest.mark.parametrize("name", [*WAVEFORM, *CTC])
@@ -149,8 +120,7 @@ def test_the_loss_of_pretraining_with_its_penalty_and_its_gradients(name, monkey
     objective.embedding.convolutions.gradient_scale = 0.1
     objective.at(100001)
     assert objective.code_temperature == pytest.approx(float(numbers["temp"]), rel=1e-6)
-    samples = 9600
-    speech = Padded.from_sequences([row[:samples] for row in waveforms().rows() if len(row) >= samples])
+    speech = beginnings()
     assert objective.embedding.lengths(speech.lengths).tolist() == [frames] * rows
     drawn = {MASKED: Padded(masked, torch.full((rows,), frames)), DISTRACTORS: Padded(distractors, steps)}
     batch = Batch({"speech": speech}).with_fields(**drawn)
