@@ -64,19 +64,23 @@ class Aggregator(Described, nn.Module):
     Args:
         channels: C.
         kernels: of each, in frames.
-        skip: add what enters a convolution to what leaves it, times sqrt(1/2).
+        skip: add what enters a convolution to what leaves it.
+        residual_scale: r; each such sum is multiplied by sqrt(r).
 
     Raises:
-        ValueError: without a kernel, or for one below 1.
+        ValueError: without a kernel, for one below 1, or for a scale that is not positive.
 
     """
 
-    def __init__(self, *, channels: int, kernels: list[int], skip: bool = True) -> None:
+    def __init__(self, *, channels: int, kernels: list[int], skip: bool = True, residual_scale: float = 0.5) -> None:
         super().__init__()
         if not kernels or min(kernels) < 1:
             raise ValueError(f"an aggregator needs kernels of at least 1, not {kernels}")
+        if not residual_scale > 0:
+            raise ValueError(f"residual_scale must be positive, not {residual_scale}")
         self.channels = channels
         self.skip = skip
+        self.scale = math.sqrt(residual_scale)
         self.layers = nn.ModuleList(CausalConvolution(channels=channels, kernel=kernel) for kernel in kernels)
 
     def forward(self, frames: Padded) -> Padded:
@@ -84,7 +88,7 @@ class Aggregator(Described, nn.Module):
         x = frames.values.transpose(1, 2)
         for layer in self.layers:
             convolved = layer(x, frames.lengths)
-            x = (x + convolved) * math.sqrt(0.5) if self.skip else convolved
+            x = (x + convolved) * self.scale if self.skip else convolved
         return Padded(x.transpose(1, 2), frames.lengths)
 
 

@@ -14,6 +14,7 @@ from typing import Any, cast
 from shared.corpus.fields import TextField
 from shared.errors import DataError
 from shared.exchange.codes import languages_of_side
+from shared.exchange.fairseq_aggregator import import_aggregating_model, is_aggregating_model
 from shared.exchange.fairseq_model import Settings, build_encoder, build_translator, load
 from shared.exchange.fairseq_names import upgraded
 from shared.exchange.fairseq_speech import import_speech_model, is_speech_model
@@ -68,7 +69,10 @@ def import_fairseq(
         raise DataError(f"{path}: holds no model")
     settings = Settings(content, str(path))
     given: dict[str, Any] = {"dictionary": dictionary, "source_languages": source_languages}
-    if is_waveform_model(content):
+    system: ReadingModel
+    if is_aggregating_model(content):
+        system, report = import_aggregating_model(path, content, settings, source_languages=source_languages)
+    elif is_waveform_model(content):
         system, report = import_waveform_model(path, content, **given)
     else:
         read = import_speech_model if is_speech_model(settings) else import_text_model

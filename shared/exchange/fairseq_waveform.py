@@ -98,18 +98,8 @@ class WaveformSettings:
         return default if value is None else value
 
     def convolutions(self) -> list[list[int]]:
-        """Return channels, kernel and stride of each convolution, from an expression such as ``[(512, 10, 5)] * 2``.
-
-        Raises:
-            DataError: if it is none.
-
-        """
-        text = str(self.get("conv_feature_layers", CONVOLUTIONS))
-        try:
-            sizes = [[int(number) for number in size] for size in _listed(ast.parse(text, mode="eval").body)]
-        except (SyntaxError, ValueError, TypeError) as error:
-            raise DataError(f"{self.path}: conv_feature_layers {text!r} is not a list of convolutions") from error
-        return sizes
+        """Return channels, kernel and stride of each convolution; see :func:`read_convolutions`."""
+        return read_convolutions(self.get("conv_feature_layers", CONVOLUTIONS), f"{self.path}: conv_feature_layers")
 
     def plan(self, tensors: Mapping[str, Tensor]) -> WaveformPlan:
         """Return what there is to build.
@@ -286,6 +276,23 @@ def _sample_rate(content: Mapping[str, Any]) -> Any:
     settings = content.get("args") or (task if isinstance(task, dict) else {})
     rate = settings.get("sample_rate")
     return SAMPLE_RATE if rate is None else rate
+
+
+def read_convolutions(text: Any, place: str) -> list[list[int]]:
+    """Return channels, kernel and stride of each convolution, from an expression such as ``[(512, 10, 5)] * 2``.
+
+    Args:
+        text: the expression, which is read and not evaluated.
+        place: the file and the setting, for the message.
+
+    Raises:
+        DataError: if it is none.
+
+    """
+    try:
+        return [[int(number) for number in size] for size in _listed(ast.parse(str(text), mode="eval").body)]
+    except (SyntaxError, ValueError, TypeError) as error:
+        raise DataError(f"{place} {str(text)!r} is not a list of convolutions") from error
 
 
 def _listed(node: ast.expr) -> list[Any]:

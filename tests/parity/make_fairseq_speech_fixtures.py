@@ -8,9 +8,10 @@ nothing of this project:
 ``audio/`` holds the waveforms that all cases are given, 16 kHz. A case is a folder with the checkpoint and the files
 beside it as fairseq keeps them, and ``expected.safetensors``: states, logits and gradients for each waveform alone, in
 eval mode and float32. Translators have ``generated.json`` as well: the beam-5 hypotheses and scores of
-fairseq-generate; that of LSTM layers also the features that it was given, and its label-smoothed loss. Encoders
-with a quantiser have ``pretraining.safetensors``: the terms and gradients of fairseq's criterion for the beginnings of
-the longer waveforms, the masks and the distractors. Weights are random, and large enough for outputs to differ.
+fairseq-generate; that of LSTM layers also the features that it was given, and its label-smoothed loss. Encoders that
+can be pre-trained have ``pretraining.safetensors``: the terms and gradients of fairseq's criterion for the beginnings
+of the longer waveforms, the masks, and the distractors or negatives. Weights are random, and large enough for outputs
+to differ.
 """
 
 from __future__ import annotations
@@ -64,6 +65,18 @@ WAVEFORM_CASES = {
     "waveform_ctc_2020": (["--conv-feature-layers", CONVOLUTIONS, *ENCODER, *LARGE], True, "args"),
 }  # fmt: skip
 
+#: Of wav2vec of 2019, with the published model's kernels and strides, and some of its aggregator's layers.
+AGGREGATING = ["--conv-feature-layers", "[(14, 10, 5), (14, 8, 4)] + [(14, 4, 2)] * 3 + [(14, 1, 1)] * 2",
+               "--conv-aggregator-layers", "[(14, 2, 1), (14, 3, 1), (14, 6, 1)]", "--prediction-steps", "5",
+               "--num-negatives", str(DISTRACTORS)]  # fmt: skip
+
+# name: (options, how the checkpoint is saved). fairseq 0.12 switches off by an option what is on by default.
+AGGREGATING_CASES = {
+    "wav2vec_2019": (AGGREGATING, "args"),
+    "wav2vec_scaled": ([*AGGREGATING, "--residual-scale", "0.3", "--log-compression"], "omegaconf"),
+    "wav2vec_plain": ([*AGGREGATING, "--skip-connections-agg"], "cfg"),
+}
+
 S2T = ["--task", "speech_to_text", "--encoder-layers", "2", "--decoder-layers", "2", "--encoder-attention-heads", "3",
        "--decoder-attention-heads", "3", "--encoder-ffn-embed-dim", "22", "--decoder-ffn-embed-dim", "22",
        "--conv-channels", "14"]  # fmt: skip
@@ -110,6 +123,10 @@ def main() -> None:
         print(name, flush=True)
         torch.manual_seed(arguments.seed)
         make_waveform_case(out / name, flags, fine_tuned, form)
+    for name, (flags, form) in AGGREGATING_CASES.items():
+        print(name, flush=True)
+        torch.manual_seed(arguments.seed)
+        make_aggregating_case(out / name, flags, form)
     for name, (flags, config, tags, form) in S2T_CASES.items():
         print(name, flush=True)
         torch.manual_seed(arguments.seed)
@@ -302,6 +319,43 @@ def finished(args, cfg, outer):
     old = argparse.Namespace(**{name: value for name, value in plain.items() if name != "w2v_args"})
     old.w2v_args, old.arch, old.task, old.labels = inner, "wav2vec_ctc", "audio_pretraining", "ltr"
     return old, new
+
+
+def make_aggregating_case(folder: Path, flags: list[str], form: str) -> None:
+    """Build a wav2vec of 2019, save it, and note its latents, its contexts (as states) and what pre-training finds."""
+    folder.mkdir()
+    args, cfg = parsed(["--task", "audio_pretraining", "--arch", "wav2vec", "--criterion", "wav2vec", *flags], folder)
+    task = tasks.setup_task(cfg.task)
+    model = task.build_model(cfg.model).eval()
+    args.data = cfg.task.data = "data"
+    vars(args).update(OmegaConf.to_container(cfg.model, resolve=True, enum_to_str=True))  # in 2019 all were kept
+    disturb(model, 0.15)
+    save(folder / "checkpoint.pt", model, args, cfg, form)
+    forget_places(folder / "checkpoint.pt")
+    numbers = {}
+    for row, waveform in enumerate(waveforms(folder)):
+        latents = model.feature_extractor(waveform)
+        states = model.feature_aggregator(latents).transpose(1, 2)
+        numbers |= {f"latents.{row}": latents.transpose(1, 2)[0], f"states.{row}": states[0]}
+        weighted(states).backward()
+    write(numbers, model, folder / "expected.safetensors")
+    source = beginnings(folder)
+    sample = {"id": torch.arange(len(source)), "net_input": {"source": source}}
+    randint, drawn = torch.randint, []
+
+    def recorded(*given, **named):
+        drawn.append(randint(*given, **named))
+        return drawn[-1]  # what fairseq does to it, it does in place
+
+    model.zero_grad()
+    with unittest.mock.patch.object(torch, "randint", recorded):
+        loss, size, _ = Wav2vecCriterion(task)(model, sample)
+    (loss / size).backward()
+    rows, frames = len(source), model.feature_extractor(source).shape[2]
+    first = frames * torch.arange(rows)[:, None, None]  # the rows' frames are numbered one after the other
+    negatives = (drawn[-1].view(rows, DISTRACTORS, frames) - first).transpose(1, 2)
+    numbers = {"negatives": negatives.short(), "loss": loss, "sample_size": torch.tensor(float(size))}
+    write(numbers, model, folder / "pretraining.safetensors")
 
 
 # -- filterbanks to text ---------------------------------------------------------------------------------------------

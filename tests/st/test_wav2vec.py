@@ -130,10 +130,10 @@ def test_contexts_do_not_depend_on_padding():
         torch.testing.assert_close(made(Padded.from_sequences([waveform])).values[0], states)
 
 
-@pytest.mark.parametrize("skip", [True, False])
-def test_the_aggregator_equals_torchs_convolutions_frame_by_frame(skip):
+@pytest.mark.parametrize(("skip", "scale"), [(True, {}), (True, {"residual_scale": 0.3}), (False, {})])
+def test_the_aggregator_equals_torchs_convolutions_frame_by_frame(skip, scale):
     """A loop over frames, which sees the present and the past alone; before the first frame, that is repeated."""
-    made = Aggregator(channels=4, kernels=[3], skip=skip)
+    made = Aggregator(channels=4, kernels=[3], skip=skip, **scale)
     x = torch.randn(1, 6, 4)
     [layer] = made.layers
     convolved = []
@@ -142,7 +142,7 @@ def test_the_aggregator_equals_torchs_convolutions_frame_by_frame(skip):
         weight, bias = layer.convolution.weight, layer.convolution.bias
         convolved.append(torch.einsum("ock,kc->o", weight, seen) + bias)
     normed = F.relu(nn.GroupNorm(1, 4)(torch.stack(convolved, dim=1)[None]))[0].T
-    expected = (x[0] + normed) * 0.5**0.5 if skip else normed
+    expected = (x[0] + normed) * scale.get("residual_scale", 0.5) ** 0.5 if skip else normed
     torch.testing.assert_close(made(Padded.from_sequences([x[0]])).values[0], expected)
 
 
@@ -186,6 +186,8 @@ def test_refusals():
         FuturePrediction(system=EncoderSystem(model=front_end(), inputs={"speech": SpeechField()}))
     with pytest.raises(ValueError, match="kernels of at least 1"):
         Aggregator(channels=8, kernels=[])
+    with pytest.raises(ValueError, match="residual_scale must be positive, not 0"):
+        Aggregator(channels=8, kernels=[2], residual_scale=0)
     with pytest.raises(ValueError, match="exclude each other"):
         WaveformConvolutions(norm_each=True, norm_whole=True)
     with pytest.raises(ValueError, match="activation must be one of gelu, relu, not 'tanh'"):
