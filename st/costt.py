@@ -11,7 +11,8 @@ translates text as well: the text is forced as the transcript. ``recipes/base/co
 The paper's coefficients are not established; the released template (dqqcasia/st) has a = 0.5, of a CTC loss that is
 summed over a sentence where ours is a mean over labels. The template's confidence penalty is read by no line of the
 release, and is not here. The release drops out what its semantic encoder reads, and has nothing to attend to where all
-labels are blank; here the first is not so, and of the second one state is kept.
+labels are blank; here the first is not so, and of the second one state is kept. The paper's search is that of the
+decoder alone; here the head may judge the transcript as well (the recipes' key ``search_ctc_weight``).
 
 Legend: B batch, S states, S' shrunk states, D width.
 """

@@ -7,6 +7,8 @@ from safetensors.torch import load_file
 from shared.run.running import run_recipe
 from tests.recipes.test_recipes import Vocabulary, load, small
 
+VOCABULARY = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 100, tags: [en, de, fr]}}"
+
 
 @pytest.mark.recipes
 def test_recordings_without_translations_change_the_acoustic_encoder_alone(tmp_path, monkeypatch):
@@ -22,10 +24,36 @@ def test_recordings_without_translations_change_the_acoustic_encoder_alone(tmp_p
     assert {name.split(".")[1] for name in changed} == {"acoustic", "embeddings", "heads"}
 
 
+@pytest.mark.recipes
+def test_at_the_published_size_they_teach_the_decoder_to_write_transcripts_too(tmp_path, monkeypatch, miniature):
+    monkeypatch.chdir(tmp_path)
+    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
+    data = miniature["covost2"]
+    recipe = load("covost2/costt", data, **small(load("covost2/costt", data)), **overrides)
+    output = run_recipe(recipe, command="a test", until="ctc_average").output
+    before, after = (
+        load_file(output / stage / "model" / "model.safetensors") for stage in ("text_average", "ctc_average")
+    )
+    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
+    parts = {"acoustic", "embeddings", "heads", "encoder", "decoder", "target_embedding"}
+    assert {name.split(".")[1] for name in changed} == parts
+
+
+@pytest.mark.parametrize("name", ["mustc/costt", "covost2/costt"])
+def test_what_the_second_stage_writes_is_what_the_decoder_begins_with(name):
+    recipe = load(name, tokenizer=VOCABULARY)
+    with torch.device("meta"):
+        fit = recipe.build("ctc_fit")
+    stream, system = fit.streams[0], fit.objective.system
+    row = {"source_text": "ab", "target_text": "cd", "source_language": "en", "target_language": "de"}
+    opening, whole = (field(row, None).tolist() for field in (stream.fields["opening"], system.output))
+    assert opening == whole[: len(opening)] and opening[-1] == system.output.separator
+
+
 @pytest.mark.parametrize("name", ["mustc/costt", "covost2/costt"])
 def test_the_last_stage_has_the_rate_of_the_release(name):
     """As st/models/model_tools.py of dqqcasia/st calculates it, with the numbers of configs_template/costt.yaml."""
-    recipe = load(name, tokenizer=f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 100, tags: [en, de, fr]}}")
+    recipe = load(name, tokenizer=VOCABULARY)
     with torch.device("meta"):
         fit = recipe.build("fit")
     for update in (1, 500, 1000, 1001, 26000, 51000, fit.updates):
