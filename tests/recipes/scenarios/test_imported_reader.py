@@ -1,5 +1,6 @@
 """Translators that read an imported encoder: what they keep of it, and how they go on after an interruption."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from shared.systems.reading_model import ReadingModel
 from shared.systems.system import System
 from shared.text.piece_model import train_sentencepiece
 from shared.text.tokenizer import SentencePieceTokenizer
-from tests.recipes.test_recipes import TINY, small
+from tests.recipes.test_recipes import TINY, Vocabulary, small
 from tests.recipes.test_resumed import both_ways
 from tests.recipes.test_waveform import QUICK
 from tests.resume.conftest import differences
@@ -34,7 +35,10 @@ RECIPES = {
     "text/apt": ({}, "source_reader.model", "source"),
 }
 #: What those call the width of the encoder's states that have a key for it.
-WIDTHS = {"text/ctnmt": "width", "iwslt14/bert_fused": "masked_width", "mustc/lut": "teacher_width"}
+WIDTHS = {"text/ctnmt": "width", "iwslt14/bert_fused": "masked_width"}
+#: Recipes whose encoder is taught by it.
+TAUGHT = ["mustc/lut", "own/lut"]
+WIDTHS |= dict.fromkeys(TAUGHT, "teacher_width")
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +75,29 @@ def language_model(tmp_path_factory):
 def given(name, encoder, language_model, miniature):
     """Return the keys that make a recipe small, with what has to be filled in."""
     keys = {"bert_folder": str(encoder), "data_folder": str(miniature[name.partition("/")[0]])} | QUICK
-    keys |= {"source_language": "en", "target_language": "de"} if name.startswith("text") else {}
+    keys |= {"source_language": "en", "target_language": "de"} if name.startswith(("own", "text")) else {}
     keys |= {"lm_folder": str(language_model)} if name == "text/apt" else {}
     sizes = small(Recipe.load(name, keys))
     sizes |= {WIDTHS[name]: ReadingModel.load(encoder).model.encoder.width} if name in WIDTHS else {}
-    return keys | sizes | ({"teacher_heads": 2} if name == "mustc/lut" else {})
+    return keys | sizes | ({"teacher_heads": 2} if name in TAUGHT else {})
+
+
+@pytest.mark.parametrize("name", TAUGHT)
+def test_full_size(name):
+    """What BERT's pieces are changes no size: here they are the translator's."""
+    filled = {"bert_folder": "bert", "data_folder": "data", "source_language": "en", "target_language": "de"}
+    pieces = Recipe.load(name, filled).value("pieces")
+    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {pieces}, tags: [en, de, fr]}}"
+    recipe = Recipe.load(name, filled | {"tokenizer": vocabulary, "taught": "!ref <transcript>"})
+    with torch.device("meta"):
+        fit = recipe.build("fit")
+    count = sum(parameter.numel() for parameter in fit.objective.parameters()) / 1e6
+    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
+    assert said and count == pytest.approx(float(said[1]), abs=0.06)
+    if name == "mustc/lut":  # the rate is halved every 50,000 updates after its warm-up
+        assert [fit.schedule(update) for update in (25000, 50000, 100000, 300000)] == pytest.approx(
+            [2e-4, 4e-4, 2e-4, 4e-4 * 0.5**5]
+        )
 
 
 def test_cross_entropy_and_distillation_share_the_weight():
