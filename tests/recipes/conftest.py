@@ -14,6 +14,7 @@ from shared.corpus.preparation import prepare
 from st.corpora.mustc import MustC
 from tests.recipes.installed import RECIPES
 from tests.recipes.libri import write_librilight, write_librispeech
+from tests.st.corpora.test_europarl_st import write_europarl_st
 
 #: Splits of MuST-C's layout that take the places of others' splits.
 TAKEN = {"train": "train", "valid": "dev", "test": "tst-COMMON"}
@@ -38,6 +39,7 @@ def miniature(tmp_path_factory):
     (own / "more.tsv").write_text("".join("\t".join(cells) + "\n" for cells in recordings), encoding="utf-8")
     write_mtedx(root / "mtedx", "es-en", root / "manifests" / "en-de")
     write_fleurs(root / "fleurs", root / "manifests" / "en-de")
+    write_europarl_st(root / "europarl")
     (almanac / "text" / "monolingual").mkdir()
     for code in ("en", "de"):
         _dictionary(almanac / "text" / "dictionaries", "en", "de")
@@ -52,6 +54,7 @@ def miniature(tmp_path_factory):
         "librilight": root / "librilight",
         **_campaigns(root, almanac),
         "fleurs": root / "fleurs",
+        "europarl": root / "europarl",
         "mtedx": root / "mtedx",
         "ted": root / "ted",
         "mustc": almanac,

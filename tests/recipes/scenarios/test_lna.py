@@ -30,7 +30,7 @@ def folders(name, translator, miniature, folder):  # noqa: F811 - folders
 
 
 @pytest.mark.recipes
-@pytest.mark.parametrize("name", ["own/lna", "covost2/lna"])
+@pytest.mark.parametrize("name", ["own/lna", "covost2/lna", "europarl/lna"])
 def test_norms_attention_and_the_adaptor_learn(name, translator, miniature, tmp_path):  # noqa: F811 - a fixture
     encoder, given = folders(name, translator, miniature, tmp_path)
     given |= {"results_folder": str(tmp_path / "results"), "learning_rate": 0.001, "updates": 100}
