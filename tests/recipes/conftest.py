@@ -45,9 +45,10 @@ def miniature(tmp_path_factory):
         _dictionary(almanac / "text" / "dictionaries", "en", "de")
         text = (almanac / "text" / f"train.{code}").read_text(encoding="utf-8")
         (almanac / "text" / "monolingual" / f"train.{code}").write_text(text, encoding="utf-8")
-    manifests = {name: root / "manifests" / "en-de" / f"{name}.arrow" for name in ("train", "dev")}
+    manifests = {name: root / "manifests" / "en-de" / f"{name}.arrow" for name in ("train", "dev", "tst-COMMON")}
     write_ted(root / "ted", almanac)
-    write_librispeech(root / "librispeech", {"train-clean-100": manifests["train"], "dev-other": manifests["dev"]})
+    splits = {"train-clean-100": "train", "dev-other": "dev", "test-clean": "tst-COMMON"}
+    write_librispeech(root / "librispeech", {split: manifests[name] for split, name in splits.items()})
     write_librilight(root / "librilight", manifests["train"])
     return {
         "librispeech": root / "librispeech",
