@@ -47,8 +47,8 @@ def test_nothing_of_a_policy_is_a_default():
             Policy(**dict.fromkeys(left, True))
 
 
-#: Recipes with policies of their own, those of their paper.
-OTHERS = ["mustc/curriculum"]
+#: Recipes with policies of their own: those of their corpus or paper.
+OTHERS = ["librispeech/asr", "mustc/curriculum"]
 
 
 def test_policies_are_said_once_and_are_those_of_nearly_every_recipe():
