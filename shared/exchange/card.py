@@ -23,6 +23,8 @@ from shared.systems.system import System
 from shared.text import languages
 
 CARD = "README.md"
+#: How somebody who has a model, but not dragoman, gets it: it is in no registry (README.md, "Install").
+INSTALL = "pip install '.[hf]'    # in a checkout of dragoman"
 #: Our metrics that the Hub knows, under the same names.
 METRICS = ("bleu", "chrf", "ter", "wer", "cer")
 COLUMNS = {
@@ -94,7 +96,7 @@ def card(system: ReadingModel, *, name: str, license: str | None = None, rows: S
     said = {key: value for key, value in metadata.items() if value}
     header = yaml.safe_dump(said, sort_keys=False, allow_unicode=True)
     size = sum(parameter.numel() for parameter in system.parameters())
-    usage = f"pip install 'dragoman[hf]'\ndragoman pull {name} --out model\n{task.command}"
+    usage = f"{INSTALL}\ndragoman pull {name} --out model\n{task.command}"
     parts = [
         f"---\n{header}---\n\n# {name.rpartition('/')[2]}\n\n{task.sentence} {size:,} parameters.",
         f"## How to use it\n\n```\n{usage}\n```",
@@ -130,16 +132,17 @@ def task_of(system: ReadingModel, folder: Path = Path("model")) -> Task:
     """Return what a system does; ``folder`` is its model folder in the command."""
     model = shlex.quote(str(folder))
     look = f"dragoman show {model}"
+    source = _named(system.source_languages)
     if not isinstance(system, System):
-        return Task("feature-extraction", "An encoder of speech, to begin training with.", ["speech"], look)
-    source, target = _named(system.source_languages), _named(system.target_languages)
+        return _encoder(system, source, look)
+    target = _named(system.target_languages)
     sources, targets = system.source_languages, system.target_languages
     others = [code for code in targets if code != sources[0]] or targets
     translate = f"dragoman translate {model}" + (f" --from {sources[0]}" if len(sources) > 1 else "")
     translate += f" --to {others[0]}" if len(targets) > 1 else ""
     writes = isinstance(system.model, Generator) or type(system).translate_batch is not System.translate_batch
     if not writes:
-        return Task("fill-mask", f"An encoder of {source} text, to begin training with.", [], look)
+        return _encoder(system, source, look)
     if not system.inputs:
         command = f"dragoman translate TRANSLATOR --lm {model} news.txt"
         return Task("text-generation", f"A language model of {target} text.", ["language-model"], command)
@@ -150,6 +153,15 @@ def task_of(system: ReadingModel, folder: Path = Path("model")) -> Task:
     if system.output_name == "transcript":
         return Task(pipeline, f"Writes down {source} speech.", ["speech"], command)
     return Task(pipeline, f"Translates {source} speech to {target} text.", ["speech", "speech-translation"], command)
+
+
+def _encoder(system: ReadingModel, source: str, command: str) -> Task:
+    """Return the task of a model that writes nothing."""
+    speech, text = "speech" in system.inputs, bool(system.text_fields())
+    read = ["speech"] * speech + [f"{source} text".strip()] * text
+    pipeline = "feature-extraction" if speech else "fill-mask"
+    sentence = f"An encoder of {' and '.join(read)}, to begin training with."
+    return Task(pipeline, sentence, ["speech"] * speech, command)
 
 
 def _named(codes: Sequence[str]) -> str:

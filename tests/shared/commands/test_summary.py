@@ -9,8 +9,10 @@ import pytest
 from safetensors.torch import load_file
 
 from shared.corpus.speech_field import SpeechField
+from shared.exchange.card import task_of
 from shared.nn.translator import EncoderModel
 from shared.systems.encoder_system import EncoderSystem
+from shared.systems.saved_model import SavedModel
 from shared.systems.system import System
 from st.cascade import Cascade
 from tests.shared.systems.test_several_texts import other_tokenizer, several, tokenizer
@@ -83,6 +85,35 @@ def test_a_cascade_and_an_encoder_are_described(dragoman, folder, speech_model, 
     code, output, _ = dragoman("show", tmp_path / "encoder")
     assert code == 0 and output.startswith("An encoder of speech, to begin training with.")
     assert table(output)["reads"] == ["speech: sound"] and "writes" not in table(output)
+
+
+@pytest.mark.parametrize(
+    ("reads", "languages", "sentence", "pipeline", "tags"),
+    [
+        (["source"], ["en", "de"], "English, German text", "fill-mask", []),
+        (["source", "target"], [], "text", "fill-mask", []),
+        (["speech", "source"], ["en"], "speech and English text", "feature-extraction", ["speech"]),
+    ],
+)
+def test_an_encoder_is_described_by_what_it_reads(
+    dragoman, folder, speech_model, tmp_path, reads, languages, sentence, pipeline, tags
+):
+    text, speech = System.load(folder), System.load(speech_model)
+    inputs = {"source": text.inputs["source"], "target": text.inputs["second"], "speech": SpeechField()}
+    embeddings = {
+        "source": text.model.embeddings["source"],
+        "target": text.model.embeddings["second"],
+        "speech": speech.model.embeddings["speech"],
+    }
+    encoder = speech.model.encoder if "speech" in reads else text.model.encoder
+    model = EncoderModel(embeddings={name: embeddings[name] for name in reads}, encoder=encoder)
+    EncoderSystem(model=model, inputs={name: inputs[name] for name in reads}, source_languages=languages).save(
+        tmp_path / "encoder"
+    )
+    code, output, _ = dragoman("show", tmp_path / "encoder")
+    assert code == 0 and output.startswith(f"An encoder of {sentence}, to begin training with.")
+    task = task_of(SavedModel.load(tmp_path / "encoder"))
+    assert (task.pipeline, task.tags) == (pipeline, tags)
 
 
 def test_what_is_no_model_folder_is_refused_by_name(dragoman, folder):

@@ -291,6 +291,7 @@ def test_a_card_is_what_the_hub_reads(model, tmp_path):
     parameters = sum(parameter.numel() for parameter in System.load(GOLDEN).parameters())
     assert f"Translates English text to German. {parameters:,} parameters." in read.text
     assert "dragoman pull me/golden --out model\ndragoman translate model news.txt\n" in read.text
+    assert "pip install '.[hf]'" in read.text and "dragoman[" not in read.text  # it is in no registry
     assert "| en-de/test | bleu | 93.04 | 300 | 5 | best 3 | 1 | almanac/mt | nrefs:1\\|bleu |" in read.text
     assert "| en-de/test | off_target | 1.00 |" in read.text
     assert "License" not in read.text and "90.00" not in read.text
