@@ -45,7 +45,7 @@ SOURCE, ALIGNMENT, DENOISING = "source", "alignment", "denoising"
 #: Of the tokens that noise changes, the shares that are masked and that become any symbol; the rest become another
 #: token of the sentence.
 MASKED, REPLACED = 0.4, 0.3
-#: The number of loops if a search does not name one, as in the released code.
+#: The number of loops if neither a search nor the system names one, as in the released code.
 LOOPS = 2
 
 
@@ -304,8 +304,7 @@ class Refinement(Described):
 class SgaSystem(CtcSystem):
     """A translator that reads and writes with the symbols of one masked language model.
 
-    Other searches than a :class:`Refinement` work on the output of ``LOOPS`` loops, or on that of a model which does
-    not denoise.
+    Other searches than a :class:`Refinement` work on the output after the system's own number of loops.
 
     Args:
         model: a SemanticGenerator.
@@ -317,10 +316,12 @@ class SgaSystem(CtcSystem):
         language_model: see :class:`CtcSystem`.
         lm_weight: see :class:`CtcSystem`.
         reads: see :class:`CtcSystem`.
+        loops: of searches that name no number; a model that does not denoise has none.
 
     Raises:
         DataError: for an unknown language code.
-        UsageError: if it does not read and write with the same tokenizer, or nothing tells it which language to write.
+        UsageError: if it does not read and write with the same tokenizer, nothing tells it which language to write, or
+            ``loops`` is negative.
 
     """
 
@@ -338,6 +339,7 @@ class SgaSystem(CtcSystem):
         language_model: nn.Module | None = None,
         lm_weight: float = 0.0,
         reads: list[str] | None = None,
+        loops: int = LOOPS,
     ) -> None:
         super().__init__(
             model=model,
@@ -351,6 +353,7 @@ class SgaSystem(CtcSystem):
             lm_weight=lm_weight,
             reads=reads,
         )
+        self.search = Refinement(loops=0 if model.denoising is None else loops)
         source = self.inputs.get(SOURCE)
         if not isinstance(source, TextField) or source.tokenizer.fingerprint != self.output.tokenizer.fingerprint:
             raise UsageError(
@@ -361,18 +364,14 @@ class SgaSystem(CtcSystem):
 
     def default_search(self) -> AnySearch:
         """Return the search used when the caller names none."""
-        return Refinement(loops=self._loops)
+        return self.search
 
     def scores(self, batch: Batch, search: CtcSearch) -> Padded:
         """Return the log-probabilities (B, L, V) of the output after the loops of a search."""
-        logits = self.model.refined(batch, search.loops if isinstance(search, Refinement) else self._loops)
+        logits = self.model.refined(batch, (search if isinstance(search, Refinement) else self.search).loops)
         return logits.map(lambda values: values.float().log_softmax(-1))
 
     def check_memory(self, batch: Batch, search: AnySearch, positions: int = 0) -> None:
         """Refuse a search that needs more memory than there is; see :meth:`System.check_memory`."""
         inner: AnySearch = search.search if isinstance(search, Refinement) else search
         super().check_memory(batch, inner, positions)
-
-    @property
-    def _loops(self) -> int:
-        return 0 if self.model.denoising is None else LOOPS

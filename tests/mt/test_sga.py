@@ -24,7 +24,9 @@ from shared.nn.transformer import Encoder
 from shared.nn.translator import EncoderModel
 from shared.objectives import Ctc, EncoderDecoderObjective
 from shared.padded import Padded
+from shared.recipe.recipe import Recipe
 from shared.search import CtcGreedySearch, CtcPrefixSearch
+from shared.systems.pretrained import load
 from shared.systems.system import System
 from shared.systems.trimming import trim
 from shared.training.optimizer import Adam, set_learning_rate
@@ -385,6 +387,24 @@ def test_other_searches_work_on_the_last_loop():
         assert {len(hypotheses) for hypotheses in many} == {2}
     with pytest.raises(UsageError, match="has no denoising pass: decode it with 0 loops"):
         plain.translate_batch(rows, Refinement(loops=1))
+
+
+@torch.no_grad()
+def test_a_folder_keeps_its_loops(tmp_path, monkeypatch):
+    """A model that was tuned with another number of loops translates with that number, and so does a changed copy."""
+    own, asked = system(), []
+    SgaSystem(**own.arguments | {"loops": 5}).save(tmp_path / "five")
+    refined = SemanticGenerator.refined
+    monkeypatch.setattr(SemanticGenerator, "refined", lambda *given: asked.append(given[-1]) or refined(*given))
+    System.load(tmp_path / "five").translate(["one two"])
+    load(folder=str(tmp_path / "five"), changes={"loops": 7}).save(tmp_path / "seven")
+    System.load(tmp_path / "seven").translate(["one two"], search=CtcGreedySearch())  # as `dragoman translate` does
+    System.load(tmp_path / "seven").translate(["one two"], search=Refinement(loops=1))
+    assert asked == [5, 7, 1]
+    values = {path: (text, key) for path, text, key in Recipe.load("almanac/sga", {"loops": 8}).values("fit")}
+    assert {values[path] for path in values if path.endswith("system.loops")} == {("8", "loops")}
+    with pytest.raises(UsageError, match="loops must be at least 0, not -1"):
+        SgaSystem(**own.arguments | {"loops": -1})
 
 
 def test_no_text_is_lost_to_the_blank():
