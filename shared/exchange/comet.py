@@ -121,7 +121,7 @@ def read_comet(folder: Path) -> CometModel:
     }
     config, field = _encoder_files(folder, settings, path)
     check_rows(config.need("vocab_size"), tensors, config.path)
-    encoder = MaskedEncoder(config, _below(ENCODER, tensors))
+    encoder = MaskedEncoder(config, _below(ENCODER, tensors), field.tokenizer.pad)
     layers = _checked_layers(config, settings, tensors, path)
     options = _options(settings, path) | {"with_reference": with_reference}
 

@@ -244,14 +244,16 @@ class MaskedEncoder:
     Args:
         config: the model's settings.
         tensors: by name, as they stand in the file.
+        padding: the tokenizer's symbol; that of the settings is another one where BERT has XLM-R's pieces (E5).
 
     Raises:
         DataError: for positions or attention of another kind.
 
     """
 
-    def __init__(self, config: Config, tensors: Mapping[str, Tensor]) -> None:
+    def __init__(self, config: Config, tensors: Mapping[str, Tensor], padding: int | None = None) -> None:
         self.config = config
+        self.padding = config.need("pad_token_id") if padding is None else padding
         self.family = ENCODERS[config.need("model_type")]
         for name, usual in (("position_embedding_type", "absolute"), ("is_decoder", False)):
             if config.get(name, usual) != usual:
@@ -267,14 +269,14 @@ class MaskedEncoder:
     def build(self, taps: list[int] | None = None) -> EncoderModel:
         """Build the model, with fresh parameters; ``taps`` are the encoder's."""
         config = self.config
-        width, padding = config.need("hidden_size"), config.need("pad_token_id")
+        width = config.need("hidden_size")
         epsilon, activation = config.get("layer_norm_eps", 1e-12), config.choose("hidden_act", ACTIVATIONS)
         dropout = float(config.get("hidden_dropout_prob", 0.0))
-        offset = padding + 1 if self.family.behind_padding else 0
+        offset = config.need("pad_token_id") + 1 if self.family.behind_padding else 0
         embedding = TextEmbedding(
             vocabulary=config.need("vocab_size"),
             width=width,
-            padding=padding,
+            padding=self.padding,
             positions=LearnedPositions(
                 width=width, length=config.need("max_position_embeddings") - offset, offset=offset
             ),

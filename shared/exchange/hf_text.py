@@ -107,6 +107,19 @@ class TextFiles:
         named = symbols | named_tags(added)
         return VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=added, symbols=named)
 
+    def vocabulary(self) -> dict[str, int]:
+        """Return the symbols of ``tokenizer.json`` with their numbers.
+
+        Raises:
+            DataError: if it is not a tokenizer.
+
+        """
+        path = self.path(JSON)
+        try:
+            return tokenizers.Tokenizer.from_file(path).get_vocab()
+        except Exception as error:  # the library raises nothing more precise
+            raise DataError(f"{path}: not a tokenizer ({' '.join(str(error).split())})") from error
+
     def listed(self) -> list[str]:
         """Return the further special symbols that the tokenizer's files list."""
         found = [*self.settings.get("extra_special_tokens", []), *self.settings.get("additional_special_tokens", [])]
@@ -198,28 +211,26 @@ def _texts(
     )
 
 
-def _bert(files: TextFiles) -> Texts:
-    if files.has(JSON):
-        tokenizer = files.json(BERT)
-    else:
-        lines = Path(files.path("vocab.txt")).read_text(encoding="utf-8").split("\n")
-        vocabulary = {line.rstrip("\r"): number for number, line in enumerate(lines) if line}
-        built = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
-        get = files.settings.get
-        built.normalizer = normalizers.BertNormalizer(
-            handle_chinese_chars=get("tokenize_chinese_chars", True),
-            strip_accents=get("strip_accents"),
-            lowercase=get("do_lower_case", True),
-        )
-        built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        built.decoder = decoders.WordPiece(prefix="##")
-        tokenizer = files.json(BERT, path=files.older(JSON, built))
-    return _texts((tokenizer, tokenizer), ([START], [END]), None)
+def _word_pieces(files: TextFiles) -> JsonTokenizer:
+    lines = Path(files.path("vocab.txt")).read_text(encoding="utf-8").split("\n")
+    vocabulary = {line.rstrip("\r"): number for number, line in enumerate(lines) if line}
+    built = tokenizers.Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    get = files.settings.get
+    built.normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=get("tokenize_chinese_chars", True),
+        strip_accents=get("strip_accents"),
+        lowercase=get("do_lower_case", True),
+    )
+    built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    built.decoder = decoders.WordPiece(prefix="##")
+    return files.json(BERT, path=files.older(JSON, built))
 
 
 def _byte_level(files: TextFiles) -> JsonTokenizer:
     if files.has(JSON):
         return files.json(FAIRSEQ)
+    if not files.has("vocab.json"):
+        files.path(JSON)  # the file that is asked for where none of the known ones is there
     try:
         model = models.BPE.from_file(files.path("vocab.json"), files.path("merges.txt"))
     except Exception as error:  # the library raises nothing more precise
@@ -230,19 +241,20 @@ def _byte_level(files: TextFiles) -> JsonTokenizer:
     return files.json(FAIRSEQ, path=files.older(JSON, built))
 
 
-def _roberta(files: TextFiles) -> Texts:
-    tokenizer = _byte_level(files)
+def _encoder(files: TextFiles) -> Texts:
+    """Read the texts of an encoder, whose model type says nothing about them: E5 and MiniLM are BERT with XLM-R's."""
+    if files.has(JSON):
+        tokenizer: Tokenizer = files.json(BERT if BERT[START] in files.vocabulary() else FAIRSEQ)
+    elif files.has(PIECES):
+        tokenizer = files.pieces(None, ["<mask>"], FAIRSEQ)
+    else:
+        tokenizer = _word_pieces(files) if files.has("vocab.txt") else _byte_level(files)
     return _texts((tokenizer, tokenizer), ([START], [END]), None)
 
 
 def _bart(files: TextFiles) -> Texts:
     tokenizer = _byte_level(files)
     return _texts((tokenizer, tokenizer), ([START], [END]), ([END, START], [END]))
-
-
-def _xlm_roberta(files: TextFiles) -> Texts:
-    tokenizer = files.json(FAIRSEQ) if files.has(JSON) else files.pieces(None, ["<mask>"], FAIRSEQ)
-    return _texts((tokenizer, tokenizer), ([START], [END]), None)
 
 
 def _mbart(files: TextFiles) -> Texts:
@@ -337,21 +349,17 @@ def _t5_rows(files: TextFiles) -> list[str]:
     """Return the symbols by number."""
     if not files.has(JSON):
         return SentencePieces(model=files.path(T5_PIECES)).rows()
-    try:
-        vocabulary = tokenizers.Tokenizer.from_file(files.path(JSON)).get_vocab()
-    except Exception as error:  # the library raises nothing more precise
-        raise DataError(f"{files.path(JSON)}: not a tokenizer ({' '.join(str(error).split())})") from error
-    return rows_of(vocabulary)
+    return rows_of(files.vocabulary())
 
 
 READERS: dict[str, Callable[[TextFiles], Texts]] = {
     "bart": _bart,
-    "bert": _bert,
+    "bert": _encoder,
     "m2m_100": _m2m,
     "marian": _marian,
     "mbart": _mbart,
     "mt5": _t5,
-    "roberta": _roberta,
+    "roberta": _encoder,
     "t5": _t5,
-    "xlm-roberta": _xlm_roberta,
+    "xlm-roberta": _encoder,
 }

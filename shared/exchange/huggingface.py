@@ -88,7 +88,10 @@ def import_hf_text(
     texts = read_texts(source, config, scratch)
     read: MaskedEncoder | EncoderDecoder | T5
     kind = config.get("model_type")
-    read = (MaskedEncoder if kind in ENCODERS else T5 if kind in T5_MODELS else EncoderDecoder)(config, tensors)
+    if kind in ENCODERS:
+        read = MaskedEncoder(config, tensors, texts.source.tokenizer.pad)
+    else:
+        read = (T5 if kind in T5_MODELS else EncoderDecoder)(config, tensors)
     model: nn.Module = built(read.build, tensors, config.path)
     report = read.load(model, str(file))
     given = {"source": source_languages, "target": target_languages}

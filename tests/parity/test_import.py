@@ -155,6 +155,40 @@ def test_older_folders_with_sentencepiece_alone(kind: str, lines: list[str], pie
         assert tokenizer.id("<de>") == len(library.pieces()) + (5 if kind == "Nllb" else 6)
 
 
+@pytest.mark.parametrize(
+    ("body", "kind", "padding"),
+    [("Bert", "xlm_roberta", 0), ("Bert", "xlm_roberta", 1), ("Bert", "roberta", 1), ("Roberta", "bert", 2)],
+)
+@pytest.mark.parametrize("older", [False, True])
+def test_encoders_with_the_tokenizer_of_another_model(
+    body: str, kind: str, padding: int, older: bool, lines: list[str], pieces: str, tmp_path: Path
+) -> None:
+    """E5 and MiniLM are BERT above the pieces of XLM-R, with BERT's padding in their settings."""
+    if older and kind != "xlm_roberta":
+        pytest.skip("test_encoders reads these files")
+    tokenizer, _ = getattr(others, kind)(lines, pieces)
+    sizes = {"hidden_size": 18, "num_attention_heads": 3, "num_hidden_layers": 2, "intermediate_size": 22}
+    config = getattr(transformers, f"{body}Config")(vocab_size=len(tokenizer) + 3, pad_token_id=padding, **sizes)
+    torch.manual_seed(4)
+    theirs = getattr(transformers, f"{body}Model")(config).eval()
+    theirs.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    if older:
+        (tmp_path / "tokenizer.json").unlink()
+        shutil.copy(pieces, tmp_path / "sentencepiece.bpe.model")
+    import_model(tmp_path, tmp_path / "out", source_languages=["de"])
+    system = System.load(tmp_path / "out")
+    chosen = [line for line in lines[:-20:40] if line.strip()]
+    rows = [{"source_text": line, "source_language": "de", "id": line} for line in chosen]
+    batch = collate(rows, system.inputs, None)
+    inputs = tokenizer(chosen, return_tensors="pt", padding=True)
+    assert [ids.tolist() for ids in batch["source"].rows()] == tokenizer(chosen).input_ids
+    assert system.model.embeddings["source"].padding == tokenizer.pad_token_id
+    states = system.model.encode(Batch({"source": batch["source"]})).memories["source"]
+    expected = theirs(**inputs).last_hidden_state[inputs.attention_mask.bool()]
+    torch.testing.assert_close(states.values[states.mask], expected, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("kind", ["bert", "roberta"])
 def test_encoders(kind: str, older: bool, lines: list[str], pieces: str, tmp_path: Path) -> None:
