@@ -40,6 +40,23 @@ def test_the_recipe_with_two_streams(tmp_path):
     assert [(stream["name"], stream.get("weight", 1)) for stream in streams] == [("speech", 1), ("text", 3)]
 
 
+def test_prepared_manifests_reach_a_run():
+    """The whole recipe accepts the commands, not only the command line."""
+    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    commands = re.findall(r"^dragoman run (\S+) (.*--phases\.prepare null.*)$", text, re.MULTILINE)
+    trained_on = []
+    for name, options in commands:
+        recipe = Recipe.load(name, shlex.split(options))
+        recipe.check()
+        assert recipe.placeholders == [] and recipe.phases[0] == "tokenizer"
+        trained_on.append(recipe.value("train"))
+    assert trained_on == [
+        ["manifests/nemo/train.arrow"],
+        ["manifests/europarl_st/en-de/train.arrow"],
+        ["manifests/europarl_st/en-de/train.arrow", "manifests/s2t/train_st.arrow"],
+    ]
+
+
 def test_noise_of_ones_own(tmp_path, monkeypatch):
     text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(class Drop.*?)```", text, re.DOTALL)
