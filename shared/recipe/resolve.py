@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from shared.machine.nesting import DEPTH
-from shared.recipe.elsewhere import keys_called
+from shared.recipe.elsewhere import advice, keys_called
 from shared.recipe.tree import INNER, Node, keys_inside, nearest, plain
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
@@ -106,7 +106,8 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> bool:
 def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
     """Suggest a key of this name elsewhere in the recipe, the key with this name in other toolkits, or a similar name.
 
-    Other toolkits come first: ``maximum_tokens`` is similar to fairseq's ``max_tokens``, but is a filter.
+    Other toolkits come first: ``maximum_tokens`` is similar to fairseq's ``max_tokens``, but is a filter. A name that
+    they have for something which this recipe does not have is like nothing in it: ESPnet's ``mtlalpha`` is no mixture.
 
     Args:
         root: the whole recipe.
@@ -117,7 +118,12 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
     """
     keys = dict(keys_inside(root))
     wanted = key.replace("-", "_")
-    meant = [known for known in keys if known.endswith("." + wanted)] or keys_called(wanted, root.value)
+    if text := advice(wanted):
+        return f" ({text})"
+    found = keys_called(wanted, keys)
+    meant = [known for known in keys if known.endswith("." + wanted)] or found or []
+    if found is not None and not meant:
+        return ""
     if not meant and not nearest(part, names, few=0):
         close = difflib.get_close_matches(wanted.rpartition(".")[2], {*keys.values()}, n=1, cutoff=0.8)
         meant = [known for known, name in keys.items() if name in close]
