@@ -17,6 +17,7 @@ import typer
 from shared.commands.endings import as_ctrl_c, complain, unwritable
 from shared.commands.models import models
 from shared.commands.options import (
+    METRIC_NAMES,
     OPEN,
     DivisionOptions,
     ModelOptions,
@@ -238,9 +239,7 @@ def translate(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="model folder")],
     manifests: Annotated[list[Path], typer.Argument(help="manifests (*.arrow) to translate and score")],
-    metrics: Annotated[
-        str, typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas")
-    ] = "bleu,chrf,ter",
+    metrics: Annotated[str, typer.Option(help=f"one or more of {METRIC_NAMES}, separated by commas")] = "bleu,chrf,ter",
     text_metrics: Annotated[
         list[str] | None,
         typer.Option("--text", help="metrics for another text that the model writes: transcript:wer,cer; repeatable"),
@@ -296,11 +295,19 @@ def rescore(
 
 
 @app.command()
-def recipes() -> None:
+def recipes(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[WORD]...", help="only recipes with all these words in name or title: mustc conformer"),
+    ] = None,
+) -> None:
     """List the installed recipes."""
     from shared.recipe.recipe import Recipe
 
-    listed = Recipe.list()
+    wanted = [word.lower() for word in words or []]
+    listed = [pair for pair in Recipe.list() if all(word in " ".join(pair).lower() for word in wanted)]
+    if not listed:
+        raise UsageError(f"no recipe has {' and '.join(map(repr, wanted))} in its name or title")
     width = max(len(name) for name, _ in listed)
     for name, line in listed:
         print(f"{name:{width}}  {line}")

@@ -10,6 +10,7 @@ from functools import reduce
 from importlib.machinery import PathFinder
 from importlib.resources import files
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 
 from shared.described import PACKAGES
@@ -71,6 +72,11 @@ def header(path: Path) -> str:
             break
         lines.append(line[1:].strip())
     return "\n".join(lines)
+
+
+def title(path: Path) -> str:
+    """Return what a file's header says before its first empty line or command, on one line."""
+    return " ".join(takewhile(lambda line: line and not line.startswith("dragoman "), header(path).split("\n")))
 
 
 # -- bases ----------------------------------------------------------------------------------------------------------

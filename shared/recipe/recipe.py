@@ -32,6 +32,7 @@ from shared.recipe.locations import (
     installed,
     is_base,
     read_with_bases,
+    title,
 )
 from shared.recipe.overrides import node_of, pairs
 from shared.recipe.resolve import Resolver, override
@@ -127,8 +128,8 @@ class Recipe:
 
     @staticmethod
     def list() -> Listing:
-        """Return the installed recipes: name and first line of the header. Bases are not recipes."""
-        return [(name, header(path).partition("\n")[0]) for name, path in installed() if not is_base(path)]
+        """Return the installed recipes: name and title, which their headers begin with. Bases are no recipes."""
+        return [(name, title(path)) for name, path in installed() if not is_base(path)]
 
     # -- what it says -----------------------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ from shared.recipe.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[3]
 NOTE = re.compile(r"(.*?) +# (\S+\.yaml:\d+|command line|default)(?: +(.*))?")
-NAMES = [name for name, _ in Recipe.list()]
+LISTED = Recipe.list()
+NAMES = [name for name, _ in LISTED]
 
 
 def shown(*arguments):
@@ -126,3 +127,18 @@ def test_keys_without_a_value_are_shown_as_such():
     assert written == "data_folder: !PLACEHOLDER"
     assert place.startswith("recipes/mustc/base.yaml:")
     assert comment == "the folder with en-de/, en-fr/, ..."
+
+
+def test_recipes_are_listed_with_their_whole_titles(dragoman):
+    code, output, _ = dragoman("recipes")
+    lines = output.splitlines()
+    assert code == 0 and [line.split()[0] for line in lines] == NAMES
+    for line, (_, title) in zip(lines, LISTED, strict=True):
+        assert line.endswith(title) and title.count("(") == title.count(")")
+
+
+def test_recipes_can_be_looked_for(dragoman):
+    found = [line.split()[0] for line in dragoman("recipes", "mustc", "Conformer")[1].splitlines()]
+    assert found == ["mustc/asr_conformer", "mustc/st_conformer"]
+    code, _, messages = dragoman("recipes", "mustc", "conforming")
+    assert code == 2 and "no recipe has 'mustc' and 'conforming' in its name or title" in messages

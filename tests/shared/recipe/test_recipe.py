@@ -205,8 +205,13 @@ def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
     (tmp_path / "almanac").mkdir()
     write(GOOD, "almanac/good.yaml")
     write("a: 1\n", "almanac/base.yaml")
+    longer = "# A title that goes on\n# in a second line (Them\n# 2020)\n#\n#   dragoman run almanac/longer\n\na: 1\n"
+    write(longer, "almanac/longer.yaml")
     monkeypatch.setattr(shared.recipe.locations, "files", lambda package: tmp_path)
-    assert Recipe.list() == [("almanac/good", "Somebody and others, 2024, section 3")]
+    assert Recipe.list() == [
+        ("almanac/good", "Somebody and others, 2024, section 3"),
+        ("almanac/longer", "A title that goes on in a second line (Them 2020)"),
+    ]
     monkeypatch.chdir("/")
     for name in ("almanac/good", "almanac/good.yaml", "recipes/almanac/good.yaml", tmp_path / "almanac/good.yaml"):
         assert Recipe.load(name).name == "almanac/good"
