@@ -97,9 +97,10 @@ def export(
     ] = None,
     limit: Annotated[int, typer.Option(min=0, help="number of rows per manifest to compare; 0: all")] = 0,
 ) -> None:
-    """Convert a text translator for another engine: CTranslate2 or Hugging Face transformers.
+    """Convert a model for another engine: CTranslate2 (text translators) or Hugging Face transformers.
 
-    A part that the engine does not support (speech, several memories, other layers) is an error. --quantization,
+    transformers gets text translators, and encoders of waveforms (wav2vec 2.0 and its relatives). A part that the
+    engine does not support (speech with a decoder, several memories, other layers) is an error. --quantization,
     --compare and --limit apply to ctranslate2 only.
     """
     from shared.exchange.exporting import FORMATS

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from shared.commands.options import OPEN, command_line
+from shared.commands.options import METRIC_NAMES, OPEN, command_line
 from shared.errors import UsageError
 
 reports = typer.Typer()
@@ -24,7 +24,7 @@ def score(
     language: Annotated[str, typer.Option(help="language code; it determines the tokenizer")],
     metrics: Annotated[
         str,
-        typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas; '' with --comet: none"),
+        typer.Option(help=f"one or more of {METRIC_NAMES}, separated by commas; '' with --comet: none"),
     ] = "bleu,chrf,ter",
     baseline: Annotated[Path | None, typer.Option(help="hypotheses of another system, for a significance test")] = None,
     resegment: Annotated[
@@ -64,7 +64,7 @@ def diff(
     show: Annotated[int, typer.Option(min=0, help="number of sentences to print, those that differ most")] = 5,
     metrics: Annotated[
         str,
-        typer.Option(help="one or more of bleu, chrf, ter, wer, cer, separated by commas; default: those of both runs"),
+        typer.Option(help=f"one or more of {METRIC_NAMES}, separated by commas; default: those of both runs"),
     ] = "",
     phase: Annotated[str | None, typer.Option(help="evaluation phase to compare, if a run has several")] = None,
 ) -> None:

@@ -243,6 +243,13 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character).startswith("P")
 
 
+def unknown(metric: str) -> str:
+    """Return what to say of a metric that is not among ``METRICS``."""
+    if metric.lower().startswith("comet"):
+        return f"{metric} is a trained model, which this does not load: use `dragoman score --comet FOLDER`"
+    return f"unknown metric {metric!r}; known are {', '.join(METRICS)}"
+
+
 #: Made of a name, sets of references (a line for each sentence, None where one has fewer), and their language.
 METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
     **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "chrf", "ter"), SacreMetric),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.errors import DataError
-from shared.evaluation.metrics import HIGHER_IS_BETTER, METRICS, Counts, Metric
+from shared.evaluation.metrics import HIGHER_IS_BETTER, METRICS, Counts, Metric, unknown
 from shared.text import languages
 
 
@@ -78,7 +78,7 @@ class TextScorer:
                 raise DataError(f"{self.lines} lines of references 1, but {len(lines)} lines of references {number}")
         for metric in metrics:
             if metric not in METRICS:
-                raise DataError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
+                raise DataError(unknown(metric))
         self._metrics: list[Metric] = [METRICS[metric](metric, sets, language) for metric in metrics]
 
     def count(self, hypotheses: Sequence[str]) -> list[Counts]:

@@ -12,7 +12,7 @@ from shared.corpus.speech_activity import rows_without_speech, speech_detector
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.evaluation.alarms import Alarm, detect, detect_off_target
-from shared.evaluation.metrics import METRICS
+from shared.evaluation.metrics import METRICS, unknown
 from shared.evaluation.off_target import judge
 from shared.evaluation.outputs import Outputs
 from shared.evaluation.scores import Score, TextScorer
@@ -67,7 +67,7 @@ def check_metrics(metrics: Sequence[str], texts: Mapping[str, Sequence[str]] | N
     """Raise a UsageError if a metric is unknown, among those of the output or of further texts."""
     for metric in (*metrics, *(name for names in (texts or {}).values() for name in names)):
         if metric not in METRICS:
-            raise UsageError(f"unknown metric {metric!r}; known are {', '.join(METRICS)}")
+            raise UsageError(unknown(metric))
 
 
 def translate_share(

@@ -3,8 +3,10 @@
 import pytest
 
 from shared.commands.input_files import lines
+from shared.commands.options import METRIC_NAMES
 from shared.commands.score import score_files
 from shared.errors import DataError
+from shared.evaluation.metrics import METRICS
 
 TEXT = b"the cat sat on the mat\nhello world again my friend\n"
 
@@ -18,6 +20,21 @@ def test_marks_of_other_systems_are_no_part_of_a_text(tmp_path, capsys, marked, 
     score_files(files["hypotheses"], [files["references"]], "en", ["bleu", "ter", "wer"])
     values = [line.split("\t")[1:3] for line in capsys.readouterr().out.splitlines()]
     assert values == [["bleu", "100.00"], ["ter", "0.00"], ["wer", "0.00"]]
+
+
+def test_the_help_names_all_metrics(dragoman):
+    assert METRIC_NAMES.split(", ") == [*METRICS]
+    for command in ("evaluate", "score", "diff"):
+        shown = " ".join(dragoman(command, "--help")[1].replace("│", " ").split())
+        assert METRIC_NAMES in shown
+
+
+def test_comet_is_found_in_another_command(dragoman, tmp_path):
+    (tmp_path / "text").write_bytes(TEXT)
+    code, _, messages = dragoman(
+        "score", tmp_path / "text", tmp_path / "text", "--language", "en", "--metrics", "comet"
+    )
+    assert code == 2 and "use `dragoman score --comet FOLDER`" in messages
 
 
 def test_a_mark_inside_a_file_is_kept(tmp_path):

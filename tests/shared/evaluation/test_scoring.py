@@ -83,6 +83,7 @@ def test_outputs_in_another_language_are_told(run):
     [
         (["wer"], {"target_text_1": GERMAN}, "one set of references, not 2"),
         (["blue"], {}, "unknown metric 'blue'"),
+        (["bleu", "comet"], {}, "comet is a trained model, .*: use `dragoman score --comet FOLDER`"),
     ],
 )
 def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message):
