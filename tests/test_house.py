@@ -291,11 +291,11 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "rouge", "vad", "resegment", "media", "dev")
+PINNED = ("demo", "test", "hf", "adapters", "adam8bit", "vad", "resegment", "media", "dev")
 
 
 #: Modules whose distributions have another name.
-DISTRIBUTIONS = {"yaml": "pyyaml"}
+DISTRIBUTIONS = {"yaml": "pyyaml", "webvtt": "webvtt-py"}
 #: Modules that are nothing without a library which they import themselves.
 IMPORTED_BY = {"torch.utils.tensorboard": "tensorboard"}
 
@@ -332,6 +332,21 @@ def test_what_is_required_is_imported():
     used |= {normal(".".join(name.split(".")[:2])) for name in names}  # ruamel.yaml
     used |= {library for module, library in IMPORTED_BY.items() if any(is_in(name, module) for name in names)}
     assert {normal(name) for name in project["dependencies"]} - used == set()
+
+
+def test_what_an_extra_brings_is_imported():
+    """Tests count: they compare with libraries that nobody needs to use this one. ``dev`` holds programs."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    paths = modules(*ROOMS, "tests", "benchmarks")
+    names = {name for path in paths for _, name in imports(path, ast.walk(tree(path)))}
+    for path in paths:  # importorskip("transformers"), find_spec("silero_vad")
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("importorskip", "find_spec"):
+                names |= {one.value for arg in node.args for one in ast.walk(arg) if isinstance(one, ast.Constant)}
+    used = {normal(DISTRIBUTIONS.get(top, top)) for top in {str(name).split(".")[0] for name in names}}
+    extras = {name: some for name, some in project["optional-dependencies"].items() if name != "dev"}
+    unused = {(name, normal(one)) for name, some in extras.items() for one in some if normal(one) not in used}
+    assert unused == set()
 
 
 def test_pins_cover_the_dependencies():
