@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dragoman.functions import evaluate, load, run
     from shared.corpus.manifest import Manifest
     from shared.errors import DataError, UsageError
+    from shared.exchange.importing import import_model
     from shared.generator import Hypothesis
     from shared.recipe.recipe import Recipe
     from shared.search import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
         CtcGreedySearch,
         CtcPrefixSearch,
         GreedySearch,
+        RepeatedNgrams,
         Rules,
         SamplingSearch,
     )
@@ -41,6 +43,7 @@ _PLACES = {
     "run": "dragoman.functions",
     "evaluate": "dragoman.functions",
     "__version__": "dragoman.functions",
+    "import_model": "shared.exchange.importing",
     "System": "shared.systems.system",
     "Hypothesis": "shared.generator",
     "Recipe": "shared.recipe.recipe",
@@ -50,6 +53,7 @@ _PLACES = {
     "CtcPrefixSearch": "shared.search",
     "GreedySearch": "shared.search",
     "SamplingSearch": "shared.search",
+    "RepeatedNgrams": "shared.search",
     "Rules": "shared.search",
     "DataError": "shared.errors",
     "UsageError": "shared.errors",
@@ -64,12 +68,14 @@ __all__ = [
     "Hypothesis",
     "Manifest",
     "Recipe",
+    "RepeatedNgrams",
     "Rules",
     "SamplingSearch",
     "System",
     "UsageError",
     "__version__",
     "evaluate",
+    "import_model",
     "load",
     "run",
 ]

@@ -1,11 +1,13 @@
 """The examples in the guides work."""
 
+import inspect
 import json
 import pydoc
 import re
 import shlex
 from itertools import takewhile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import torch
 from hyperpyyaml import load_hyperpyyaml
 from typer.main import get_command
 
+import dragoman
 from shared.batch import Batch
 from shared.cli import app
 from shared.described import build, describe
@@ -122,6 +125,37 @@ def test_the_python_of_the_readme_translates(capsys):
     exec(code, {})
     best = System.load(golden).translate(["Good morning.", "Where is the station?"])
     assert capsys.readouterr().out == f"{best}\n"
+
+
+def test_the_python_of_the_page_on_search_translates():
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/search.md").read_text(encoding="utf-8"), re.DOTALL)
+    code, replaced = re.subn(
+        r'(dragoman\.load\()"model"(.*)$', rf'found = \1"{ROOT}/tests/golden/model"\2', code, flags=re.M
+    )
+    assert replaced == 1
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert isinstance(names["found"], str) and names["found"]
+
+
+@pytest.mark.parametrize("page", ["from_huggingface", "from_fairseq"])
+def test_the_python_that_imports_models_is_that_of_the_package(page, monkeypatch, capsys):
+    """Files of others are not here: what a page calls is looked at, not done."""
+    (code, *_) = re.findall(r"```python\n(.*?)```", (ROOT / f"docs/{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+    called = []
+
+    def report(*given, **named):
+        inspect.signature(import_model).bind(*given, **named)
+        called.append(given)
+        return SimpleNamespace(lines=lambda: ["all is there"])
+
+    monkeypatch.setattr(dragoman, "import_model", report)
+    monkeypatch.setattr(
+        dragoman, "load", lambda folder: SimpleNamespace(translate=lambda text, **_: f"{folder}: {text}")
+    )
+    exec(code, {})
+    assert len(called) == 1
+    assert capsys.readouterr().out in ("", "all is there\nmodels/mbart50: Good morning.\n")
 
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

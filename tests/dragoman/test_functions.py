@@ -22,6 +22,18 @@ def test_a_model_translates():
     assert [len(found) for found in model.hypotheses(sources, search=search)] == [2] * 4
 
 
+def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
+    report = dragoman.import_model(
+        "tests/parity/fairseq/masked_tokens", tmp_path, pieces="words", source_languages=["en"]
+    )
+    assert not report.missing and (tmp_path / "config.json").is_file()
+    rules = dragoman.Rules(maximum_length_extra=20, bans=[dragoman.RepeatedNgrams(size=1)])
+    [[found]] = dragoman.load(MODEL, device="cpu").hypotheses(
+        ["one one one"], search=dragoman.GreedySearch(rules=rules)
+    )
+    assert len({*found.tokens[:-1]}) == len(found.tokens[:-1])
+
+
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
 def test_a_model_translates_under_autocast(precision):
     sources = [one["source"] for one in KNOWN[:4]]
