@@ -1,0 +1,254 @@
+"""Data folders of Kaldi, as recipes of ESPnet make them: a folder for each split.
+
+The layout, of which ``segments`` and ``utt2spk`` may be missing, and names may end in the direction (train.en-de)::
+
+    {root}/train/wav.scp        talk1 wav/talk1.wav                  a file, or `cat FILE |`
+    {root}/train/segments       talk1_0000350_0000600 talk1 3.5 6.0  start and end in seconds; without it, whole files
+    {root}/train/text.tc.en     talk1_0000350_0000600 How are you?   the transcript
+    {root}/train/text.tc.de     talk1_0000350_0000600 Wie geht es?   the translation
+    {root}/train/utt2spk        talk1_0000350_0000600 talk1
+
+All files are sorted by their first column, as Kaldi demands, and are read side by side, so that a corpus of any size
+takes no memory. No command of a wav.scp is run; sound inside an archive (``x.ark:123``) is not read. Texts come as they
+stand: those of ESPnet's recipes are often tokenised, and transcripts in lower case without punctuation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from reprlib import repr as shown
+
+from shared.corpus.lines import count_lines, read_lines
+from shared.corpus.manifest import Row
+from shared.corpus.reader import SourceRow, Unusable
+from shared.corpus.split_files import chosen_splits
+from shared.described import Recorded
+from shared.errors import DataError
+from shared.text import languages
+
+SOUND, TIMES, SPEAKERS = "wav.scp", "segments", "utt2spk"
+#: The names of texts in a language, the best first: cased, as it is, in lower case, and without punctuation.
+TEXTS = ("text.tc.{}", "text.{}", "text.lc.{}", "text.lc.rm.{}")
+
+
+class Kaldi(Recorded):
+    """Reads data folders of Kaldi."""
+
+    name = "kaldi"
+
+    def __init__(
+        self,
+        *,
+        root: str | Path,
+        source_language: str,
+        target_language: str | None = None,
+        source_text: str | None = None,
+        target_text: str | None = None,
+        audio_root: str = ".",
+        splits: list[str] | None = None,
+    ) -> None:
+        """Look for the folders of the splits.
+
+        Args:
+            root: a folder with a folder for each split (``data``), or one such folder.
+            source_language: of speech and transcript.
+            target_language: of the translation; None for recognition.
+            source_text: the file of transcripts; by default the first of ``TEXTS``, or ``text``.
+            target_text: the file of translations; by default the first of ``TEXTS``.
+            audio_root: the folder that sound files are relative to: the one in which the recipe was run.
+            splits: names of folders, without their ending ``.en-de``; None means all.
+
+        Raises:
+            DataError: if there is no folder, a split is not there, or a code is unknown.
+
+        """
+        self._languages = {"source_text": languages.check(source_language)}
+        if target_language is not None:
+            self._languages["target_text"] = languages.check(target_language)
+        self.folder = "-".join(self._languages.values())
+        self.published: dict[str, dict[str, float]] = {}
+        self._names = {"source_text": source_text, "target_text": target_text}
+        self._audio_root = Path(audio_root).absolute()
+        home = Path(root).absolute()
+        found = [home] if (home / SOUND).is_file() else sorted(path.parent for path in home.glob(f"*/{SOUND}"))
+        if not found:
+            raise DataError(f"{home}: has no {SOUND}, nor a folder with one")
+        self._folders = {path.name.removesuffix(f".{self.folder}"): path for path in found}
+        self._splits = chosen_splits(root, self._folders, splits)
+
+    def splits(self) -> list[str]:
+        """Return the names of the splits, training first."""
+        return list(self._splits)
+
+    def inputs(self, split: str) -> list[Path]:
+        """Return the files of a split that are read."""
+        folder = self._folders[split]
+        others = (folder / name for name in (TIMES, SPEAKERS))
+        return [folder / SOUND, *(path for path in others if path.is_file()), *self._texts(folder).values()]
+
+    def count(self, split: str) -> int:
+        """Return the number of segments, or of files."""
+        return count_lines(self._main(self._folders[split]))
+
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
+        """Go through the utterances in their order.
+
+        Raises:
+            DataError: if a file is not sorted.
+
+        """
+        folder = self._folders[split]
+        main = self._main(folder)
+        recordings = {}
+        if main.name == TIMES:
+            recordings = {name: (line, cell) for line, name, cell in _entries(folder / SOUND)}
+        columns = {name: _Column(path) for name, path in self._texts(folder).items()}
+        if (folder / SPEAKERS).is_file():
+            columns["speaker"] = _Column(folder / SPEAKERS)
+        for line, name, cell in _entries(main):
+            for column in columns.values():
+                yield from column.before(name, main.name)
+            try:
+                values = {key: column.take(name) for key, column in columns.items()}
+                segment = self._segment(cell, recordings, folder) if main.name == TIMES else self._file(cell)
+                row = {"id": name, "speaker": None, **segment, **values, **self._codes()}
+                same_line = {key: column.path for key, column in columns.items() if column.line == line}
+                yield SourceRow(row, file=main, line=line, files=same_line)
+            except DataError as error:
+                yield Unusable(str(error), main, line, name)
+        for column in columns.values():
+            yield from column.before(None, main.name)
+
+    def _main(self, folder: Path) -> Path:
+        """Return the file that has a line for each utterance."""
+        return folder / (TIMES if (folder / TIMES).is_file() else SOUND)
+
+    def _texts(self, folder: Path) -> dict[str, Path]:
+        """Return the files of the texts."""
+        found = {}
+        for column, code in self._languages.items():
+            usual = [name.format(code) for name in TEXTS] + ["text"] * (column == "source_text")
+            given = self._names[column]
+            names = usual if given is None else [given]
+            there = [folder / name for name in names if (folder / name).is_file()]
+            if not there:
+                texts = ", ".join(sorted(path.name for path in folder.glob("text*"))) or "none"
+                raise DataError(f"{folder}: has no {' or '.join(names)}; its texts: {texts}")
+            found[column] = there[0]
+        return found
+
+    def _codes(self) -> dict[str, str]:
+        return {column.replace("text", "language"): code for column, code in self._languages.items()}
+
+    def _file(self, cell: str) -> Row:
+        """Return where the sound of an utterance is that has a file for itself."""
+        return {"audio": _sound(cell, self._audio_root), "start": 0.0, "duration": None, "document": None}
+
+    def _segment(self, cell: str, recordings: dict[str, tuple[int, str]], folder: Path) -> Row:
+        """Return where the sound of an utterance is that is a part of a recording."""
+        fields = cell.split()
+        if len(fields) != 3:
+            raise DataError(f"{shown(cell)} is not a recording, a start and an end")
+        recording, start, end = fields[0], _seconds(fields[1]), _seconds(fields[2])
+        if not 0 <= start < end:
+            raise DataError(f"start {fields[1]} and end {fields[2]} are not the times of a segment")
+        if recording not in recordings:
+            raise DataError(f"the recording {shown(recording)} is not in {SOUND}")
+        line, sound = recordings[recording]
+        try:
+            audio = _sound(sound, self._audio_root)
+        except DataError as error:
+            raise DataError(f"{folder / SOUND}, line {line}: {error}") from error
+        return {"audio": audio, "start": start, "duration": end - start, "document": recording}
+
+
+class _Column:
+    """A file with a value for each utterance, read beside the file that has all of them.
+
+    Attributes:
+        path: the file.
+        line: the number of the line from which a value was taken last.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.line = 0
+        self._entries = _entries(path)
+        self._next = next(self._entries, None)
+        self._taken = False
+
+    def before(self, name: str | None, other: str) -> Iterator[Unusable]:
+        """Yield the lines before an utterance: the other file has none for them.
+
+        Raises:
+            DataError: if the file is not sorted.
+
+        """
+        if self._taken:
+            self._next, self._taken = next(self._entries, None), False
+        while self._next is not None and (name is None or _order(self._next[1]) < _order(name)):
+            yield Unusable(f"{other} has no utterance {shown(self._next[1])}", self.path, *self._next[:2])
+            self._next = next(self._entries, None)
+
+    def take(self, name: str) -> str:
+        """Return the value of an utterance, which is the next.
+
+        Raises:
+            DataError: if there is none.
+
+        """
+        if self._next is None or self._next[1] != name:
+            raise DataError(f"{self.path.name} has no line for it")
+        self.line, _, value = self._next
+        self._taken = True
+        return value
+
+
+def _entries(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield number, first word and rest of each line that is not blank.
+
+    Raises:
+        DataError: if the words are not sorted, or one comes twice.
+
+    """
+    before = ""
+    for number, text in enumerate(read_lines(path, "surrogateescape"), 1):
+        name, *rest = text.split(maxsplit=1) or [""]
+        if not name:
+            continue
+        if before and _order(name) <= _order(before):
+            reason = f"{shown(name)} comes after {shown(before)}: sort it as Kaldi does (utils/fix_data_dir.sh)"
+            raise DataError(f"{path}, line {number}: {reason}")
+        before = name
+        yield number, name, rest[0].strip() if rest else ""
+
+
+def _order(name: str) -> bytes:
+    """Return the bytes by which ``LC_ALL=C sort`` sorts."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+def _sound(cell: str, root: Path) -> str:
+    """Return the path of the file that an entry of a wav.scp names."""
+    plain = re.fullmatch(r"cat\s+(\S+)\s*\|", cell)
+    if plain is not None:
+        cell = plain[1]
+    if not cell or cell.endswith("|"):
+        raise DataError(f"{shown(cell)} is no sound file; a command is not run here: write what it gives into a file")
+    if re.search(r"\.ark(:\d+)?$", cell):
+        raise DataError(f"{shown(cell)} is inside an archive: give the folder from before it was made (data, not dump)")
+    return str(root / cell)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise DataError(f"{shown(text)} is no number of seconds")
+    return value

@@ -1,0 +1,131 @@
+"""Kaldi's data folders: recordings and segments, texts of two languages, and files that do not fit together."""
+
+import re
+
+import numpy as np
+import pytest
+import soundfile
+
+from shared.corpus.manifest import Manifest
+from shared.corpus.preparation import prepare
+from shared.corpus.reader import Unusable
+from shared.errors import DataError
+from st.corpora.kaldi import Kaldi
+
+FILES = {
+    "wav.scp": ["a wav/a.wav", "b cat {root}/wav/b.wav |"],
+    "segments": ["a_1 a 0.25 1.5", "a_2 a 2 3.5", "b_1 b 0 1"],
+    "text": ["a_1 one", "a_2 two", "b_1 three"],
+    "text.tc.en": ["a_1 One.", "a_2 Two two.", "b_1 Three."],
+    "text.tc.de": ["a_1 Eins.", "a_2 Zwei zwei.", "b_1 Drei."],
+    "utt2spk": ["a_1 anna", "a_2 anna", "b_1 ben"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "wav").mkdir()
+    sound = np.random.default_rng(1).normal(0, 0.1, 4 * 16000)
+    for name in "ab":
+        soundfile.write(tmp_path / "wav" / f"{name}.wav", sound, 16000)
+
+    def write(split="train.en-de", **changes):
+        place = tmp_path / "data" / split
+        place.mkdir(parents=True, exist_ok=True)
+        for name, lines in (FILES | {name.replace("_", "."): lines for name, lines in changes.items()}).items():
+            if lines is not None:
+                text = "".join(f"{line}\n" for line in lines).replace("{root}", str(tmp_path))
+                (place / name).write_text(text, encoding="utf-8")
+        return place
+
+    return write
+
+
+def reader(folder, **options):
+    options = {"source_language": "en", "target_language": "de", "audio_root": str(folder.parent.parent)} | options
+    return Kaldi(root=folder.parent, **options)
+
+
+def test_segments_with_texts_of_two_languages(folder, tmp_path):
+    place = folder()
+    found = reader(place)
+    assert (found.folder, found.splits(), found.count("train")) == ("en-de", ["train"], 3)
+    one, two, three = found.rows("train")
+    assert (one["id"], one["audio"], one["start"], one["duration"]) == ("a_1", str(tmp_path / "wav/a.wav"), 0.25, 1.25)
+    assert (one["source_text"], one["target_text"], one["speaker"], one["document"]) == ("One.", "Eins.", "anna", "a")
+    assert (two["source_language"], two["target_language"], two["start"]) == ("en", "de", 2.0)
+    assert three["audio"] == str(tmp_path / "wav/b.wav")  # `cat FILE |` is the file
+    assert (three.line, three.files["target_text"].name) == (3, "text.tc.de")
+
+
+def test_it_is_prepared(folder, tmp_path):
+    place = folder()
+    folder("dev.en-de")
+    prepare(reader(place), tmp_path / "manifests", workers=1)
+    for split in ("train", "dev"):
+        rows = Manifest.open(tmp_path / "manifests" / "en-de" / f"{split}.arrow")
+        assert [row["target_text"] for row in (rows[n] for n in range(3))] == ["Eins.", "Zwei zwei.", "Drei."]
+
+
+def test_recognition_of_whole_files(folder, tmp_path):
+    place = folder("test", segments=None, text=["a one", "b two"], utt2spk=None, **{"text.tc.en": None})
+    found = Kaldi(root=place, source_language="en", audio_root=str(tmp_path))
+    assert (found.folder, found.splits()) == ("en", ["test"])
+    one, two = found.rows("test")
+    assert (one["id"], one["start"], one["duration"], one["source_text"]) == ("a", 0.0, None, "one")
+    assert two["speaker"] is None and "target_text" not in two
+
+
+def test_the_files_of_texts_may_be_named(folder):
+    place = folder(text_lc_rm_en=["a_1 lower", "a_2 lower", "b_1 lower"])
+    assert next(reader(place, source_text="text.lc.rm.en").rows("train"))["source_text"] == "lower"
+    with pytest.raises(DataError, match=r"train.en-de: has no text.xx; its texts: text, text.lc.rm.en, text.tc.de"):
+        list(reader(place, target_text="text.xx").rows("train"))
+    with pytest.raises(DataError, match=r"has no text.tc.fr or text.fr or text.lc.fr or text.lc.rm.fr; its texts: "):
+        list(Kaldi(root=place, source_language="en", target_language="fr").rows("train.en-de"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "reason"),
+    [
+        ({"text_tc_de": ["a_1 Eins.", "b_1 Drei."]}, ("segments", 2), "text.tc.de has no line for it"),
+        ({"segments": ["a_1 a 0 1", "b_1 b 0 1"]}, ("text.tc.en", 2), "segments has no utterance 'a_2'"),
+        ({"segments": ["a_1 a 0 1", "a_2 a 1 2"]}, ("text.tc.en", 3), "segments has no utterance 'b_1'"),
+        (
+            {"segments": ["a_1 a 0 1", "a_2 a 2", "b_1 b 0 1"]},
+            ("segments", 2),
+            "is not a recording, a start and an end",
+        ),
+        ({"segments": ["a_1 a 0 1", "a_2 a 3 2", "b_1 b 0 1"]}, ("segments", 2), "start 3 and end 2 are not the times"),
+        ({"segments": ["a_1 a 0 1", "a_2 a 1 -1", "b_1 b 0 1"]}, ("segments", 2), "start 1 and end -1 are not"),
+        ({"segments": ["a_1 a 0 1", "a_2 a 1 nan", "b_1 b 0 1"]}, ("segments", 2), "'nan' is no number of seconds"),
+        ({"segments": ["a_1 a 0 1", "a_2 c 0 1", "b_1 b 0 1"]}, ("segments", 2), "the recording 'c' is not in wav.scp"),
+        (
+            {"wav_scp": ["a a.wav", "b sox b.mp3 -t wav - |"]},
+            ("segments", 3),
+            "wav.scp, line 2: .* a command is not run",
+        ),
+        ({"wav_scp": ["a a.wav", "b dump/b.ark:123"]}, ("segments", 3), "wav.scp, line 2: .* is inside an archive"),
+        ({"wav_scp": ["a a.wav", "b"]}, ("segments", 3), "'' is no sound file"),
+    ],
+)
+def test_a_line_that_does_not_fit_is_named(folder, changes, place, reason):
+    bad = [row for row in reader(folder(**changes)).rows("train") if isinstance(row, Unusable)]
+    assert (bad[0].file.name, bad[0].line) == place
+    assert re.search(reason, bad[0].reason), bad[0].reason
+
+
+def test_what_is_not_sorted_is_refused(folder):
+    place = folder(text_tc_de=["a_1 Eins.", "b_1 Drei.", "a_2 Zwei."])
+    with pytest.raises(DataError, match=r"text.tc.de, line 3: 'a_2' comes after 'b_1': sort it as Kaldi does"):
+        list(reader(place).rows("train"))
+    place = folder(text_tc_de=FILES["text.tc.de"], wav_scp=["a a.wav", "a a.wav", "b b.wav"])
+    with pytest.raises(DataError, match=r"wav.scp, line 2: 'a' comes after 'a'"):
+        list(reader(place).rows("train"))
+
+
+def test_a_folder_without_data_is_refused(folder, tmp_path):
+    with pytest.raises(DataError, match=r"has no wav.scp, nor a folder with one"):
+        Kaldi(root=tmp_path, source_language="en")
+    with pytest.raises(DataError, match=r"no split 'test'; there are train"):
+        reader(folder(), splits=["test"])
