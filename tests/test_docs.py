@@ -45,7 +45,8 @@ def test_the_recipe_with_two_streams(tmp_path):
 
 def test_prepared_manifests_reach_a_run():
     """The whole recipe accepts the commands, not only the command line."""
-    text = (ROOT / "docs" / "data.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    text = "".join((ROOT / f"docs/{page}.md").read_text(encoding="utf-8") for page in ("data", "from_espnet"))
+    text = text.replace("\\\n", " ")
     commands = re.findall(r"^dragoman run (\S+) (.*--phases\.prepare null.*)$", text, re.MULTILINE)
     trained_on = []
     for name, options in commands:
@@ -57,6 +58,7 @@ def test_prepared_manifests_reach_a_run():
         ["manifests/nemo/train.arrow"],
         ["manifests/europarl_st/en-de/train.arrow"],
         ["manifests/europarl_st/en-de/train.arrow", "manifests/s2t/train_st.arrow"],
+        ["manifests/kaldi/en-de/train.arrow"],
     ]
 
 
