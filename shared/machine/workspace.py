@@ -43,11 +43,13 @@ class Phase(ABC):
 
     Attributes:
         extendable: the arguments that may be larger at a later start, which then goes on from where the phase is.
+        aside: the arguments that change nothing of what the phase makes: they may be others at a later start.
         manifests: those that the phase reads, as paths or patterns; they may not change between two starts.
 
     """
 
     extendable: ClassVar[tuple[str, ...]] = ()
+    aside: ClassVar[tuple[str, ...]] = ()
     manifests: Sequence[str] = ()
 
     @abstractmethod

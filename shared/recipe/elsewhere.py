@@ -58,6 +58,7 @@ _NAMES = {
         "init_param",
         "model_name_or_path",
     ],
+    "trackers": ["report_to", "wandb_project", "use_wandb"],
     "workers": ["num_workers", "dataloader_num_workers"],
     "output_folder": ["save_dir", "output_dir", "expdir", "model_dir"],
     "data_folder": ["data_dir"],
@@ -71,11 +72,7 @@ _ADVICE = {
         "resume",
         "resume_from_checkpoint",
     ],
-    "every run writes TensorBoard's files, into FIT_FOLDER/tensorboard": [
-        "report_to",
-        "tensorboard_logdir",
-        "use_tensorboard",
-    ],
+    "every run writes TensorBoard's files, into FIT_FOLDER/tensorboard": ["tensorboard_logdir", "use_tensorboard"],
     "--n-best of `dragoman translate`": ["nbest"],
 }
 

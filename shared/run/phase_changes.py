@@ -156,7 +156,7 @@ class PhaseNow:
 
     def _goes_further(self, kind: type[Phase], state: Mapping[str, Any], before: Mapping[str, str]) -> bool:
         """Tell whether the phase is as it was but for arguments that may be larger at a later start."""
-        [(tag, arguments)] = self.recipe.plain(self.name).items()
+        [(tag, arguments)] = _plain(self.recipe, self.name).items()
         known = [name for name in kind.extendable if name in before and name in arguments]
         old = {name: self._number(name, before[name]) for name in known}
         if not all(arguments[name] >= value for name, value in old.items()):
@@ -204,7 +204,15 @@ class PhaseNow:
 
 def phase_mark(recipe: Recipe, name: str, inputs: Mapping[str, str]) -> str:
     """Return the fingerprint of a phase: a hash of its resolved keys and of the fingerprints of its inputs."""
-    return fingerprint(recipe.plain(name), dict(inputs), recipe.value("output_folder"))
+    return fingerprint(_plain(recipe, name), dict(inputs), recipe.value("output_folder"))
+
+
+def _plain(recipe: Recipe, name: str) -> dict[str, dict[str, Any]]:
+    """Return what a phase is built from as plain data, but for arguments that change nothing of what it makes."""
+    [(tag, arguments)] = recipe.plain(name).items()
+    aside = recipe.phase_type(name).aside
+    kept = {key: value for key, value in arguments.items() if key not in aside} if aside else arguments
+    return {tag: kept}
 
 
 def changed_manifests(state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -237,7 +245,12 @@ def manifest_marks(phase: Phase) -> dict[str, str]:
 def _values(recipe: Recipe, name: str) -> dict[str, tuple[str, str]]:
     """Return the values of a phase as text, and the keys that set them, by path inside the phase."""
     output = json.dumps(recipe.value("output_folder"), ensure_ascii=False)[1:-1]
-    return {path: (text.replace(output, "<output>"), key) for path, text, key in recipe.values(name)}
+    aside = recipe.phase_type(name).aside
+    return {
+        path: (text.replace(output, "<output>"), key)
+        for path, text, key in recipe.values(name)
+        if path.partition(".")[0] not in aside
+    }
 
 
 def _tied(kind: type[Phase], differing: list[tuple[str, str, str, str]]) -> str:

@@ -20,7 +20,7 @@ from shared.run.restarting import check_phase, discard, places, reads
 from shared.run.restarting import restart as restart_phases
 
 #: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders.
-NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder")
+NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder", "trackers")
 
 #: By phase: what its readers depend on, and the places that it wrote to.
 Done = dict[str, tuple[str, list[str]]]

@@ -40,6 +40,7 @@ from shared.training.resuming import Position, planned_for, restore, training_st
 from shared.training.scheduled import Scheduled
 from shared.training.schedules import Schedule
 from shared.training.sizes import check_accumulation, training_bytes
+from shared.training.tracking import Tracker, Trackers
 from shared.training.update import Learner, same_randomness_after, try_largest
 from shared.training.validation import Validation
 
@@ -89,10 +90,12 @@ class Fit(Phase):
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
             (see shared/training/scheduled.py).
+        trackers: what gets losses and scores, beside TensorBoard (see shared/training/tracking.py).
 
     """
 
     extendable: ClassVar[tuple[str, ...]] = ("updates",)
+    aside: ClassVar[tuple[str, ...]] = ("trackers",)
 
     def __init__(
         self,
@@ -108,6 +111,7 @@ class Fit(Phase):
         grad_accumulation_factor: int = 1,
         max_grad_norm: float = 0.0,
         scheduled: dict[str, Schedule] | None = None,
+        trackers: list[Tracker] | None = None,
     ) -> None:
         if updates < 1 or grad_accumulation_factor < 1 or max_grad_norm < 0:
             raise UsageError(
@@ -127,6 +131,7 @@ class Fit(Phase):
         self.accumulation = grad_accumulation_factor
         self.max_grad_norm = max_grad_norm
         self.scheduled = dict(scheduled or {})
+        self.trackers = list(trackers or [])
 
     @staticmethod
     def left_nothing(folder: Path) -> bool:
@@ -172,7 +177,8 @@ class Fit(Phase):
         notes = warm_up_notes(self.schedule, self.updates) + alternating_notes(self.streams, self.accumulation)
         for line in [*loader.report(), *notes]:
             workspace.log.info("%s: %s", workspace.phase, line)
-        meter, history = Meter(), History(workspace.folder, writing=workspace.main)
+        trackers = Trackers([] if workspace.debug else self.trackers, workspace.log.warning)
+        meter, history = Meter(), History(workspace.folder, writing=workspace.main, trackers=trackers)
         scaler = loss_scaler(workspace)
         if training is None:
             position = self._begin(workspace, objective)

@@ -1,4 +1,4 @@
-"""The record of a training run: sums between reports, ``history.jsonl``, TensorBoard and the curve."""
+"""The record of a training run: sums between reports, ``history.jsonl``, TensorBoard, trackers and the curve."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from shared.errors import DataError
 from shared.machine.files import replaced_file, sync
 from shared.machine.records import parse_record
 from shared.objectives.objective import Loss
+from shared.training.tracking import Trackers
 
 #: What the rows of a history say, of training or of a validation.
 _ROW: dict[str, Any] = {
@@ -150,12 +151,14 @@ class History:
     Args:
         folder: where they are.
         writing: whether to write them; False makes ``cut``, ``add`` and ``plot`` do nothing (ranks other than 0).
+        trackers: what gets the numbers as well.
 
     """
 
-    def __init__(self, folder: Path, *, writing: bool = True) -> None:
+    def __init__(self, folder: Path, *, writing: bool = True, trackers: Trackers | None = None) -> None:
         self.folder = folder
         self.writing = writing
+        self.trackers = trackers if writing else None
         self.path = folder / "history.jsonl"
         self.writer: Any = None
 
@@ -178,9 +181,17 @@ class History:
         return rows
 
     def cut(self, update: int) -> None:
-        """Forget what came after an update (it will be done again)."""
+        """Begin after an update, and forget what came after it (it will be done again).
+
+        Raises:
+            DataError: as :meth:`rows`.
+            UsageError: if a tracker cannot begin.
+
+        """
         if not self.writing:
             return
+        if self.trackers is not None:
+            self.trackers.begin(self.folder)
         rows = [row for row in self.rows() if row["update"] <= update]
         with replaced_file(self.path) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
@@ -204,6 +215,8 @@ class History:
         for name, value in scalars.items():
             self.writer.add_scalar(name, value, row["update"])
         self.writer.flush()
+        if self.trackers is not None:
+            self.trackers.track(scalars, row["update"])
 
     def sync(self) -> None:
         """Flush the rows to the disk: a checkpoint after which they are missing would be worth less."""
@@ -219,6 +232,8 @@ class History:
         plot_training(self.rows(), self.folder / "training.png")
 
     def close(self) -> None:
-        """Finish the TensorBoard file."""
+        """Finish the TensorBoard file, and tell the trackers."""
         if self.writer is not None:
             self.writer.close()
+        if self.trackers is not None:
+            self.trackers.close()

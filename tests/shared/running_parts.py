@@ -82,3 +82,12 @@ def worked(folder: Path) -> list[str]:
     """Return what was done in a run's folder, in order: "fit1", "fit2", ..."""
     file = folder / "work.txt"
     return file.read_text().split() if file.exists() else []
+
+
+class Tracked(Count):
+    """Has an argument that changes nothing of what it writes."""
+
+    aside: ClassVar[tuple[str, ...]] = ("trackers",)
+
+    def __init__(self, *, updates: int, rate: float = 1.0, trackers: list[str] | None = None) -> None:
+        super().__init__(updates=updates, rate=rate)

@@ -30,6 +30,7 @@ CASES = [
     ("own/mt", "patience", "validation.patience"),
     ("own/mt", "no_repeat_ngram_size", "rules.bans"),
     ("own/mt", "lr_scheduler", "schedule"),
+    ("own/st", "report_to", "trackers"),
 ]
 FILLED = {"data_folder": "there", "source_language": "en", "target_language": "de"}
 PATHS = [
@@ -54,7 +55,7 @@ def test_the_key_of_another_toolkit(recipe, given, meant):
     ("given", "said"),
     [
         ("arch", r" \(a recipe says it: `dragoman recipes` lists them\)"),
-        ("report_to", r" \(every run writes TensorBoard's files, into FIT_FOLDER/tensorboard\)"),
+        ("use_tensorboard", r" \(every run writes TensorBoard's files, into FIT_FOLDER/tensorboard\)"),
         ("resume_from_checkpoint", r" \(the same command once more goes on where a run was stopped\)"),
         ("mtlalpha", ""),  # this recipe has no CTC, and a mixture is something else
     ],
