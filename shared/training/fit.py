@@ -40,7 +40,7 @@ from shared.training.resuming import Position, planned_for, restore, training_st
 from shared.training.scheduled import Scheduled
 from shared.training.schedules import Schedule
 from shared.training.sizes import check_accumulation, training_bytes
-from shared.training.tracking import Tracker, Trackers
+from shared.training.tracking import Tracker, Trackers, check_trackers
 from shared.training.update import Learner, same_randomness_after, try_largest
 from shared.training.validation import Validation
 
@@ -131,7 +131,7 @@ class Fit(Phase):
         self.accumulation = grad_accumulation_factor
         self.max_grad_norm = max_grad_norm
         self.scheduled = dict(scheduled or {})
-        self.trackers = list(trackers or [])
+        self.trackers = check_trackers(trackers or [])
 
     @staticmethod
     def left_nothing(folder: Path) -> bool:

@@ -10,11 +10,12 @@ import uuid
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from shared.errors import UsageError
 
 
+@runtime_checkable
 class Tracker(Protocol):
     """A receiver of the numbers of a training run; a recipe may name any class with these three methods."""
 
@@ -125,6 +126,15 @@ def _remembered(path: Path, new: Callable[[], str]) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def check_trackers(trackers: list[Any]) -> list[Tracker]:
+    """Return the trackers; raise a UsageError for what is none, such as the name of a library."""
+    for tracker in trackers:
+        if not isinstance(tracker, Tracker):
+            kinds = " or ".join(f"!new:{kind.__module__}.{kind.__name__}" for kind in (Wandb, MLflow))
+            raise UsageError(f"trackers: {tracker!r} is no tracker: name an object, such as {kinds}")
+    return list(trackers)
+
+
 class Trackers:
     """All trackers of a run; one that fails is named once, and left out from then on.
 
@@ -134,7 +144,7 @@ class Trackers:
 
     """
 
-    def __init__(self, trackers: list[Any], warn: Callable[[str], None]) -> None:
+    def __init__(self, trackers: list[Tracker], warn: Callable[[str], None]) -> None:
         self._trackers = list(trackers)
         self._warn = warn
 

@@ -84,6 +84,11 @@ def test_a_tracker_that_fails_is_left_out(tmp_path):
         Trackers([Kept("begin")], warnings.append).begin(tmp_path)
 
 
+def test_the_name_of_a_library_is_no_tracker(world):
+    with pytest.raises(UsageError, match=r"trackers: 'wandb' is no tracker: .* !new:shared.training.tracking.Wandb or"):
+        world.fit(trackers=["wandb"])
+
+
 def test_wandb_is_called_as_it_asks(tmp_path, monkeypatch):
     calls = []
     run = SimpleNamespace(
