@@ -38,7 +38,7 @@ class Evaluate(Phase):
         manifests: the tests, as paths or patterns.
         search: how to translate.
         budget: how large a batch may be.
-        metrics: of the output: "bleu", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw".
+        metrics: of the output: "bleu", "chrf", "ter", "wer", "cer" and others (shared/evaluation/metrics.py).
         texts: metrics of further texts that the system writes in the same pass, by name: ``{"transcript": ["wer"]}``.
         reads: the inputs that are read, if not those that the folder names: ``["source"]``.
         writes: the text that is written, if not the one that the folder names: "transcript".

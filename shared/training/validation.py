@@ -64,7 +64,7 @@ class Validation:
             noise is the task, they are given with it: a row then has the same noise in every validation.
         budget: how large a batch may be.
         search: how to translate, or None to compute the loss only.
-        metrics: scores of the output: "bleu", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw".
+        metrics: scores of the output: "bleu", "chrf", "ter", "wer", "cer" and others (shared/evaluation/metrics.py).
         texts: scores of further texts that the system writes in the same pass, by the text's name: ``{"transcript":
             ["wer"]}``; their values are called "transcript.wer".
         metric: what checkpoints are ranked by: "loss", one of ``metrics``, or one of ``texts``, such as
