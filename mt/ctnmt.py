@@ -1,15 +1,18 @@
 """CTNMT: three ways for a translator to use a masked language model without forgetting it.
 
-Yang et al. 2020, AAAI, "Towards Making the Most of BERT in Neural Machine Translation", arXiv 1908.05672, section 3:
+Yang et al. 2020, AAAI, "Towards Making the Most of BERT in Neural Machine Translation", arXiv 1908.05672, sections 2.2
+to 2.4:
 
 - asymptotic distillation: the encoder's states stay near those of the language model, which is not needed afterwards,
-  L = a L_NMT + (1 - a) L_KD, L_KD = sum_i |h_LM,i - h_NMT,i|^2;
+  L = a L_NMT + (1 - a) L_KD, L_KD = |h_LM - h_NMT|^2 (equations 4 and 5);
 - a dynamic switch: what the encoder reads is, dimension by dimension, a mixture of the language model's states and of
   token vectors, g = sigmoid(W h_LM + U h_NMT + b), h = g * h_LM + (1 - g) * h_NMT;
 - rate-scheduled updating: parameters of the language model learn at the rate of the others times rho, which rises from
   0 to 1, falls to 0 and stays there. ``Adam(multipliers=...)`` does that with a schedule: recipes/base/ctnmt.yaml.
 
-The switch stands below the encoder, as in the authors' library NeurST. All of it reads the language model's pieces.
+The paper calls L_KD a mean squared error, but writes a squared norm, of the states of one token: whether the D squares
+are summed or averaged is open, a factor of 768 with BERT. Here they are summed, and the tokens are averaged, as in the
+authors' library NeurST. As there, the switch stands below the encoder. All of it reads the language model's pieces.
 
 Legend: B sentences, S tokens, D width.
 """
@@ -86,11 +89,11 @@ class DynamicSwitch(Described, nn.Module):
 class AsymptoticDistillation(Part):
     """Squared distance of the encoder's states from those of a frozen language model, per token of the source.
 
-    Term: "distillation", the sum over all dimensions. The paper's sum over tokens becomes a mean, as in NeurST.
+    Term: "distillation", the sum over all dimensions, which the paper leaves open; NeurST does the same.
 
     Args:
         teacher: the language model, which reads the field with the same pieces.
-        weight: 1 - a, where cross entropy has the weight a; 0.01 in the paper.
+        weight: 1 - a, where cross entropy has the weight a; 0.01 in NeurST's example.
         field: the batch field that both read.
 
     """
