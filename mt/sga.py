@@ -13,6 +13,9 @@ T_i are paths of connectionist temporal classification, which also is both losse
 that of T_1, made of a T_0 with noise, into which no gradient flows. What is read of a path has no blanks: the second
 best symbol stands in their place.
 
+The noise is the released code's, which replaces tokens (:func:`corrupted`). The paper has "random deletion or
+repetition" (section 4.4) instead, without shares.
+
 Legend: B sentences, S source tokens, L tokens of a path, P prompts, N layers, D width, V vocabulary.
 """
 
@@ -43,7 +46,7 @@ from shared.systems.ctc_system import CtcSystem
 #: The field that is read, and what heads are called: what the two passes that write make of their states.
 SOURCE, ALIGNMENT, DENOISING = "source", "alignment", "denoising"
 #: Of the tokens that noise changes, the shares that are masked and that become any symbol; the rest become another
-#: token of the sentence.
+#: token of the sentence. Those of the released code.
 MASKED, REPLACED = 0.4, 0.3
 #: The number of loops if neither a search nor the system names one, as in the released code.
 LOOPS = 2
@@ -100,7 +103,11 @@ class BlankHead(nn.Module):
 
 
 def corrupted(tokens: Padded, *, most: float, mask: int, vocabulary: int) -> Padded:
-    """Change a share of the tokens (B, L) of each sentence, drawn evenly between 0 and ``most``; see ``MASKED``."""
+    """Change a share of the tokens (B, L) of each sentence, drawn evenly between 0 and ``most``.
+
+    As in the released code, a token becomes the mask, any symbol, or a token of the sentence (``MASKED``,
+    ``REPLACED``), and the length stays; nothing is deleted or repeated, as it is in the paper.
+    """
     values, lengths = tokens.values, tokens.lengths[:, None]
     hit, kind, place = torch.rand(3, *values.shape, device=values.device)
     places = torch.minimum((place * lengths).long(), (lengths - 1).clamp(min=0))
