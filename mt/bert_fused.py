@@ -7,7 +7,8 @@ last states of the language model, which reads its own pieces. A layer of the en
 
 one of the decoder attends to itself, adds r0 Attention(s, H_E, H_E) + r1 Attention(s, H_B, H_B), then feeds forward. In
 training, drop-net takes one of the two branches, each with a probability of p_net / 2, and otherwise the mean of both;
-a draw holds for a layer and a batch. In inference it is always the mean. A plain translator is trained first.
+a draw holds for a layer and a batch. In inference it is always the mean. A plain translator is trained first. Either
+side may have plain layers instead (section 6, table 6).
 
 Legend: B sentences, S source tokens, U tokens of the language model, D width, W width of the language model.
 """
@@ -139,15 +140,16 @@ class FusedTranslator(Translator):
 
     Args:
         embeddings: by batch field; see :class:`Translator`.
-        encoder: of FusedEncoderLayers.
+        encoder: of FusedEncoderLayers, or of plain layers.
         target_embedding: of the target tokens.
-        decoder: of FusedLayers.
+        decoder: of FusedLayers, or of plain layers.
         projection: from the decoder's states to logits.
         reader: the language model, without heads; its embedding "source" reads the batch field "bert".
         heads: see :class:`Translator`.
 
     Raises:
-        ValueError: if the layers attend to something else, or the reader reads something else or has heads.
+        ValueError: if neither side attends to the language model's states, layers attend to something else, or the
+            reader reads something else, has another width or has heads.
 
     """
 
@@ -171,14 +173,18 @@ class FusedTranslator(Translator):
             heads=heads,
         )
         reader.check_read(MEMORY)
-        if encoder.memories != [BERT] or {*decoder.memories} != {MEMORY, BERT}:
+        attending = [stack for stack in (encoder, decoder) if BERT in stack.memories]
+        if not attending or {*encoder.memories} - {BERT} or {*decoder.memories} - {BERT} != {MEMORY}:
             raise ValueError(
-                f"the encoder must attend to {BERT!r} and the decoder to {MEMORY!r} and {BERT!r}, "
-                f"not to {encoder.memories} and {decoder.memories}"
+                f"the decoder must attend to {MEMORY!r}, and one side or both to {BERT!r}, "
+                f"not the encoder to {encoder.memories} and the decoder to {decoder.memories}"
             )
-        read = cast(MemoryAttention, cast(Layer, encoder.layers[0]).memory_attention[BERT]).keys_values.in_features
-        if read != reader.encoder.width:
-            raise ValueError(f"the layers read states of width {read}, but the reader's have {reader.encoder.width}")
+        for stack in attending:
+            read = cast(MemoryAttention, cast(Layer, stack.layers[0]).memory_attention[BERT]).keys_values.in_features
+            if read != reader.encoder.width:
+                raise ValueError(
+                    f"the layers read states of width {read}, but the reader's have {reader.encoder.width}"
+                )
         self.reader = reader.requires_grad_(False).eval()
 
     def train(self, mode: bool = True) -> FusedTranslator:
@@ -195,7 +201,7 @@ class FusedTranslator(Translator):
         """Encode a field of a batch, with what the language model makes of "bert".
 
         Returns:
-            The memories "source" (B, S, D) and "bert" (B, U, W).
+            The memories "source" (B, S, D) and, if the decoder attends to it, "bert" (B, U, W).
 
         Raises:
             DataError: if a row is longer than either model has positions, naming it.
@@ -204,5 +210,7 @@ class FusedTranslator(Translator):
         """
         with torch.no_grad(), naming_longest(batch, BERT):
             known = self.reader.encode_embedded(self.reader.embeddings[MEMORY](batch[BERT])).memories[MEMORY]
-        encoding = self.encode_embedded(self.embed(batch, field), {BERT: known})
-        return Encoding({**encoding.memories, BERT: known}, encoding.extras)
+        memories = {BERT: known}
+        encoding = self.encode_embedded(self.embed(batch, field), memories if self.encoder.memories else None)
+        shown = memories if BERT in self.decoder.memories else {}
+        return Encoding({**encoding.memories, **shown}, encoding.extras)

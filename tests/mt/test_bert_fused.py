@@ -224,6 +224,25 @@ def test_step_by_step_as_at_once_with_beams():
             assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
 
 
+def plain(stack, memories=None):
+    return stack(layer=Layer(**SIZES, memories=memories), layers=2)
+
+
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_one_side_may_be_plain(side):
+    """Table 6 of the paper: without the attention of the encoder, or without that of the decoder."""
+    parts = {"encoder": plain(Encoder)} if side == "decoder" else {"decoder": plain(Decoder, ["source"])}
+    model, rows = translator(**parts).eval(), batch(ROWS)
+    other = Batch(rows.fields | {BERT: batch({BERT: [3, 4, 5]})[BERT]})
+    one, two = model.encode(rows), model.encode(other)
+    assert {*one.memories} == ({"source", BERT} if side == "decoder" else {"source"})
+    assert torch.equal(one.memories["source"].values, two.memories["source"].values) == (side == "decoder")
+    read = [model.decode(rows["target"], encoding) for encoding in (one, two)]
+    assert not torch.equal(*read)
+    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
+    assert BeamSearch(beam=2).search(model, rows, prefix=prefix, end=2, padding=0)
+
+
 def test_symbols_of_the_reader_are_known():
     """Vocabularies are trimmed, and vectors taken from other folders, by them (shared/nn/symbols.py)."""
     known = {"embeddings.source": "source", "target_embedding": "output", "projection": "output"}
@@ -250,11 +269,15 @@ def test_what_does_not_fit_is_refused():
         FusedLayer(**SIZES, memories={BERT: KNOWN})
     with pytest.raises(ValueError, match="the reader must read 'source' alone, not target"):
         translator(reader=reader("target"))
-    plain = Encoder(layer=Layer(**SIZES), layers=1)
-    with pytest.raises(ValueError, match=r"the encoder must attend to 'bert' and .*, not to \[\] and"):
-        translator(encoder=plain)
+    with pytest.raises(ValueError, match=r"one side or both to 'bert', not the encoder to \[\] and the decoder to"):
+        translator(encoder=plain(Encoder), decoder=plain(Decoder, ["source"]))
+    with pytest.raises(ValueError, match=r"the decoder must attend to 'source', .* the decoder to \[\]"):
+        translator(decoder=plain(Decoder))
     wide = Encoder(layer=FusedEncoderLayer(**SIZES, memories={BERT: 20}), layers=1)
     with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
         translator(encoder=wide)
+    wide_decoder = Decoder(layer=FusedLayer(**SIZES, memories={"source": WIDTH, BERT: 20}), layers=1)
+    with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
+        translator(decoder=wide_decoder)
     with pytest.raises(KeyError):
         FusedEncoderLayer(**SIZES, memories={BERT: KNOWN})(torch.zeros(1, 1, WIDTH))

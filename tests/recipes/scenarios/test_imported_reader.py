@@ -35,7 +35,7 @@ RECIPES = {
     "text/apt": ({}, "source_reader.model", "source"),
 }
 #: What those call the width of the encoder's states that have a key for it.
-WIDTHS = {"text/ctnmt": "width", "iwslt14/bert_fused": "masked_width"}
+WIDTHS = {"text/ctnmt": "width"}
 #: Recipes whose encoder is taught by it.
 TAUGHT = ["mustc/lut", "own/lut"]
 WIDTHS |= dict.fromkeys(TAUGHT, "teacher_width")
