@@ -31,7 +31,7 @@ VOCABULARY = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [en
 #: Recipes with an imported encoder, what keeps its parameters as they are, where they stand, and the field it reads.
 RECIPES = {
     "text/ctnmt": ({"masked_model_rates": 0.0}, "embeddings.source.reader", "source"),
-    "iwslt14/bert_fused": ({}, "reader", "bert"),
+    **dict.fromkeys(["text/bert_fused", "iwslt14/bert_fused", "wmt16/bert_fused"], ({}, "reader", "bert")),
     "text/apt": ({}, "source_reader.model", "source"),
 }
 #: What those call the width of the encoder's states that have a key for it.
