@@ -65,8 +65,9 @@ TINY = {
     "corpus.sizes.tst-COMMON": 4,
     "corpus.sizes.tst-HE": 4,
 }
-#: What is given to the recipes of a folder: scores of Japanese, one of the 30 languages there, need an extra.
-FEWER = {"ted": {"languages": ["de", "fr"]}}
+#: What is given to the recipes of a folder that have the key: scores of Japanese, one of the 30 languages there, need
+#: an extra, and the miniature has two languages.
+FEWER = {"ted": {"languages": ["de", "fr"]}, "iwslt14": {"languages": ["de"]}}
 #: The keys under which recipes have tokenizers.
 TOKENIZERS = {"tokenizer", "masked_tokenizer", "source_tokenizer"}
 NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} <= {*FILLED_IN}]
@@ -107,7 +108,8 @@ def small(recipe, prefix=""):
     if f"{prefix}pieces" in sizes and "languages" in recipe.keys and "zh" in recipe.value("languages"):
         sizes[f"{prefix}pieces"] = 1000  # Chinese alone has more characters than 400
     if not prefix:
-        sizes |= FEWER.get(recipe.name.partition("/")[0], {})
+        fewer = FEWER.get(recipe.name.partition("/")[0], {})
+        sizes |= {key: value for key, value in fewer.items() if key in recipe.keys}
     for phase in recipe.phases:
         inner = recipe.inner(phase)
         if inner is not None:
