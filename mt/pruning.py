@@ -164,6 +164,39 @@ def _check_alike(model: MaskedTranslator, other: nn.Module, folder: Path) -> Non
             raise DataError(f"{folder}: {name}.weight {found}: a mask of it would not fit")
 
 
+class ExchangeMasks(MainPhase):
+    """Let directions of a model use the masks of others, as a control of what masks are worth; writes ``model/``.
+
+    Args:
+        model: a model folder with masks.
+        masks: by direction, the one whose masks it uses: ``{de-en: fr-en}``.
+
+    Raises:
+        UsageError: if none is exchanged, or, when it runs, the model has no such direction.
+
+    """
+
+    def __init__(self, *, model: str, masks: dict[str, str]) -> None:
+        if not masks:
+            raise UsageError("masks must name at least one direction, and the one whose masks it uses")
+        self.model = Path(model)
+        self.masks = dict(masks)
+
+    def work(self, workspace: Workspace) -> None:
+        """Exchange the masks, and save the system."""
+        system = SavedModel.load(self.model)
+        model = masked_model(system)
+        unknown = sorted({*self.masks} - {*model.pairs})
+        if unknown:
+            raise UsageError(f"{self.model}: has no masks of {', '.join(unknown)}, only of {', '.join(model.pairs)}")
+        others = {pair: model.masks_of(other) for pair, other in self.masks.items()}  # all of them, before any is set
+        for pair, masks in others.items():
+            model.set_masks(pair, masks)
+            system.origin.append(f"masks of {pair}: those of {self.masks[pair]}")
+            workspace.log.info("%s: %s", workspace.phase, system.origin[-1])
+        system.save(workspace.folder / "model")
+
+
 class Sharing(MainPhase):
     """Measure what the masks of a model's directions have in common (Lin et al. 2021).
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from mt.lass import MaskedTranslator
-from mt.pruning import Prune, PruneAtRandom, Sharing, kept, layers_of, similarity
+from mt.pruning import ExchangeMasks, Prune, PruneAtRandom, Sharing, kept, layers_of, similarity
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Workspace
 from shared.nn.translator import Translator
@@ -111,6 +111,23 @@ def test_what_is_refused(tokenizer, tuned, tmp_path):
     system = around(tokenizer, MaskedTranslator(**larger, pairs=PAIRS), System)
     with pytest.raises(DataError, match=r"de-en/model: encoder\.layers\.1\.inner\.weight is \(24, 16\), not"):
         Prune(tuned=str(tuned), share=0.5).apply(system)
+
+
+def test_directions_use_the_masks_of_others(tokenizer, tmp_path):
+    system = masked(tokenizer)
+    system.save(tmp_path / "model")
+    wrong = {"de-en": "fr-en", "fr-en": "de-en"}
+    workspace = Workspace(output=tmp_path, device="cpu", phase="exchange")
+    ExchangeMasks(model=str(tmp_path / "model"), masks=wrong).run(workspace)
+    found = System.load(tmp_path / "exchange" / "model")
+    for pair in system.model.pairs:
+        own, expected = found.model.masks_of(pair), system.model.masks_of(wrong.get(pair, pair))
+        assert all(torch.equal(own[name], mask) for name, mask in expected.items())
+    assert found.origin == ["masks of de-en: those of fr-en", "masks of fr-en: those of de-en"]
+    with pytest.raises(UsageError, match="masks must name at least one direction"):
+        ExchangeMasks(model=str(tmp_path / "model"), masks={})
+    with pytest.raises(UsageError, match="has no masks of de-fr, only of de-en, en-de, en-fr, fr-en"):
+        ExchangeMasks(model=str(tmp_path / "model"), masks={"de-fr": "de-en"}).run(workspace)
 
 
 def test_what_directions_share_by_hand():
