@@ -31,6 +31,7 @@ from shared.described import Described
 from shared.generator import Encoding
 from shared.nn.decoding import DecoderState
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.frozen import HoldsFrozen, frozen
 from shared.nn.layer import Layer, LayerCache
 from shared.nn.positions import LearnedPositions
 from shared.nn.symbols import OUTPUT
@@ -39,7 +40,7 @@ from shared.nn.translator import MEMORY, EncoderModel, LanguageModel, Translator
 from shared.padded import Padded
 
 
-class AdaptedReader(Described, nn.Module):
+class AdaptedReader(Described, HoldsFrozen):
     """A pre-trained model whose layers' states are adapted to a translator; only the adapters learn (equation 7).
 
     The model is always in the mode of inference. The states of its last layer are normalised if the model does so.
@@ -55,6 +56,8 @@ class AdaptedReader(Described, nn.Module):
 
     """
 
+    FROZEN = "model"
+
     def __init__(
         self,
         *,
@@ -66,7 +69,7 @@ class AdaptedReader(Described, nn.Module):
         super().__init__()
         if isinstance(model, EncoderModel):
             model.check_read(MEMORY)
-        self.model = model.requires_grad_(False).eval()
+        self.model = frozen(model)
         depth = len(self.stack.layers)
         if depth < self.stack.depth or not all(
             isinstance(one, Layer) and not one.memories for one in self.stack.layers
@@ -90,12 +93,6 @@ class AdaptedReader(Described, nn.Module):
     def stack(self) -> Encoder | Decoder:
         """The model's layers."""
         return self.model.encoder if isinstance(self.model, EncoderModel) else self.model.decoder
-
-    def train(self, mode: bool = True) -> AdaptedReader:
-        """Set the mode of the adapters."""
-        super().train(mode)
-        self.model.eval()
-        return self
 
     def symbol_fields(self, name: str, field: str) -> dict[str, str]:
         """Return the parts of a model that has this reader as ``name``, and what their symbols are of."""

@@ -26,6 +26,7 @@ from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.attention import MemoryAttention
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.frozen import HoldsFrozen, frozen
 from shared.nn.layer import Layer, LayerCache
 from shared.nn.transformer import Decoder, Encoder
 from shared.nn.translator import MEMORY, EncoderModel, Translator
@@ -135,7 +136,7 @@ class FusedEncoderLayer(FusedLayer):
         return self.feed(self.finish(x + self.fused(own, known), self.self_attention_norm))
 
 
-class FusedTranslator(Translator):
+class FusedTranslator(Translator, HoldsFrozen):
     """A translator whose layers are fused; the language model never learns, and never drops anything out.
 
     Args:
@@ -185,13 +186,7 @@ class FusedTranslator(Translator):
                 raise ValueError(
                     f"the layers read states of width {read}, but the reader's have {reader.encoder.width}"
                 )
-        self.reader = reader.requires_grad_(False).eval()
-
-    def train(self, mode: bool = True) -> FusedTranslator:
-        """Set the mode of all but the language model, which is always in that of inference."""
-        super().train(mode)
-        self.reader.eval()
-        return self
+        self.reader = frozen(reader)
 
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py."""

@@ -34,6 +34,7 @@ from shared.errors import UsageError
 from shared.generator import Encoding, Hypothesis
 from shared.nn.attention import Prompts
 from shared.nn.embeddings import TextEmbedding
+from shared.nn.frozen import HoldsFrozen, frozen
 from shared.nn.heads import MaskedTokenHead
 from shared.nn.linear import Linear
 from shared.nn.symbols import OUTPUT
@@ -118,7 +119,7 @@ def corrupted(tokens: Padded, *, most: float, mask: int, vocabulary: int) -> Pad
     return Padded(torch.where(hit < share, noise, values), tokens.lengths)
 
 
-class SemanticGenerator(Described, nn.Module):
+class SemanticGenerator(Described, HoldsFrozen):
     """A masked language model with prompts that make it translate; it neither learns nor drops anything out.
 
     Args:
@@ -161,7 +162,7 @@ class SemanticGenerator(Described, nn.Module):
         for name, symbol in (("blank", blank), ("mask", mask)):
             if not 0 <= symbol < embedding.vocabulary:
                 raise ValueError(f"the symbol {name} {symbol} is outside the vocabulary of {embedding.vocabulary}")
-        self.reader = reader.requires_grad_(False).eval()
+        self.reader = frozen(reader)
         self.reader.encoder.taps = list(range(1, layers + 1))
         self.vocabulary = embedding.vocabulary
         self.blank = blank
@@ -179,12 +180,6 @@ class SemanticGenerator(Described, nn.Module):
     def heads(self) -> dict[str, BlankHead]:
         """The one head, by the names of the passes whose states it reads."""
         return dict.fromkeys([ALIGNMENT] if self.denoising is None else [ALIGNMENT, DENOISING], self.head)
-
-    def train(self, mode: bool = True) -> SemanticGenerator:
-        """Set the mode of all but the language model, which is always in that of inference."""
-        super().train(mode)
-        self.reader.eval()
-        return self
 
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py."""
