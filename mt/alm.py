@@ -36,7 +36,7 @@ class AlternatedPhrases:
             phrases that were taken last stay as they are.
 
     Raises:
-        UsageError: for a share outside [0, 1], or a growth below 1.
+        UsageError: for a share outside [0, 1].
 
     """
 
@@ -44,8 +44,6 @@ class AlternatedPhrases:
         for name, value in (("share", share), ("plain", plain)):
             if not 0 <= value <= 1:
                 raise UsageError(f"{name} must be between 0 and 1, not {value}")
-        if not growth >= 1:
-            raise UsageError(f"growth must be at least 1, not {growth}")
         self.other = other
         self.share = share
         self.plain = plain

@@ -14,24 +14,24 @@ from __future__ import annotations
 
 import math
 from itertools import chain
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from mt.mass import check_symbols
-from shared.corpus.fields import Rows, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.growing_text import GrowingText
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
 from shared.corpus.masked_text import drawable
-from shared.corpus.noise import Word, grown, words_of
+from shared.corpus.noise import Word, words_of
 from shared.corpus.rewriting import Edit, edited
 from shared.errors import DataError, UsageError
 from shared.text.word_spans import words
 
 
-class SwitchedFragment:
+class SwitchedFragment(GrowingText):
     """A text with a fragment in another language; the batch also gets ``<name>.places``, ``.labels`` and ``.seen``.
 
     The fragment has whole words. Places (K) are those of its tokens in the text as it is, labels (K) the tokens, and
@@ -54,8 +54,6 @@ class SwitchedFragment:
 
     """
 
-    unit = "tokens"
-
     def __init__(
         self,
         *,
@@ -73,18 +71,15 @@ class SwitchedFragment:
             raise UsageError(
                 f"switched and replaced must add up to at most 1, and not be negative: {switched} and {replaced}"
             )
-        if top < 1 or not growth >= 1:
-            raise UsageError(f"top and growth must be at least 1, not {top} and {growth}")
+        if top < 1:
+            raise UsageError(f"top must be at least 1, not {top}")
         check_symbols(field)
-        self.field = field
+        super().__init__(field=field, growth=growth)
         self.lexicon = lexicon
         self.share = share
         self.switched = switched
         self.replaced = replaced
         self.top = top
-        self.growth = growth
-        self.padding = field.padding
-        self.overhead = field.overhead
         self._pieces = drawable(field.tokenizer)
 
     def __call__(self, row: Row, rng: np.random.Generator) -> dict[str, Tensor]:
@@ -141,23 +136,9 @@ class SwitchedFragment:
                 edits.append((start, end, like(old, found[_draw(len(found), probabilities, rng)])))
         return self.field.tokenizer.encode(edited(text, edits)) if edits else word
 
-    def length(self, row: Row) -> int:
-        """Return the greatest number of tokens, S, that the encoder can read."""
-        return int(grown(np.array(self.field.length(row)), self.growth, self.overhead))
-
-    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return those numbers for all rows, -1 where there is no text.
-
-        Raises:
-            DataError: naming the manifest, if a text cannot be tokenised, or the file if the lexicon cannot be read.
-
-        """
+    def load(self) -> None:
+        """Read the lexicon."""
         self.lexicon.load()
-        return grown(self.field.lengths(rows, folder), self.growth, self.overhead)
-
-    def evaluating(self) -> TextField:
-        """Return the text as it is."""
-        return self.field
 
 
 def _draw(count: int, probabilities: list[float] | None, rng: np.random.Generator) -> int:

@@ -36,7 +36,7 @@ class CodeSwitchedSpans:
         growth: at most how many times as many pieces the text may have afterwards; some words stay where it has more.
 
     Raises:
-        UsageError: if the share is not in [0, 1], the length below 0.1, top or growth below 1.
+        UsageError: if the share is not in [0, 1], the length below 0.1, or top below 1.
 
     """
 
@@ -45,8 +45,6 @@ class CodeSwitchedSpans:
     ) -> None:
         if top < 1:
             raise UsageError(f"top must be at least 1, not {top}")
-        if not growth >= 1:
-            raise UsageError(f"growth must be at least 1, not {growth}")
         self.lexicon = lexicon
         self._spans = SpanDraw(share=share, mean_length=mean_length)
         self.top = top

@@ -36,7 +36,7 @@ class AlignedSubstitution:
             than that, some words stay, drawn evenly.
 
     Raises:
-        UsageError: for a share outside [0, 1], a growth below 1, or a target that the lexicon lacks.
+        UsageError: for a share outside [0, 1], or a target that the lexicon lacks.
 
     """
 
@@ -45,8 +45,6 @@ class AlignedSubstitution:
     ) -> None:
         if not 0 <= share <= 1:
             raise UsageError(f"share must be between 0 and 1, not {share}")
-        if not growth >= 1:
-            raise UsageError(f"growth must be at least 1, not {growth}")
         reached = {target for _, target in lexicon.pairs}
         lost = sorted(set(targets or []) - reached)
         if lost:

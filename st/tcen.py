@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from shared.batch import Batch
 from shared.corpus.fields import Rows, TextField
+from shared.corpus.growing_text import grown
 from shared.corpus.manifest import Row
-from shared.corpus.noise import grown
 from shared.corpus.normalise import Normalizer
 from shared.errors import UsageError
 from shared.nn.embeddings import TextEmbedding

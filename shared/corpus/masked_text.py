@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shared.corpus.fields import Rows, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.growing_text import GrowingText
 from shared.corpus.manifest import Row
-from shared.corpus.noise import grown
 from shared.corpus.rewriting import Rewriting, growth_of, rewritten
 from shared.errors import UsageError
 from shared.text.piece_counts import read_counts
@@ -31,7 +31,7 @@ def drawable(tokenizer: Tokenizer) -> np.ndarray:
     return np.array([id for id in range(tokenizer.size) if id not in symbols], dtype=np.int64)
 
 
-class MaskedText:
+class MaskedText(GrowingText):
     """A text with masked tokens; the batch gets ``<name>``, ``<name>.places`` and ``<name>.labels``.
 
     Of a text's pieces, ``share`` are chosen, at least one; the symbols around them are not. A chosen piece becomes the
@@ -54,8 +54,6 @@ class MaskedText:
 
     """
 
-    unit = "tokens"
-
     def __init__(
         self,
         *,
@@ -74,16 +72,13 @@ class MaskedText:
             raise UsageError(f"masked and replaced are shares of one whole, not {masked} and {replaced}")
         if not 0 <= exponent < math.inf:
             raise UsageError(f"exponent must not be negative, not {exponent}")
-        self.field = field
+        super().__init__(field=field, growth=growth_of(rewriting))
         self.counts = None if counts is None else Path(counts)
         self.exponent = exponent
         self.share = share
         self.masked = masked
         self.replaced = replaced
         self.rewriting = rewriting
-        self._growth = growth_of(rewriting)
-        self.padding = field.padding
-        self.overhead = field.overhead
         self.mask = field.tokenizer.mask
         self._pieces = drawable(field.tokenizer)
 
@@ -118,23 +113,9 @@ class MaskedText:
         counts = read_counts(cast(Path, self.counts), self.field.tokenizer)
         return np.maximum(counts, 1.0) ** -self.exponent
 
-    def length(self, row: Row) -> int:
-        """Return the greatest number of tokens, L, that the text can have."""
-        return int(grown(np.array(self.field.length(row)), self._growth, self.overhead))
-
-    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return those numbers for all rows, -1 where there is no text.
-
-        Raises:
-            DataError: naming the manifest, if a text cannot be tokenised, or the table of counts if it cannot be read.
-
-        """
+    def load(self) -> None:
+        """Read the table of counts, and what the rewriting needs."""
         if self.counts is not None:
-            _ = self._weights  # before training, so that workers share it and a missing file is named early
+            _ = self._weights
         if self.rewriting is not None:
             self.rewriting.load()
-        return grown(self.field.lengths(rows, folder), self._growth, self.overhead)
-
-    def evaluating(self) -> TextField:
-        """Return the text as it is."""
-        return self.field

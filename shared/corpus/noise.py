@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shared.corpus.fields import Rows, TextField
+from shared.corpus.fields import TextField
+from shared.corpus.growing_text import GrowingText
 from shared.corpus.manifest import Row
 from shared.corpus.rewriting import Rewriting, growth_of, rewritten
 from shared.errors import DataError, UsageError
@@ -40,7 +40,7 @@ class Noise(Protocol):
         ...
 
 
-class NoisyText:
+class NoisyText(GrowingText):
     """A text that is changed each time that it is read; the symbols around it stay.
 
     Args:
@@ -53,17 +53,12 @@ class NoisyText:
 
     """
 
-    unit = "tokens"
-
     def __init__(
         self, *, field: TextField, noise: list[Noise] | None = None, rewriting: Rewriting | None = None
     ) -> None:
-        self.field = field
+        super().__init__(field=field, growth=growth_of(rewriting))
         self.noise = list(noise or [])
         self.rewriting = rewriting
-        self.padding = field.padding
-        self.overhead = field.overhead
-        self._growth = growth_of(rewriting)
 
     def __call__(self, row: Row, rng: np.random.Generator) -> Tensor:
         """Return (L,) int64.
@@ -83,42 +78,15 @@ class NoisyText:
             raise DataError(f"noise made {len(noisy)} ids of {len(pieces)}, and the batch has no room for more")
         return _tensor(prefix, noisy, suffix)
 
-    def length(self, row: Row) -> int:
-        """Return the greatest number of ids, L, that the text can have."""
-        return int(grown(np.array(self.field.length(row)), self._growth, self.overhead))
-
-    def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return those numbers for all rows, -1 where there is no text.
-
-        Raises:
-            DataError: naming the manifest, if a text cannot be tokenised.
-
-        """
+    def load(self) -> None:
+        """Read what the rewriting needs."""
         if self.rewriting is not None:
             self.rewriting.load()
-        return grown(self.field.lengths(rows, folder), self._growth, self.overhead)
-
-    def evaluating(self) -> TextField:
-        """Return the text as it is."""
-        return self.field
 
 
 def _tensor(*parts: list[int]) -> Tensor:
     """Return the ids of parts, one after another, (L,) int64; torch reads a list more slowly than numpy does."""
     return torch.from_numpy(np.array([*chain.from_iterable(parts)], dtype=np.int64))
-
-
-def grown(lengths: np.ndarray, growth: float, overhead: int) -> np.ndarray:
-    """Return the most ids that texts may have when their pieces grow, where ``lengths`` are negative the same.
-
-    Args:
-        lengths: of the texts as they are, ``overhead`` symbols included.
-        growth: at most how many times as many pieces they may have.
-        overhead: symbols around the pieces, which stay as many.
-
-    """
-    longest = np.ceil(growth * (lengths - overhead)).astype(np.int64) + overhead
-    return np.where(lengths < 0, lengths, longest)
 
 
 def share_of(count: int, share: float) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Row
-from shared.errors import UsageError
 
 #: The characters from start to end of a text become others: (start, end, what they become).
 Edit = tuple[int, int, str]
@@ -20,8 +19,8 @@ class Rewriting(Protocol):
     """A change to a text before it is tokenised, such as words that are replaced by those of another language.
 
     Attributes:
-        growth: at most how many times as many pieces a text may have afterwards, at least 1. Edits are given up until
-            it holds.
+        growth: at most how many times as many pieces a text may have afterwards, at least 1, which the field checks.
+            Edits are given up until it holds.
 
     """
 
@@ -45,17 +44,8 @@ class Rewriting(Protocol):
 
 
 def growth_of(rewriting: Rewriting | None) -> float:
-    """Return at most how many times as many pieces a text may have after a rewriting; without one, 1.
-
-    Raises:
-        UsageError: if that is below 1.
-
-    """
-    if rewriting is None:
-        return 1.0
-    if not rewriting.growth >= 1:
-        raise UsageError(f"a rewriting's growth must be at least 1, not {rewriting.growth}")
-    return rewriting.growth
+    """Return at most how many times as many pieces a text may have after a rewriting; without one, 1."""
+    return 1.0 if rewriting is None else rewriting.growth
 
 
 def rewritten(

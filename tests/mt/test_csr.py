@@ -89,7 +89,6 @@ def test_what_does_not_fit_is_refused(lexicon):
         ({"share": -0.1}, r"share must be between 0 and 1, not -0\.1"),
         ({"mean_length": 0.0}, r"mean_length must be at least 0\.1, not 0\.0"),
         ({"top": 0}, "top must be at least 1, not 0"),
-        ({"growth": 0.9}, r"growth must be at least 1, not 0\.9"),
     ],
 )
 def test_arguments_outside_of_their_range_are_refused(lexicon, arguments, message):

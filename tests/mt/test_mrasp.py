@@ -103,8 +103,6 @@ def test_what_does_not_fit_is_refused(lexicon):
         AlignedSubstitution(lexicon=lexicon, targets=["it", "de", "tr"])
     with pytest.raises(UsageError, match=r"share must be between 0 and 1, not 1\.5"):
         AlignedSubstitution(lexicon=lexicon, share=1.5)
-    with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.5"):
-        AlignedSubstitution(lexicon=lexicon, growth=0.5)
     with pytest.raises(DataError, match="row '1' does not say its language"):
         substituted(AlignedSubstitution(lexicon=lexicon), language=None)
 
