@@ -46,7 +46,7 @@ class SwitchedFragment(GrowingText):
             rest stays.
         top: how many of a word's translations, from the first, are drawn from: by the probabilities that the lexicon
             has for them, otherwise evenly.
-        growth: at most how many times as many pieces the encoder reads; further words stay where it would be more.
+        growth: at most how many times as many pieces the encoder reads; drawn words stay where it would be more.
 
     Raises:
         UsageError: if a share is not in [0, 1], two add up to more than 1, top or growth is below 1, or the text has
@@ -111,6 +111,11 @@ class SwitchedFragment(GrowingText):
         }
 
     def _switched(self, fragment: list[Word], language: str, rng: np.random.Generator, *, room: int) -> list[Word]:
+        """Return what the encoder reads of a fragment, at most ``room`` pieces more than there are.
+
+        Where there would be more, words stay as they are in an order that is drawn: words at the end, where verbs are
+        in some languages, are given up no more often than others.
+        """
         result = []
         for word in fragment:
             kind, new = rng.random(), word
@@ -118,10 +123,14 @@ class SwitchedFragment(GrowingText):
                 new = self._translated(word, language, rng)
             elif kind < self.switched + self.replaced:
                 new = [int(self._pieces[rng.integers(len(self._pieces))])]
-            if len(new) - len(word) > room:
-                new = word
-            room -= len(new) - len(word)
             result.append(new)
+        more = [len(new) - len(word) for new, word in zip(result, fragment, strict=True)]
+        surplus = sum(more) - room
+        if surplus > 0:  # nothing is drawn where there is room, so that texts with room are as they were
+            for number in rng.permutation(len(fragment)).tolist():
+                if surplus > 0 and more[number] > 0:
+                    result[number] = fragment[number]
+                    surplus -= more[number]
         return result
 
     def _translated(self, word: Word, language: str, rng: np.random.Generator) -> Word:

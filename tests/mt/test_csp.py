@@ -13,6 +13,7 @@ from shared.corpus.fields import TextField
 from shared.corpus.lexicon import Lexicon
 from shared.corpus.loader import Loader
 from shared.corpus.manifest import Manifest
+from shared.corpus.noise import words_of
 from shared.corpus.stream import Budget, Stream
 from shared.errors import DataError, UsageError
 from shared.objectives import CrossEntropy
@@ -133,6 +134,21 @@ def test_growth_is_bounded(plain, lexicon):
         assert longest == 2 + int(np.ceil(1.1 * pieces))
         for _ in range(50):
             assert len(field(row(text), rng)[""]) <= longest
+
+
+def test_words_are_given_up_evenly(plain, lexicon):
+    """Three words would have four pieces more, with room for three; with room for four nothing more is drawn."""
+    field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, switched=1.0, replaced=0.0, top=1, growth=1.2)
+    rng, read = np.random.default_rng(1), Counter()
+    for _ in range(2000):
+        read[plain.tokenizer.decode(field(row("dog cat dog"), rng)[""].tolist())] += 1
+    expected = {"hund katze dog", "hund cat hund", "dog katze hund"}
+    assert {*read} == expected
+    assert all(abs(count / 2000 - 1 / 3) < 0.04 for count in read.values())
+    fragment = words_of(plain.tokenizer).split(plain.tokenizer.encode("dog cat dog"), "en")
+    one, other = (np.random.default_rng(3) for _ in range(2))
+    assert field._switched(fragment, "en", one, room=4) == field._switched(fragment, "en", other, room=99)
+    assert one.random() == other.random()
 
 
 def batch_of(field, plain, folder):
