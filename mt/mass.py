@@ -27,9 +27,8 @@ from shared.corpus.masked_text import MaskedText
 from shared.errors import UsageError
 from shared.generator import Encoding
 from shared.nn.translator import MEMORY
-from shared.objectives.masked import at_places, compare_at_places
+from shared.objectives.masked import AtPlaces, at_places
 from shared.objectives.objective import Term
-from shared.objectives.parts import Part
 from shared.padded import Padded
 
 
@@ -104,7 +103,7 @@ class MaskedFragment(MaskedText):
         return np.arange(start, start + count)
 
 
-class FragmentCrossEntropy(Part):
+class FragmentCrossEntropy(AtPlaces):
     """Cross entropy of a fragment's tokens, each given those before it and what the encoder read, per token.
 
     The decoder reads the token before the fragment and all of it but the last, with their positions in the sentence. Of
@@ -132,19 +131,9 @@ class FragmentCrossEntropy(Part):
         weight: float = 1.0,
         prefix: str = "",
     ) -> None:
-        super().__init__(source=field)
-        if not 0 <= smoothing < 1:
-            raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
+        super().__init__(name=f"{prefix}fragment", fields=[field], source=field, smoothing=smoothing, weight=weight)
         self.field = field
         self.target_field = target_field
-        self.smoothing = smoothing
-        self.weight = weight
-        self.prefix = prefix
-
-    def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of the fragments' tokens, which is the count of each term."""
-        count = batch[f"{self.field}.places"].lengths.sum()
-        return {f"{self.prefix}{name}": count for name in ("fragment", "fragment_accuracy")}
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Decode the fragment, and compare."""
@@ -154,8 +143,4 @@ class FragmentCrossEntropy(Part):
         read = Padded(at_places(embedded, places.map(lambda place: place - 1)), places.lengths)
         memory = Padded(at_places(encoding.memories[MEMORY].values, seen), seen.lengths)
         states = model.decoder(read, {MEMORY: memory}).values
-        sums = compare_at_places(states, model.projection, batch, self.field, smoothing=self.smoothing)
-        return {
-            f"{self.prefix}fragment": Term(sums.loss, sums.count, self.weight),
-            f"{self.prefix}fragment_accuracy": Term(sums.correct, sums.count, 0.0),
-        }
+        return self.compared(model.projection, batch, {self.field: states})

@@ -36,9 +36,9 @@ from shared.nn.joined import encode_joined
 from shared.nn.layer import EncoderLayer, Layer
 from shared.nn.transformer import Encoder
 from shared.nn.translator import MEMORY, EncoderModel
-from shared.objectives.masked import at_places, compare_at_places
+from shared.objectives.masked import AtPlaces, at_places
 from shared.objectives.objective import Term
-from shared.objectives.parts import Encode, Part, check_head
+from shared.objectives.parts import Encode, check_head
 from shared.padded import Padded
 
 #: The batch fields of the two texts, x and y.
@@ -153,11 +153,11 @@ class VariableModel(EncoderModel):
         return self.encoder.plugged(self.embed(batch, field), memory)
 
 
-class RestoredTokens(Part):
+class RestoredTokens(AtPlaces):
     """Cross entropy of the masked tokens of both texts, per masked token; subclasses say from which states.
 
     Reads the batch fields ``source`` and ``target``, with ``.places`` and ``.labels`` of each (MaskedText). Terms: the
-    class's ``name`` (nats), and reported only: ``<name>_accuracy``.
+    class's ``NAME`` (nats), and reported only: ``<NAME>_accuracy``.
 
     Args:
         weight: factor of the term in the loss; 0: it is only reported.
@@ -168,13 +168,12 @@ class RestoredTokens(Part):
 
     """
 
-    name: ClassVar[str]
+    NAME: ClassVar[str]
 
     def __init__(self, *, weight: float = 1.0, head: str = "masked") -> None:
-        super().__init__()
         if not 0 <= weight < math.inf:
             raise UsageError(f"weight must be at least 0 and finite, not {weight}")
-        self.weight = weight
+        super().__init__(name=self.NAME, fields=TEXTS, smoothing=0.0, weight=weight)
         self.head = head
 
     def check(self, model: Any) -> None:
@@ -183,24 +182,14 @@ class RestoredTokens(Part):
             raise UsageError(f"{type(self).__name__} needs a VariableModel, but the model is {type(model).__name__}")
         check_head(model, self.head)
 
-    def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of masked tokens, which is the count of each term."""
-        one, other = (batch[f"{text}.places"].lengths.sum() for text in TEXTS)
-        return {name: one + other for name in (self.name, f"{self.name}_accuracy")}
-
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Gather the states of masked tokens, and compare what the head says with what stood there."""
         head = model.heads[self.head]
-        found = []
-        for text, states in self.states(model, batch, encode).items():
-            hidden = head.transform(at_places(states.values, batch[f"{text}.places"]))
-            found.append(compare_at_places(hidden, head.projection, batch, text, smoothing=0.0))
-        one, other = found
-        count = one.count + other.count
-        return {
-            self.name: Term(one.loss + other.loss, count, self.weight),
-            f"{self.name}_accuracy": Term(one.correct + other.correct, count, 0.0),
+        hidden = {
+            text: head.transform(at_places(states.values, batch[f"{text}.places"]))
+            for text, states in self.states(model, batch, encode).items()
         }
+        return self.compared(head.projection, batch, hidden)
 
     @abstractmethod
     def states(self, model: VariableModel, batch: Batch, encode: Encode) -> dict[str, Padded]:
@@ -210,7 +199,7 @@ class RestoredTokens(Part):
 class InnerMasked(RestoredTokens):
     """IS-MLM (equation 5): each text is read alone."""
 
-    name = "inner"
+    NAME = "inner"
 
     def states(self, model: VariableModel, batch: Batch, encode: Encode) -> dict[str, Padded]:
         """Encode each text."""
@@ -227,7 +216,7 @@ class CrossMasked(RestoredTokens):
 
     """
 
-    name = "cross"
+    NAME = "cross"
 
     def __init__(self, *, weight: float = 1.0, head: str = "masked", detach: bool = True) -> None:
         super().__init__(weight=weight, head=head)
@@ -245,7 +234,7 @@ class CrossMasked(RestoredTokens):
 class JointMasked(RestoredTokens):
     """TLM (Conneau and Lample 2019, section 3.4): both texts are one input; for translations."""
 
-    name = "joint"
+    NAME = "joint"
 
     def states(self, model: VariableModel, batch: Batch, encode: Encode) -> dict[str, Padded]:
         """Encode both texts together."""

@@ -8,6 +8,9 @@ Legend: B batch, L length, M masked places, D width, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import torch
@@ -47,7 +50,58 @@ def compare_at_places(
     )
 
 
-class MaskedTokens(Part):
+class AtPlaces(Part):
+    """Base class of parts whose loss is the cross entropy of tokens at places, per token.
+
+    Reads ``<field>.places`` and ``<field>.labels`` of one batch field or several. Terms: the name (nats), and, reported
+    only, "<name>_accuracy". A subclass says of which states.
+
+    Args:
+        name: of the term.
+        fields: whose tokens are asked for.
+        source: see :class:`Part`.
+        smoothing: label smoothing.
+        weight: factor of the term in the loss.
+
+    Raises:
+        UsageError: for a smoothing outside [0, 1).
+
+    """
+
+    def __init__(
+        self, *, name: str, fields: Sequence[str], source: str | None = None, smoothing: float, weight: float
+    ) -> None:
+        super().__init__(source=source)
+        if not 0 <= smoothing < 1:
+            raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
+        self.name = name
+        self.fields = tuple(fields)
+        self.smoothing = smoothing
+        self.weight = weight
+
+    def counts(self, batch: Batch) -> dict[str, Tensor]:
+        """Return the number of tokens at places, which is the count of each term."""
+        count = _added([batch[f"{field}.places"].lengths.sum() for field in self.fields])
+        return {self.name: count, f"{self.name}_accuracy": count}
+
+    def compared(self, projection: Any, batch: Batch, states: Mapping[str, Tensor]) -> dict[str, Term]:
+        """Return the terms of what a projection makes of the states (B, M, D) at the places of each field."""
+        sums = [
+            compare_at_places(states[field], projection, batch, field, smoothing=self.smoothing)
+            for field in self.fields
+        ]
+        count = _added([one.count for one in sums])
+        return {
+            self.name: Term(_added([one.loss for one in sums]), count, self.weight),
+            f"{self.name}_accuracy": Term(_added([one.correct for one in sums]), count, 0.0),
+        }
+
+
+def _added(values: Sequence[Tensor]) -> Tensor:
+    return reduce(add, values)
+
+
+class MaskedTokens(AtPlaces):
     """Cross entropy of the tokens at masked places, per masked token; only these are projected to the vocabulary.
 
     Reads the batch fields ``<field>.places`` and ``<field>.labels``. Terms: "masked" (nats), and reported only:
@@ -76,31 +130,17 @@ class MaskedTokens(Part):
         weight: float = 1.0,
         prefix: str = "",
     ) -> None:
-        super().__init__()
-        if not 0 <= smoothing < 1:
-            raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
+        super().__init__(name=f"{prefix}masked", fields=[field], smoothing=smoothing, weight=weight)
         self.head = head
         self.field = field
         self.memory = memory
-        self.smoothing = smoothing
-        self.weight = weight
-        self.prefix = prefix
 
     def check(self, model: Any) -> None:
         """Raise UsageError if the model lacks the head."""
         check_head(model, self.head)
 
-    def counts(self, batch: Batch) -> dict[str, Tensor]:
-        """Return the number of masked tokens, which is the count of each term."""
-        count = batch[f"{self.field}.places"].lengths.sum()
-        return {f"{self.prefix}{name}": count for name in ("masked", "masked_accuracy")}
-
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
         """Gather the states of masked tokens, and compare what the head says with what stood there."""
         head = model.heads[self.head]
         states = head.transform(at_places(encoding.memories[self.memory].values, batch[f"{self.field}.places"]))
-        sums = compare_at_places(states, head.projection, batch, self.field, smoothing=self.smoothing)
-        return {
-            f"{self.prefix}masked": Term(sums.loss, sums.count, self.weight),
-            f"{self.prefix}masked_accuracy": Term(sums.correct, sums.count, 0.0),
-        }
+        return self.compared(head.projection, batch, {self.field: states})
