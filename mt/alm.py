@@ -16,7 +16,7 @@ import numpy as np
 from shared.corpus.fields import TextField
 from shared.corpus.manifest import Row
 from shared.corpus.rewriting import Edit
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, check_share
 from shared.text import languages
 from shared.text.phrase_pairs import PHRASES
 from shared.text.word_spans import Span, bare_span, linked_words
@@ -42,8 +42,7 @@ class AlternatedPhrases:
 
     def __init__(self, *, other: TextField, share: float = 0.3, plain: float = 0.2, growth: float = 1.25) -> None:
         for name, value in (("share", share), ("plain", plain)):
-            if not 0 <= value <= 1:
-                raise UsageError(f"{name} must be between 0 and 1, not {value}")
+            check_share(name, value)
         self.other = other
         self.share = share
         self.plain = plain

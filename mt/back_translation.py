@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from shared.corpus.noise import Word
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 from shared.text.tokenizer import Tokenizer
 
 
@@ -37,7 +37,7 @@ class DropWords:
     """
 
     def __init__(self, *, share: float = 0.1) -> None:
-        self.share = _checked(share)
+        self.share = check_share("share", share)
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the words that stay, in their order."""
@@ -62,7 +62,7 @@ class BlankWords:
 
     def __init__(self, *, tokenizer: Tokenizer, share: float = 0.1) -> None:
         self._blank = [tokenizer.mask]
-        self.share = _checked(share)
+        self.share = check_share("share", share)
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return as many words, blanks among them."""
@@ -96,9 +96,3 @@ class MoveWords:
             return words
         keys = np.arange(len(words)) + rng.uniform(0, self.distance + 1, len(words))
         return [words[place] for place in keys.argsort(kind="stable").tolist()]
-
-
-def _checked(share: float) -> float:
-    if not 0 <= share <= 1:
-        raise UsageError(f"share must be between 0 and 1, not {share}")
-    return share

@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from shared.corpus.noise import SpanDraw, Word, share_of, words_of
-from shared.errors import UsageError
+from shared.errors import check_share
 from shared.text.tokenizer import Tokenizer
 
 
@@ -37,7 +37,7 @@ class TokenMasking:
 
     def __init__(self, *, tokenizer: Tokenizer, share: float = 0.3) -> None:
         self._mask = tokenizer.mask
-        self.share = _checked("share", share)
+        self.share = check_share("share", share)
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return words of as many tokens, masks among them."""
@@ -58,7 +58,7 @@ class TokenDeletion:
     """
 
     def __init__(self, *, share: float = 0.3) -> None:
-        self.share = _checked("share", share)
+        self.share = check_share("share", share)
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return what is left of the words, in their order."""
@@ -83,7 +83,7 @@ class DocumentRotation:
     """
 
     def __init__(self, *, probability: float = 1.0) -> None:
-        self.probability = _checked("probability", probability)
+        self.probability = check_share("probability", probability)
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the words, rotated."""
@@ -145,12 +145,6 @@ class TextInfilling:
             result += [*words[position:begin], self._mask]
             position = end
         return result + words[position:]
-
-
-def _checked(name: str, share: float) -> float:
-    if not 0 <= share <= 1:
-        raise UsageError(f"{name} must be between 0 and 1, not {share}")
-    return share
 
 
 def _tokens(words: list[Word]) -> int:

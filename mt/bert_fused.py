@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from shared.batch import Batch, naming_longest
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 from shared.generator import Encoding
 from shared.nn.attention import MemoryAttention
 from shared.nn.embeddings import TextEmbedding
@@ -73,8 +73,7 @@ class FusedLayer(Layer):
         pre_norm: bool = True,
         norm_epsilon: float = 1e-5,
     ) -> None:
-        if not 0 <= drop_net <= 1:
-            raise UsageError(f"drop_net must be between 0 and 1, not {drop_net}")
+        check_share("drop_net", drop_net)
         if {*memories} != {*self.ATTENDED}:
             raise UsageError(f"memories must be {' and '.join(self.ATTENDED)}, not {' and '.join(memories)}")
         super().__init__(

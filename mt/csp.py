@@ -27,7 +27,7 @@ from shared.corpus.manifest import Row
 from shared.corpus.masked_text import drawable
 from shared.corpus.noise import Word, words_of
 from shared.corpus.rewriting import Edit, edited
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, check_share
 from shared.text.word_spans import words
 
 
@@ -65,8 +65,7 @@ class SwitchedFragment(GrowingText):
         top: int = 3,
         growth: float = 1.5,
     ) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
+        check_share("share", share)
         if not (0 <= switched and 0 <= replaced and switched + replaced <= 1):
             raise UsageError(
                 f"switched and replaced must add up to at most 1, and not be negative: {switched} and {replaced}"

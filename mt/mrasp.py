@@ -17,7 +17,7 @@ import numpy as np
 from shared.corpus.lexicon import Lexicon, like
 from shared.corpus.manifest import Row
 from shared.corpus.rewriting import Edit
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, check_share
 from shared.text.word_spans import words
 
 
@@ -43,8 +43,7 @@ class AlignedSubstitution:
     def __init__(
         self, *, lexicon: Lexicon, targets: list[str] | None = None, share: float = 0.3, growth: float = 1.5
     ) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
+        check_share("share", share)
         reached = {target for _, target in lexicon.pairs}
         lost = sorted(set(targets or []) - reached)
         if lost:

@@ -18,6 +18,13 @@ class UsageError(ValueError):
     """The command line or a recipe is wrong. Exit code 2."""
 
 
+def check_share(name: str, value: float) -> float:
+    """Return a value that an argument has, or raise a UsageError that names it if it is not between 0 and 1."""
+    if not 0 <= value <= 1:
+        raise UsageError(f"{name} must be between 0 and 1, not {value}")
+    return value
+
+
 def one_line(error: Exception) -> str:
     """Return an error's message without its line breaks; of the system's errors, the file and what is wrong with it."""
     if isinstance(error, OSError) and error.filename is not None and error.filename2 is None and error.strerror:

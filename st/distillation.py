@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from shared.batch import Batch
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 from shared.objectives.cross_entropy import IGNORED, CrossEntropy, CrossEntropySums, label_smoothed_cross_entropy
 from shared.objectives.teacher import Teacher
 
@@ -67,8 +67,7 @@ class Distilled(CrossEntropy):
         source: str | None = None,
     ) -> None:
         super().__init__(smoothing=smoothing, target_field=target_field, weight=weight, prefix=prefix, source=source)
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
+        check_share("share", share)
         if top < 1 or not temperature > 0:
             raise UsageError(f"need top >= 1 and a positive temperature, not {top} and {temperature}")
         self.teacher = teacher

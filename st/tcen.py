@@ -30,7 +30,7 @@ from shared.corpus.fields import Rows, TextField
 from shared.corpus.growing_text import grown
 from shared.corpus.manifest import Row
 from shared.corpus.normalise import Normalizer
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 from shared.nn.embeddings import TextEmbedding
 from shared.nn.heads import CtcHead
 from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
@@ -92,8 +92,7 @@ class PathText(TextField):
         )
         if not 1 <= fewest_states <= most_states < float("inf"):
             raise UsageError(f"need 1 <= fewest_states <= most_states, not {fewest_states} and {most_states}")
-        if not 0 <= blank_share <= 1:
-            raise UsageError(f"blank_share must be between 0 and 1, not {blank_share}")
+        check_share("blank_share", blank_share)
         self.fewest_states = fewest_states
         self.most_states = most_states
         self.blank_share = blank_share

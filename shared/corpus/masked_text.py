@@ -20,7 +20,7 @@ from shared.corpus.fields import TextField
 from shared.corpus.growing_text import GrowingText
 from shared.corpus.manifest import Row
 from shared.corpus.rewriting import Rewriting, growth_of, rewritten
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 from shared.text.piece_counts import read_counts
 from shared.text.tokenizer import Tokenizer
 
@@ -66,8 +66,7 @@ class MaskedText(GrowingText):
         exponent: float = 0.5,
     ) -> None:
         for name, value in (("share", share), ("masked", masked), ("replaced", replaced)):
-            if not 0 <= value <= 1:
-                raise UsageError(f"{name} must be between 0 and 1, not {value}")
+            check_share(name, value)
         if masked + replaced > 1:
             raise UsageError(f"masked and replaced are shares of one whole, not {masked} and {replaced}")
         if not 0 <= exponent < math.inf:

@@ -22,7 +22,7 @@ from shared.corpus.fields import TextField
 from shared.corpus.growing_text import GrowingText
 from shared.corpus.manifest import Row
 from shared.corpus.rewriting import Rewriting, growth_of, rewritten
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, check_share
 from shared.text import languages
 from shared.text.tokenizer import Tokenizer
 
@@ -110,8 +110,7 @@ class SpanDraw:
     """
 
     def __init__(self, *, share: float, mean_length: float) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
+        check_share("share", share)
         if not 0.1 <= mean_length < math.inf:
             raise UsageError(f"mean_length must be at least 0.1, not {mean_length}")
         self.share = share

@@ -24,7 +24,7 @@ from shared.corpus.fields import Rows, TextField
 from shared.corpus.manifest import Manifest, Row
 from shared.corpus.normalise import apply
 from shared.corpus.speech_field import SpeechField
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, check_share
 
 WORDS = "words"
 TRANSLATIONS = "word_translations"
@@ -62,8 +62,7 @@ class SpokenWords:
     overhead = 0
 
     def __init__(self, *, speech: SpeechField, said: TextField, translated: TextField, share: float = 0.15) -> None:
-        if not 0 <= share <= 1:
-            raise UsageError(f"share must be between 0 and 1, not {share}")
+        check_share("share", share)
         self.speech = speech
         self.said = said
         self.translated = translated

@@ -18,7 +18,7 @@ from shared.corpus.audio import SAMPLE_RATE, samples
 from shared.corpus.fields import Field, Rows
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
-from shared.errors import DataError, UsageError
+from shared.errors import DataError, UsageError, check_share
 from shared.text.balance import smoothed_counts
 
 #: Lengths are kept in 32 bits: 37 hours of sound.
@@ -119,8 +119,7 @@ class Filter:
                 raise UsageError(f"{name} must be positive, not {value}")
         if maximum_ratio is not None and not maximum_ratio >= 1:
             raise UsageError(f"maximum_ratio must be at least 1, not {maximum_ratio}")
-        if not 0 <= maximum_dropped <= 1:
-            raise UsageError(f"maximum_dropped must be between 0 and 1, not {maximum_dropped}")
+        check_share("maximum_dropped", maximum_dropped)
         self.minimum_seconds = minimum_seconds
         self.maximum_seconds = maximum_seconds
         self.maximum_tokens = maximum_tokens
@@ -223,8 +222,7 @@ class Stream:
             raise UsageError(f"stream {name!r} has no fields")
         if not weight > 0:
             raise UsageError(f"stream {name!r}: weight must be positive, not {weight}")
-        if not 0 <= alpha <= 1:
-            raise UsageError(f"stream {name!r}: alpha must be between 0 and 1, not {alpha}")
+        check_share(f"stream {name!r}: alpha", alpha)
         self.name = name
         self.paths = [Path(path) for path in manifests]
         self.turned = [Path(path) for path in turned or []]

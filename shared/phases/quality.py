@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 
 
 class Quality:
@@ -32,8 +32,7 @@ class Quality:
             raise UsageError(f"maximum_ratio must be at least 1, not {maximum_ratio}")
         if maximum_rate is not None and not maximum_rate > 0:
             raise UsageError(f"maximum_rate must be positive, not {maximum_rate}")
-        if not 0 <= maximum_dropped <= 1:
-            raise UsageError(f"maximum_dropped must be between 0 and 1, not {maximum_dropped}")
+        check_share("maximum_dropped", maximum_dropped)
         self.minimum_score = minimum_score
         self.maximum_ratio = maximum_ratio
         self.maximum_rate = maximum_rate

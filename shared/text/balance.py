@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from shared.errors import UsageError
+from shared.errors import UsageError, check_share
 
 
 def check_balance(alpha: float, limit: int | None) -> None:
     """Raise the UsageError of :func:`balanced` for an argument out of its range."""
-    if not 0 <= alpha <= 1:
-        raise UsageError(f"alpha must be between 0 and 1, not {alpha}")
+    check_share("alpha", alpha)
     if limit is not None and limit < 1:
         raise UsageError(f"limit must be positive, not {limit}")
 
