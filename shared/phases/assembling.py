@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from shared.machine.processes import MainPhase
 from shared.machine.workspace import Workspace
+from shared.systems.reading_model import ReadingModel
 from shared.systems.saved_model import SavedModel
+from shared.training.initialise import Initialiser
 
 
 class Assemble(MainPhase):
@@ -12,14 +16,18 @@ class Assemble(MainPhase):
 
     Args:
         system: usually made of systems that ``shared.systems.pretrained.load`` has read.
+        initialise: what of it takes its parameters from other model folders, one after the other.
 
     """
 
-    def __init__(self, *, system: SavedModel) -> None:
+    def __init__(self, *, system: SavedModel, initialise: list[Initialiser] | None = None) -> None:
         self.system = system
+        self.initialise = list(initialise or [])
 
     def work(self, workspace: Workspace) -> None:
         """Save the system, and log where its parameters came from."""
+        for step in self.initialise:
+            step.apply(cast(ReadingModel, self.system))
         folder = workspace.folder / "model"
         self.system.save(folder)
         workspace.log.info("%s: %s", workspace.phase, folder)
