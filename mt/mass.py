@@ -93,10 +93,10 @@ class MaskedFragment(MaskedText):
         seen = torch.ones_like(found[""]) if self.see_masks else found[""] != self.mask
         return found | {"seen": seen.nonzero()[:, 0]}
 
-    def choose(self, pieces: int, rng: np.random.Generator) -> np.ndarray:
-        """Return which of the pieces and the end symbol behind them are the fragment, (K,) int64."""
-        count = max(1, round(self.share * (pieces + 1)))
-        last = pieces + 1 - count
+    def choose(self, pieces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return which of the pieces (N,) and the end symbol behind them are the fragment, (K,) int64."""
+        count = max(1, round(self.share * (len(pieces) + 1)))
+        last = len(pieces) + 1 - count
         kind, start = rng.random(), int(rng.integers(last + 1))
         if kind < self.at_start + self.at_end:
             start = 0 if kind < self.at_start else last

@@ -90,7 +90,7 @@ class MaskedText(GrowingText):
         """
         prefix, pieces, suffix = rewritten(self.field, self.rewriting, row, rng)
         tokens = np.array([*prefix, *pieces, *suffix], dtype=np.int64)
-        places = len(prefix) + self._chosen(np.array(pieces, dtype=np.int64), rng)
+        places = len(prefix) + self.choose(np.array(pieces, dtype=np.int64), rng)
         labels = tokens[places]
         kind = rng.random(len(places))
         drawn = self._pieces[rng.integers(len(self._pieces), size=len(places))]
@@ -98,8 +98,8 @@ class MaskedText(GrowingText):
         tokens[places] = np.where(kind < self.masked, self.mask, hidden)
         return {key: torch.from_numpy(ids) for key, ids in (("", tokens), ("places", places), ("labels", labels))}
 
-    def _chosen(self, pieces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Return which of a text's pieces are chosen, in order, (M,) int64."""
+    def choose(self, pieces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Return which of a text's pieces (N,) are chosen, in order, (M,) int64."""
         count = max(1, round(self.share * len(pieces))) if len(pieces) and self.share else 0
         if self.counts is None or not count:
             return np.sort(rng.choice(len(pieces), count, replace=False, shuffle=False))
