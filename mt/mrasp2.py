@@ -78,6 +78,7 @@ class Contrast(Part):
         self.translation = translation
         self.reuse = reuse
         self.prefix = prefix
+        self._trained = [0, 0]  # sentences and batches since the last alarm
 
     def check(self, model: Any) -> None:
         """Raise UsageError if the model does not read text."""
@@ -101,9 +102,15 @@ class Contrast(Part):
             )
 
     def alarms(self, means: dict[str, float]) -> list[str]:
-        """Return a warning if sources are compared with few translations, which teaches little."""
-        found = means.get(f"{self.prefix}contrast_candidates", math.inf)
-        if found >= FEW or not self.weight:
+        """Return a warning if sources were compared with few translations in training, which teaches little.
+
+        Args:
+            means: of validation, whose batches are others.
+
+        """
+        (sentences, batches), self._trained = self._trained, [0, 0]
+        found = sentences / max(1, batches)
+        if not batches or found >= FEW or not self.weight:
             return []
         return [
             f"the contrastive loss compares a source with {found:.1f} translations, fewer than {FEW}: give batches "
@@ -118,6 +125,8 @@ class Contrast(Part):
 
     def evaluate(self, model: Any, batch: Batch, encode: Encode) -> dict[str, Term]:
         """Encode sources and translations, and compare each source with all translations."""
+        if self.training:
+            self._trained = [self._trained[0] + len(batch), self._trained[1] + 1]
         sources = encode(self.sources) if self.reuse else model.encode(batch, self.sources)
         with naming_longest(batch, self.translation):
             embedded = model.embeddings[self.sources](batch[self.translation])

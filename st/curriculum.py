@@ -51,7 +51,8 @@ class HidingEncoder(EncoderModel):
         embeddings: see ``EncoderModel``; that of "speech" is a ``SpeechEmbedding``.
         encoder: see ``EncoderModel``.
         heads: see ``EncoderModel``.
-        normalised: the layer whose tap has a norm of its own, since it was the last of a smaller encoder; None: none.
+        normalised: the layer whose tap has a norm of its own, since it was the last of a smaller encoder; None, or
+            layers that normalise what they give (``pre_norm: False``): none.
 
     Raises:
         ValueError: if that layer is not tapped.
@@ -70,7 +71,8 @@ class HidingEncoder(EncoderModel):
         if normalised is not None and normalised not in encoder.taps:
             raise ValueError(f"layer {normalised} cannot be normalised: the encoder's taps are {encoder.taps}")
         self.normalised = normalised
-        self.tap_norm = None if normalised is None else cast(EncoderLayer, encoder.layers[0]).new_norm()
+        layer = cast(EncoderLayer, encoder.layers[0])
+        self.tap_norm = layer.new_norm() if normalised is not None and layer.pre_norm else None
 
     def tap(self, encoding: Encoding, name: int | str) -> Padded:
         """Return the states (B, S, D) of a tap, normalised if they have a norm."""

@@ -11,7 +11,6 @@ import math
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import cast
 
 from shared.corpus.lines import read_lines
 from shared.errors import DataError, UsageError
@@ -55,7 +54,7 @@ class Lexicon:
         self._both_ways = both_ways
         self._depth = depth
         self._kept: dict[Word, list[Word]] = {}
-        self._probabilities: dict[tuple[Word, Word], float] = {}
+        self._probabilities: dict[str, dict[str, list[float]]] = {}
         direct = {(source, target) for source, target, _ in self._files}
         self._direct = direct | {(target, source) for source, target in direct} if both_ways else direct
 
@@ -72,16 +71,18 @@ class Lexicon:
         """Direct translations, by language and word; read when they are first asked for."""
         translations: dict[str, dict[str, list[Word]]] = {}
 
-        def add(word: Word, translation: Word) -> None:
+        def add(word: Word, translation: Word, probability: float | None = None) -> None:
             found = translations.setdefault(word[0], {}).setdefault(word[1], [])
-            if translation not in found:
-                found.append(translation)
+            if translation in found:
+                return
+            found.append(translation)
+            if probability is not None:  # beside the translations, in a list of the same order
+                named = self._probabilities.setdefault(word[0], {}).setdefault(word[1], [])
+                named += [math.nan] * (len(found) - 1 - len(named)) + [probability]
 
         for source, target, path in self._files:
             for word, translation, probability in read_entries(path, self._top):
-                add((source, word), (target, translation))
-                if probability is not None:
-                    self._probabilities[(source, word), (target, translation)] = probability
+                add((source, word), (target, translation), probability)
                 if self._both_ways:
                     add((target, translation), (source, word))
         return translations
@@ -124,9 +125,13 @@ class Lexicon:
 
     def probabilities(self, word: str, source: str, found: Sequence[Word]) -> list[float] | None:
         """Return the probabilities of some of a word's :meth:`candidates`; None unless the files name all of them."""
-        known = (source, _as_known(word, source, self.known(source)))
-        named = [self._probabilities.get((known, other)) for other in found]
-        return None if None in named else cast(list[float], named)
+        text = _as_known(word, source, self.known(source))
+        named = self._probabilities.get(source, {}).get(text)
+        if named is None:
+            return None
+        by_word = dict(zip(self.known(source)[text], named, strict=False))
+        chosen = [by_word.get(other, math.nan) for other in found]
+        return None if any(map(math.isnan, chosen)) else chosen
 
     def _reached(self, word: Word) -> list[Word]:
         """Return the words of other languages that are reached in up to ``depth`` steps, the nearest first."""

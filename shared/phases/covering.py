@@ -70,7 +70,7 @@ class LexiconCoverage(MainPhase):
                 if text and language:
                     counts.setdefault(language, Counter()).update(self._words(text, language))
         if not any(counts.values()):
-            raise DataError(f"{', '.join(self.manifests)}: no word in column {self.column}")
+            raise DataError(f"{', '.join(self.manifests)}: no word in column {self.column} whose language is named")
         lines = ["language\twords\tknown\tdifferent\tdifferent_known"]
         for language, seen in sorted(counts.items()):
             known = [word for word in seen if is_known(word, language, self.lexicon.known(language))]

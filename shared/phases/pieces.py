@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -80,29 +81,39 @@ class TrainTokenizer(MainPhase):
 
 
 class CountPieces(MainPhase):
-    """Count a tokenizer's pieces in text columns of manifests; writes ``pieces.tsv``.
+    """Count a tokenizer's pieces in texts; writes ``pieces.tsv``.
 
     Args:
-        manifests: where the text comes from, as paths or patterns.
-        columns: the columns to read: "source_text", "target_text".
+        manifests: where the texts come from, by a name for each kind of text, as paths or patterns.
         tokenizer: whose pieces are counted.
-        normalizers: changes to the texts of each column, as for :class:`TrainTokenizer`.
+        normalizers: changes to the texts of a kind, by the same name, so that those are counted that a model reads.
+        column: the column to read: "source_text" or "target_text".
+        limit: the largest number of texts of each manifest, from the first.
+
+    Raises:
+        UsageError: for another column or another name, or a limit below 1.
 
     """
 
     def __init__(
         self,
         *,
-        manifests: list[str],
-        columns: list[str],
+        manifests: dict[str, list[str]],
         tokenizer: Tokenizer,
         normalizers: dict[str, list[Normalizer]] | None = None,
+        column: str = "source_text",
+        limit: int = 1_000_000,
     ) -> None:
-        _check_columns(columns, normalizers)
-        self.manifests = list(manifests)
-        self.columns = list(columns)
+        _check_columns([column], None)
+        unknown = {*(normalizers or {})} - {*manifests}
+        if unknown or limit < 1:
+            raise UsageError(f"normalizers of {sorted(unknown)} without manifests, or a limit below 1: {limit}")
+        self.by_name = {name: list(paths) for name, paths in manifests.items()}
+        self.manifests = [path for paths in manifests.values() for path in paths]
         self.tokenizer = tokenizer
         self.normalizers = dict(normalizers or {})
+        self.column = column
+        self.limit = limit
 
     def work(self, workspace: Workspace) -> None:
         """Count.
@@ -112,10 +123,12 @@ class CountPieces(MainPhase):
 
         """
         counts = np.zeros(self.tokenizer.size, dtype=np.int64)
-        for _, text in _texts(self.manifests, self.columns, self.normalizers):
-            np.add.at(counts, self.tokenizer.encode(text), 1)
+        limit = 2 if workspace.debug else self.limit
+        for name, paths in self.by_name.items():
+            for _, text in _texts(paths, [self.column], {self.column: self.normalizers.get(name, [])}, limit):
+                np.add.at(counts, self.tokenizer.encode(text), 1)
         if not counts.any():
-            raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
+            raise DataError(f"{', '.join(self.manifests)}: no text in {self.column}")
         write_counts(counts, self.tokenizer, workspace.folder / "pieces.tsv")
 
 
@@ -128,14 +141,18 @@ def _check_columns(columns: list[str], normalizers: dict[str, list[Normalizer]] 
 
 
 def _texts(
-    manifests: Sequence[str], columns: list[str], normalizers: dict[str, list[Normalizer]]
+    manifests: Sequence[str],
+    columns: list[str],
+    normalizers: dict[str, list[Normalizer]],
+    limit: int | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """Yield the language and the changed text of each row and column."""
+    """Yield the language and the changed text of each row and column, of each manifest from the first up to a limit."""
     for path in find_manifests(manifests):
         manifest = Manifest.open(path)
         for column in columns:
             languages = manifest.column(column.replace("_text", "_language")).to_pylist()
-            for language, text in zip(languages, manifest.column(column).to_pylist(), strict=True):
+            texts = manifest.column(column).to_pylist()
+            for language, text in islice(zip(languages, texts, strict=True), limit):
                 changed = apply(normalizers.get(column, []), text or "", language)
                 if changed:
                     yield language, changed

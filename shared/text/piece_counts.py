@@ -12,7 +12,7 @@ from shared.text.tokenizer import Tokenizer
 
 
 def write_counts(counts: np.ndarray, tokenizer: Tokenizer, path: Path) -> None:
-    """Write a line for each piece that comes, the most frequent first: the piece, a tab, how often.
+    """Write a line for each piece that comes, the most frequent first: its id, how often, and how it is written.
 
     Args:
         counts: (V,) int64, by id.
@@ -22,7 +22,7 @@ def write_counts(counts: np.ndarray, tokenizer: Tokenizer, path: Path) -> None:
     """
     order = [int(place) for place in np.argsort(-counts, kind="stable") if counts[place]]
     with replaced_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        file.writelines(f"{tokenizer.symbol(place)}\t{counts[place]}\n" for place in order)
+        file.writelines(f"{place}\t{counts[place]}\t{tokenizer.symbol(place)!r}\n" for place in order)
 
 
 def read_counts(path: Path, tokenizer: Tokenizer) -> np.ndarray:
@@ -33,14 +33,14 @@ def read_counts(path: Path, tokenizer: Tokenizer) -> np.ndarray:
 
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1]
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: no table of counts can be read: {error}") from error
-    ids = {tokenizer.symbol(place): place for place in range(tokenizer.size)}
     counts = np.zeros(tokenizer.size, dtype=np.int64)
     for number, line in enumerate(lines, 1):
-        piece, _, count = line.rpartition("\t")
-        if piece not in ids or not count.isdigit():
+        place, count, piece = [*line.split("\t", 2), "", ""][:3]
+        numbers = place.isdigit() and count.isdigit()
+        if not numbers or int(place) >= tokenizer.size or piece != repr(tokenizer.symbol(int(place))):
             raise DataError(f"{path}, line {number}: not a piece of the tokenizer and its count: {line[:60]!r}")
-        counts[ids[piece]] = int(count)
+        counts[int(place)] = int(count)
     return counts

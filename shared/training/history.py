@@ -114,7 +114,8 @@ class Meter:
 def report(states: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the means of what the meters of all ranks have seen.
 
-    "tokens_per_second" is of target tokens, "sound_per_second" of seconds of sound in batches without them, if any.
+    "tokens_per_second" is of target tokens, "sound_per_second" of seconds of sound in batches without them, if any;
+    in batches with neither, source tokens count.
     """
     parts: dict[str, float] = {}
     loss = 0.0

@@ -133,11 +133,20 @@ def test_what_does_not_fit_is_refused(model):
         Contrast(source="speech").check(model)
 
 
-def test_few_candidates_are_an_alarm():
-    assert Contrast().alarms({"contrast_candidates": 16.0}) == Contrast().alarms({}) == []
-    assert Contrast(weight=0).alarms({"contrast_candidates": 2.0}) == []
-    [alarm] = Contrast(prefix="st.").alarms({"st.contrast_candidates": 15.9})
-    assert "with 15.9 translations, fewer than 16" in alarm
+def test_few_candidates_in_training_are_an_alarm(model):
+    """Batches of 2 and 29 sentences in training; one of 400 in validation does not count."""
+
+    def seen(part, *sizes):
+        for size in sizes:
+            part.evaluate(model, batch([[5, 6, 2]] * size, [[4, 7, 2]] * size), None)
+        return part.alarms({"contrast_candidates": 400.0})
+
+    part = Contrast()
+    assert part.alarms({}) == [] == seen(part.eval(), 4)
+    [alarm] = seen(part.train(), 2, 29)
+    assert "with 15.5 translations, fewer than 16" in alarm
+    assert part.alarms({}) == []  # it counts anew
+    assert seen(part, 3, 29) == [] == seen(Contrast(weight=0.0), 2)
 
 
 @pytest.fixture(scope="module")

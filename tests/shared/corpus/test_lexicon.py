@@ -65,6 +65,12 @@ def test_probabilities_stand_behind_a_second_tab(tmp_path):
     assert lexicon.probabilities("DOG", "en", found[1:]) == [0.25]
     assert lexicon.probabilities("big dog", "en", [("de", "dogge")]) == [1e-4]
     assert lexicon.probabilities("cat", "en", [("de", "katze")]) is None
+    mixed = tmp_path / "mixed.txt"  # a word some of whose lines name none, and one that comes twice
+    mixed.write_text("dog\thund\ndog\tköter\t0.25\ndog\tköter\t0.5\ndog\twauwau\n", "utf-8")
+    lexicon = Lexicon(files={"en-de": str(mixed)})
+    found = lexicon.candidates("dog", "en")
+    assert [lexicon.probabilities("dog", "en", [one]) for one in found] == [None, [0.25], None]
+    assert lexicon.probabilities("dog", "en", found) is None
     for wrong in ("0", "1.5", "noun", "nan"):
         (tmp_path / "wrong.txt").write_text(f"cat\tkatze\ndog\thund\t{wrong}\n")
         with pytest.raises(DataError, match=rf"wrong\.txt, line 2: a probability .* not '{wrong}'"):

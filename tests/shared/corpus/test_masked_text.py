@@ -52,7 +52,9 @@ def test_rare_pieces_are_chosen_more_often(plain, tmp_path):
     pieces = tokenizer.encode("abcd")[-4:]
     counts[pieces[:3]] = (1, 4, 9)
     write_counts(counts, tokenizer, tmp_path / "pieces.tsv")
-    assert (tmp_path / "pieces.tsv").read_text().split() == ["c", "9", "b", "4", "a", "1"]
+    lines = [line.split("\t")[1:] for line in (tmp_path / "pieces.tsv").read_text().splitlines()]
+    assert lines == [["9", "'c'"], ["4", "'b'"], ["1", "'a'"]]
+    assert read_counts(tmp_path / "pieces.tsv", tokenizer).tolist() == counts.tolist()
     field = MaskedText(field=plain, share=0.2, masked=1.0, replaced=0.0, counts=str(tmp_path / "pieces.tsv"))
     text, rng = row("abcd"), np.random.default_rng(3)
     drawn = Counter(int(field(text, rng)["labels"][0]) for _ in range(6000))
@@ -71,8 +73,9 @@ def test_counts_that_cannot_be_read_are_named_before_training(plain, tmp_path):
     field = MaskedText(field=plain, counts=str(tmp_path / "pieces.tsv"))
     with pytest.raises(DataError, match=r"pieces\.tsv: no table of counts can be read"):
         field.lengths({"source_text": ["a"], "source_language": ["en"]})
-    for line in ("a", "a\tone", "nothing\t3"):
-        (tmp_path / "pieces.tsv").write_text(f"b\t2\n{line}\n")
+    first = plain.tokenizer.encode("b")[-1]
+    for line in ("7", f"{first}\tone\t'b'", f"{first}\t3\t'c'", f"{plain.tokenizer.size}\t3\t'b'"):
+        (tmp_path / "pieces.tsv").write_text(f"{first}\t2\t'b'\n{line}\n")
         with pytest.raises(DataError, match=r"pieces\.tsv, line 2: not a piece of the tokenizer and its count"):
             field.lengths({"source_text": ["a"], "source_language": ["en"]})
 
@@ -80,15 +83,23 @@ def test_counts_that_cannot_be_read_are_named_before_training(plain, tmp_path):
 def test_a_phase_counts_pieces(plain, tmp_path):
     rows = [row("ab a"), row("B", "2") | {"source_language": "de"}, {"id": "3"}]
     Manifest.write(tmp_path / "train.arrow", rows)
-    given = {"columns": ["source_text"], "tokenizer": plain.tokenizer, "normalizers": {"source_text": [Lowercase()]}}
+    Manifest.write(tmp_path / "other.arrow", [row("C", "4"), row("C", "5")])
+    manifests = {"lower": [str(tmp_path / "train.arrow")], "as it is": [str(tmp_path / "other.arrow")]}
     workspace = Workspace(output=tmp_path, seed=1, phase="count")
-    CountPieces(manifests=[str(tmp_path / "train.arrow")], **given).run(workspace)
-    counts = read_counts(workspace.folder / "pieces.tsv", plain.tokenizer)
-    expected = Counter([*plain.tokenizer.encode("ab a"), *plain.tokenizer.encode("b")])
-    assert {id: int(counts[id]) for id in np.flatnonzero(counts)} == expected
+    encode = plain.tokenizer.encode
+    for limit, expected in ((9, ["ab a", "b", "C", "C"]), (1, ["ab a", "C"])):
+        phase = CountPieces(
+            manifests=manifests, tokenizer=plain.tokenizer, normalizers={"lower": [Lowercase()]}, limit=limit
+        )
+        phase.run(workspace)
+        counts = read_counts(workspace.folder / "pieces.tsv", plain.tokenizer)
+        found = {id: int(counts[id]) for id in np.flatnonzero(counts)}
+        assert found == Counter(id for text in expected for id in encode(text))
     Manifest.write(tmp_path / "empty.arrow", [{"id": "1"}])
     with pytest.raises(DataError, match="no text in source_text"):
-        CountPieces(manifests=[str(tmp_path / "empty.arrow")], **given).run(workspace)
+        CountPieces(manifests={"a": [str(tmp_path / "empty.arrow")]}, tokenizer=plain.tokenizer).run(workspace)
+    with pytest.raises(UsageError, match=r"normalizers of \['b'\] without manifests"):
+        CountPieces(manifests={"a": []}, tokenizer=plain.tokenizer, normalizers={"b": []})
 
 
 def test_shares_are_those_that_were_asked_for(plain):
