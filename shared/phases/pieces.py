@@ -64,7 +64,7 @@ class TrainTokenizer(MainPhase):
     def work(self, workspace: Workspace) -> None:
         """Train; the same texts and seed give the same model."""
         texts: dict[str, list[str]] = {}
-        for language, text in _texts(self.manifests, self.columns, self.normalizers):
+        for language, text in changed_texts(self.manifests, self.columns, self.normalizers):
             texts.setdefault(language, []).append(text)
         if not texts:
             raise DataError(f"{', '.join(self.manifests)}: no text in {', '.join(self.columns)}")
@@ -125,7 +125,7 @@ class CountPieces(MainPhase):
         counts = np.zeros(self.tokenizer.size, dtype=np.int64)
         limit = 2 if workspace.debug else self.limit
         for name, paths in self.by_name.items():
-            for _, text in _texts(paths, [self.column], {self.column: self.normalizers.get(name, [])}, limit):
+            for _, text in changed_texts(paths, [self.column], {self.column: self.normalizers.get(name, [])}, limit):
                 np.add.at(counts, self.tokenizer.encode(text), 1)
         if not counts.any():
             raise DataError(f"{', '.join(self.manifests)}: no text in {self.column}")
@@ -140,7 +140,7 @@ def _check_columns(columns: list[str], normalizers: dict[str, list[Normalizer]] 
         raise UsageError(f"columns must be source_text and target_text, not {unknown or columns}")
 
 
-def _texts(
+def changed_texts(
     manifests: Sequence[str],
     columns: list[str],
     normalizers: dict[str, list[Normalizer]],

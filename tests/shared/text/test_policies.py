@@ -13,7 +13,7 @@ from shared.corpus.normalise import Policy
 from shared.described import build, describe
 from shared.errors import UsageError
 from shared.machine.workspace import Workspace
-from shared.phases.pieces import TrainTokenizer
+from shared.phases.pieces import TrainTokenizer, changed_texts
 from shared.recipe.recipe import Recipe
 from shared.text.tokenizer import SentencePieceTokenizer
 
@@ -118,7 +118,7 @@ def test_the_tokenizer_learns_from_the_text_that_the_model_sees(trained, tmp_pat
     for column, changes in normalizers.items():
         field = TextField(column=column, tokenizer=tokenizer, normalizers=changes)
         seen += [text for row in manifest if row[column] and (text := field.text(row))]
-    assert [text for _, text in phase._texts()] == seen
+    assert [text for _, text in changed_texts(phase.manifests, phase.columns, phase.normalizers)] == seen
     assert seen[0] == "hello there number 0" and seen[-1] == "(Lachen) Hallo DU, Nummer 39!" and len(seen) == 80
     processor = sentencepiece.SentencePieceProcessor(model_file=model)
     pieces = {processor.id_to_piece(i) for i in range(processor.get_piece_size())}
