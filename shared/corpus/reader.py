@@ -91,7 +91,7 @@ class Corpus(Protocol):
         ...
 
     def rows(self, split: str) -> Iterator[Row | Unusable]:
-        """Go through the rows, best as :class:`SourceRow`; ``duration`` may be None where the audio is a whole file."""
+        """Go through the rows, best as :class:`SourceRow`; a ``duration`` of None is up to the file's end."""
         ...
 
 

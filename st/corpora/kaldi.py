@@ -1,9 +1,9 @@
 """Data folders of Kaldi, as recipes of ESPnet make them: a folder for each split.
 
-The layout, of which ``segments`` and ``utt2spk`` may be missing, and names may end in the direction (train.en-de)::
+The layout, of which ``segments`` and ``utt2spk`` may be missing, and names may end in a direction (train.en-de)::
 
     {root}/train/wav.scp        talk1 wav/talk1.wav                  a file, or `cat FILE |`
-    {root}/train/segments       talk1_0000350_0000600 talk1 3.5 6.0  start and end in seconds; without it, whole files
+    {root}/train/segments       talk1_0000350_0000600 talk1 3.5 6.0  seconds, -1 for the file's end; else whole files
     {root}/train/text.tc.en     talk1_0000350_0000600 How are you?   the transcript
     {root}/train/text.tc.de     talk1_0000350_0000600 Wie geht es?   the translation
     {root}/train/utt2spk        talk1_0000350_0000600 talk1
@@ -32,6 +32,8 @@ from shared.text import languages
 SOUND, TIMES, SPEAKERS = "wav.scp", "segments", "utt2spk"
 #: The names of texts in a language, the best first: cased, as it is, in lower case, and without punctuation.
 TEXTS = ("text.tc.{}", "text.{}", "text.lc.{}", "text.lc.rm.{}")
+#: A folder's name that ends in two languages.
+_DIRECTION = re.compile(r"(.+)\.([a-z]{2,3}(?:-[A-Z]\w+)?)-([a-z]{2,3}(?:-[A-Z]\w+)?)")
 
 
 class Kaldi(Recorded):
@@ -59,10 +61,11 @@ class Kaldi(Recorded):
             source_text: the file of transcripts; by default the first of ``TEXTS``, or ``text``.
             target_text: the file of translations; by default the first of ``TEXTS``.
             audio_root: the folder that sound files are relative to: the one in which the recipe was run.
-            splits: names of folders, without their ending ``.en-de``; None means all.
+            splits: names of folders, without their ending ``.en-de``; None means all but those of other directions.
 
         Raises:
-            DataError: if there is no folder, a split is not there, or a code is unknown.
+            DataError: if there is no folder, a split is not there, a code is unknown, or several folders are the same
+                split for recognition.
 
         """
         self._languages = {"source_text": languages.check(source_language)}
@@ -76,8 +79,10 @@ class Kaldi(Recorded):
         found = [home] if (home / SOUND).is_file() else sorted(path.parent for path in home.glob(f"*/{SOUND}"))
         if not found:
             raise DataError(f"{home}: has no {SOUND}, nor a folder with one")
-        self._folders = {path.name.removesuffix(f".{self.folder}"): path for path in found}
-        self._splits = chosen_splits(root, self._folders, splits)
+        wanted = tuple(self._languages.values())
+        self._folders = _by_split(home, found, wanted, splits or [])
+        names = [_parted(split, wanted)[0] for split in splits or []]
+        self._splits = chosen_splits(root, self._folders, [*dict.fromkeys(names)])
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""
@@ -111,8 +116,11 @@ class Kaldi(Recorded):
         for line, name, cell in _entries(main):
             for column in columns.values():
                 yield from column.before(name, main.name)
+            values = {key: column.take(name) for key, column in columns.items()}  # of all, before one is missed
             try:
-                values = {key: column.take(name) for key, column in columns.items()}
+                missing = [columns[key].path.name for key, value in values.items() if value is None]
+                if missing:
+                    raise DataError(f"{missing[0]} has no line for it")
                 segment = self._segment(cell, recordings, folder) if main.name == TIMES else self._file(cell)
                 row = {"id": name, "speaker": None, **segment, **values, **self._codes()}
                 same_line = {key: column.path for key, column in columns.items() if column.line == line}
@@ -153,7 +161,8 @@ class Kaldi(Recorded):
         if len(fields) != 3:
             raise DataError(f"{shown(cell)} is not a recording, a start and an end")
         recording, start, end = fields[0], _seconds(fields[1]), _seconds(fields[2])
-        if not 0 <= start < end:
+        to_the_end = end == -1  # as in Kaldi's extract-segments
+        if not (start >= 0 and (to_the_end or start < end)):
             raise DataError(f"start {fields[1]} and end {fields[2]} are not the times of a segment")
         if recording not in recordings:
             raise DataError(f"the recording {shown(recording)} is not in {SOUND}")
@@ -162,7 +171,7 @@ class Kaldi(Recorded):
             audio = _sound(sound, self._audio_root)
         except DataError as error:
             raise DataError(f"{folder / SOUND}, line {line}: {error}") from error
-        return {"audio": audio, "start": start, "duration": end - start, "document": recording}
+        return {"audio": audio, "start": start, "duration": None if to_the_end else end - start, "document": recording}
 
 
 class _Column:
@@ -194,18 +203,64 @@ class _Column:
             yield Unusable(f"{other} has no utterance {shown(self._next[1])}", self.path, *self._next[:2])
             self._next = next(self._entries, None)
 
-    def take(self, name: str) -> str:
-        """Return the value of an utterance, which is the next.
-
-        Raises:
-            DataError: if there is none.
-
-        """
+    def take(self, name: str) -> str | None:
+        """Return the value of an utterance if it is the next, None if there is none."""
         if self._next is None or self._next[1] != name:
-            raise DataError(f"{self.path.name} has no line for it")
+            return None
         self.line, _, value = self._next
         self._taken = True
         return value
+
+
+def _parted(name: str, wanted: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the name of a folder's split, and whether the folder is of another direction.
+
+    Args:
+        name: the folder's.
+        wanted: the languages of the direction; for recognition one, which any direction may begin with.
+
+    """
+    parts = _DIRECTION.fullmatch(name)
+    if parts is None or not {parts[2], parts[3]} <= languages.LANGUAGES.keys():
+        return name, False
+    other = (parts[2], parts[3])[: len(wanted)] != wanted
+    return name if other else parts[1], other
+
+
+def _by_split(root: Path, found: list[Path], wanted: tuple[str, ...], asked: list[str]) -> dict[str, Path]:
+    """Return the folders of a direction by the names of their splits; other directions are left out.
+
+    If there are train and train.en-de, the first has all sound, for recognition, and the second is the direction's.
+
+    Args:
+        root: where they are; if it is one of them, it may be of any direction.
+        found: all folders.
+        wanted: the languages.
+        asked: the names of splits or folders that were asked for; none for all.
+
+    Raises:
+        DataError: if all are of other directions, or several folders of the same sound would be one split.
+
+    """
+    groups: dict[str, list[Path]] = {}
+    for path in found:
+        split, other = _parted(path.name, wanted)
+        if not other or path == root:
+            groups.setdefault(split, []).append(path)
+    if not groups:
+        raise DataError(f"{root}: has no folder for {'-'.join(wanted)}, only {', '.join(path.name for path in found)}")
+    plain_first = len(wanted) == 1
+    chosen, clashes = {}, []
+    for split, paths in groups.items():
+        named = [path for path in paths if path.name in asked and path.name != split]
+        takes = named or [path for path in paths if (path.name == split) == plain_first] or paths
+        chosen[split] = takes[0]
+        if len(takes) > 1 and (named or not asked or split in asked):
+            clashes.append(" and ".join(path.name for path in takes))
+    if clashes:
+        one = ",".join(path.name for split, path in chosen.items() if not asked or split in asked or path.name in asked)
+        raise DataError(f"{root}: {clashes[0]} have the same sound, which counts once: choose, as by --splits {one}")
+    return chosen
 
 
 def _entries(path: Path) -> Iterator[tuple[int, str, str]]:

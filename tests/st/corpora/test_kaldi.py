@@ -85,6 +85,59 @@ def test_the_files_of_texts_may_be_named(folder):
         list(Kaldi(root=place, source_language="en", target_language="fr").rows("train.en-de"))
 
 
+def test_an_end_of_minus_one_is_that_of_the_file(folder, tmp_path):
+    place = folder(segments=["a_1 a 0.25 1.5", "a_2 a 2 -1", "b_1 b 0 -1.00"])
+    assert [row["duration"] for row in reader(place).rows("train")] == [1.25, None, None]
+    prepare(reader(place), tmp_path / "manifests", workers=1)
+    rows = Manifest.open(tmp_path / "manifests" / "en-de" / "train.arrow")
+    assert [(rows[n]["start"], rows[n]["duration"]) for n in (1, 2)] == [(2.0, 2.0), (0.0, 4.0)]
+
+
+def test_an_utterance_that_one_file_lacks_is_named_once(folder):
+    place = folder(text_tc_en=["a_1 One.", "b_1 Three."])
+    _, bad, good = reader(place).rows("train")
+    assert (bad.reason, bad.file.name, good["target_text"]) == ("text.tc.en has no line for it", "segments", "Drei.")
+    assert good["speaker"] == "ben"
+
+
+def test_other_directions_are_left_out(folder, tmp_path):
+    for split in ("train.en-de", "train.en-fr", "train.de-en", "train.en-zh-CN", "dev", "tst.low-res"):
+        folder(split, text_tc_fr=FILES["text"])
+    root = tmp_path / "data"
+    german, french = (Kaldi(root=root, source_language="en", target_language=code) for code in ("de", "fr"))
+    assert german.splits() == french.splits() == ["train", "dev", "tst.low-res"]
+    assert german.inputs("train")[0].parent.name == "train.en-de"
+    assert french.inputs("train")[0].parent.name == "train.en-fr"
+    with pytest.raises(DataError, match=r"no split 'train.en-fr'; there are dev, train, tst.low-res"):
+        Kaldi(root=root, source_language="en", target_language="de", splits=["train.en-fr"])
+    chosen = Kaldi(root=root, source_language="en", target_language="de", splits=["train.en-de", "dev"])
+    assert chosen.splits() == ["train", "dev"]
+
+
+def test_recognition_counts_no_sound_twice(folder, tmp_path):
+    def read(*splits):
+        return Kaldi(root=tmp_path / "data", source_language="en", splits=[*splits] or None)
+
+    for split in ("train.en-de", "dev.en-de", "train.de-en"):
+        folder(split)
+    assert read().splits() == ["train", "dev"]
+    for split in ("train.en-fr", "dev.en-fr"):
+        folder(split)
+    said = r"data: {0}.en-de and {0}.en-fr have the same sound, .* by --splits {1}$"
+    with pytest.raises(DataError, match=said.format("dev", "dev.en-de,train.en-de")):
+        read()
+    with pytest.raises(DataError, match=said.format("train", "train.en-de")):
+        read("train")
+    found = read("train.en-fr", "dev.en-de")
+    assert found.splits() == ["train", "dev"]
+    assert [found.inputs(split)[0].parent.name for split in found.splits()] == ["train.en-fr", "dev.en-de"]
+    folder("train")
+    assert read("train").inputs("train")[0].parent.name == "train"
+    with pytest.raises(DataError, match=r"data: has no folder for fr, only dev.en-de, dev.en-fr, train.de-en"):
+        (tmp_path / "data" / "train" / "wav.scp").rename(tmp_path / "data" / "wav")
+        Kaldi(root=tmp_path / "data", source_language="fr")
+
+
 @pytest.mark.parametrize(
     ("changes", "place", "reason"),
     [
@@ -97,7 +150,7 @@ def test_the_files_of_texts_may_be_named(folder):
             "is not a recording, a start and an end",
         ),
         ({"segments": ["a_1 a 0 1", "a_2 a 3 2", "b_1 b 0 1"]}, ("segments", 2), "start 3 and end 2 are not the times"),
-        ({"segments": ["a_1 a 0 1", "a_2 a 1 -1", "b_1 b 0 1"]}, ("segments", 2), "start 1 and end -1 are not"),
+        ({"segments": ["a_1 a 0 1", "a_2 a 1 -2", "b_1 b 0 1"]}, ("segments", 2), "start 1 and end -2 are not"),
         ({"segments": ["a_1 a 0 1", "a_2 a 1 nan", "b_1 b 0 1"]}, ("segments", 2), "'nan' is no number of seconds"),
         ({"segments": ["a_1 a 0 1", "a_2 c 0 1", "b_1 b 0 1"]}, ("segments", 2), "the recording 'c' is not in wav.scp"),
         (
