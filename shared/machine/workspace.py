@@ -60,6 +60,10 @@ class Phase(ABC):
         """Return how many bytes the device needs for the phase at least; asked of one built without memory (meta)."""
         return 0
 
+    def check_libraries(self) -> None:
+        """Raise a UsageError if a library is missing that the phase can be built without, but not run."""
+        return
+
     def outputs(self) -> list[Path]:
         """Return the places outside the run's folder that the phase writes to."""
         return []

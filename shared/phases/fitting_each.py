@@ -78,6 +78,10 @@ class FitEach(Phase):
                 Average(fit=str(own.folder), checkpoints=self.checkpoints).run(own)
             on_main(partial(_discard_checkpoints, own), workspace)
 
+    def check_libraries(self) -> None:
+        """Refuse what is not installed; see :class:`Fit`."""
+        self._fit(self.pairs[0]).check_libraries()
+
     def memory_needed(self) -> int:
         """Return the bytes that one direction needs; see :class:`Fit`."""
         return self._fit(self.pairs[0]).memory_needed()

@@ -31,7 +31,8 @@ def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None
         written: files and folders that other recipes' phases will have written before.
 
     Raises:
-        UsageError: for a value that the constructor of some object refuses, or more memory than the device has.
+        UsageError: for a value that the constructor of some object refuses, a library that is not installed, or more
+            memory than the device has.
         DataError: for a file, folder or manifest that an unfinished phase reads, that does not exist, and that no phase
             writes.
 
@@ -51,7 +52,7 @@ def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None
     check_manifests(phases, todo)
     for name in todo:
         if name in phases:
-            _check_size(phases[name], _described(recipe, name), device)
+            _check_machine(phases[name], _described(recipe, name), device)
 
 
 def _tried(recipe: Recipe, name: str) -> Trial:
@@ -65,8 +66,9 @@ def _tried(recipe: Recipe, name: str) -> Trial:
         raise UsageError(f"{_described(recipe, name)}: {problem}") from error
 
 
-def _check_size(phase: Phase, what: str, device: str) -> None:
+def _check_machine(phase: Phase, what: str, device: str) -> None:
     try:
+        phase.check_libraries()
         needed = phase.memory_needed()
     except LookedAt:
         return

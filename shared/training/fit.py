@@ -40,7 +40,7 @@ from shared.training.resuming import Position, planned_for, restore, training_st
 from shared.training.scheduled import Scheduled
 from shared.training.schedules import Schedule
 from shared.training.sizes import check_accumulation, training_bytes
-from shared.training.tracking import Tracker, Trackers, check_trackers
+from shared.training.tracking import Tracker, Trackers, check_libraries, check_trackers
 from shared.training.update import Learner, same_randomness_after, try_largest
 from shared.training.validation import Validation
 
@@ -142,6 +142,10 @@ class Fit(Phase):
         """Return the bytes of the parameters, and of the gradients and moments of those that learn."""
         return training_bytes(self.objective, self.optimizer)
 
+    def check_libraries(self) -> None:
+        """Refuse trackers whose libraries are not installed."""
+        check_libraries(self.trackers)
+
     def run(self, workspace: Workspace) -> None:
         """Train until ``updates`` are done or validation stops it.
 
@@ -189,7 +193,6 @@ class Fit(Phase):
             del training  # the moments are in the optimiser now
             shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
-        history.cut(position.update)
         scheduled = Scheduled(objective, self.scheduled)
         if workspace.compile:
             compile_layers(objective)
@@ -198,7 +201,9 @@ class Fit(Phase):
         learner.at(now, self.schedule(now))  # for a validation that is still due
         if device.type == "cuda" and position.update == 0:
             try_largest(objective, self.optimizer, loader, workspace)
+        history.cut(position.update)
         with (
+            closing(history),  # after errors and interruptions as well, or trackers would show a run that goes on
             Stop() as stop,
             progress_bar(enabled=workspace.show_progress) as bar,
             closing(loader),  # or its workers would live until Python collects its garbage, in a later phase
@@ -206,8 +211,7 @@ class Fit(Phase):
         ):
             running = Running(workspace, learner, updates, accumulation, loader.planned, position, meter, history, stop)
             self._until_the_end(running, source, bar)
-        history.plot()
-        history.close()
+            history.plot()
         barrier(workspace)
 
     def _until_the_end(self, running: Running, source: Iterator[Batch], bar: Progress) -> None:

@@ -191,11 +191,11 @@ class History:
         """
         if not self.writing:
             return
-        if self.trackers is not None:
-            self.trackers.begin(self.folder)
         rows = [row for row in self.rows() if row["update"] <= update]
         with replaced_file(self.path) as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        if self.trackers is not None:  # last: after an error, nobody would end them
+            self.trackers.begin(self.folder)
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a row: means since the last report, or ``validation`` scores."""
@@ -234,7 +234,9 @@ class History:
 
     def close(self) -> None:
         """Finish the TensorBoard file, and tell the trackers."""
-        if self.writer is not None:
-            self.writer.close()
-        if self.trackers is not None:
-            self.trackers.close()
+        try:
+            if self.writer is not None:
+                self.writer.close()
+        finally:
+            if self.trackers is not None:
+                self.trackers.close()

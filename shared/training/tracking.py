@@ -6,13 +6,18 @@ starts of a run, and one that fails while a run goes on is left out of the rest 
 
 from __future__ import annotations
 
+import hashlib
+import json
+import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from shared.errors import UsageError
+from shared.machine.files import replaced_file
 
 
 @runtime_checkable
@@ -28,7 +33,7 @@ class Tracker(Protocol):
         ...
 
     def close(self) -> None:
-        """End: training is done."""
+        """End: training is done, has failed or was interrupted; or an earlier call has failed."""
         ...
 
 
@@ -40,26 +45,31 @@ class Wandb:
         name: of the run; by default the phase's folder.
         mode: "online", or "offline" for machines without network (``wandb sync`` sends the files later).
 
-    Raises:
-        UsageError: if wandb is not installed.
-
     """
 
+    library = "wandb"
+
     def __init__(self, *, project: str, name: str | None = None, mode: str = "online") -> None:
-        _need("wandb")
         self.project = project
         self.name = name
         self.mode = mode
 
     def begin(self, folder: Path) -> None:
-        """Begin the run, or go on with the one that the folder remembers."""
+        """Begin the run, or go on with the one that the folder remembers for this project and name.
+
+        Raises:
+            UsageError: if wandb is not installed.
+
+        """
+        check_libraries([self])
         import wandb
 
         self._run = wandb.init(
             project=self.project,
             name=self.name or str(folder),
-            id=_remembered(folder / "wandb.id", lambda: uuid.uuid4().hex),
+            id=_remembered(folder, self.library, [self.project, self.name], lambda: uuid.uuid4().hex),
             resume="allow",
+            reinit="create_new",  # whatever other run this process has
             dir=str(folder),
             mode=self.mode,  # type: ignore[arg-type, unused-ignore]
         )
@@ -81,58 +91,91 @@ class MLflow:
         experiment: its name; it is made if there is none.
         uri: of the server, or of a folder or database; by default ``MLFLOW_TRACKING_URI``, or what MLflow takes.
 
-    Raises:
-        UsageError: if MLflow is not installed.
-
     """
 
+    library = "mlflow"
+
     def __init__(self, *, experiment: str, uri: str | None = None) -> None:
-        _need("mlflow")
         self.experiment = experiment
         self.uri = uri
+        self._sent: list[Any] = []
 
     def begin(self, folder: Path) -> None:
-        """Begin the run, or go on with the one that the folder remembers."""
-        from mlflow import MlflowClient
+        """Begin the run, or go on with the one that the folder remembers for this server and experiment.
 
-        self._client = MlflowClient(tracking_uri=self.uri)
+        Raises:
+            UsageError: if MLflow is not installed.
+
+        """
+        check_libraries([self])
+        import mlflow
+
+        uri = self.uri or mlflow.get_tracking_uri()
+        self._client = mlflow.MlflowClient(tracking_uri=uri)
 
         def new() -> str:
             known = self._client.get_experiment_by_name(self.experiment)
             number = self._client.create_experiment(self.experiment) if known is None else known.experiment_id
             return str(self._client.create_run(number, run_name=str(folder)).info.run_id)
 
-        self._run = _remembered(folder / "mlflow.id", new)
+        self._run = _remembered(folder, self.library, [uri, self.experiment], new)
 
     def track(self, values: Mapping[str, float], update: int) -> None:
-        """Send the values of an update."""
-        for name, value in values.items():
-            self._client.log_metric(self._run, name, value, step=update)
+        """Hand the values of an update to MLflow, which sends them while the training goes on."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        metrics = [Metric(name, value, now, update) for name, value in values.items()]
+        self._sent.append(self._client.log_batch(self._run, metrics=metrics, synchronous=False))
 
     def close(self) -> None:
-        """Say that the run is done."""
-        self._client.set_terminated(self._run)
+        """Wait for what is still being sent, and say that the run is done; fails if something was not sent."""
+        sent, self._sent = self._sent, []
+        try:
+            for operation in sent:
+                operation.wait()
+        finally:
+            self._client.set_terminated(self._run)
 
 
-def _need(library: str) -> None:
-    if find_spec(library) is None:
-        raise UsageError(f"the tracker needs the library {library}: pip install 'dragoman[{library}]'")
+def check_libraries(trackers: list[Any]) -> None:
+    """Refuse trackers whose libraries are not installed.
+
+    Raises:
+        UsageError: naming the library.
+
+    """
+    for tracker in trackers:
+        library = getattr(tracker, "library", None) if isinstance(tracker, Wandb | MLflow) else None
+        if library is not None and find_spec(library) is None:
+            raise UsageError(f"the tracker needs the library {library}: pip install 'dragoman[{library}]'")
 
 
-def _remembered(path: Path, new: Callable[[], str]) -> str:
-    """Return the name of a run there, which a file keeps as long as the phase's folder is the same."""
+def _remembered(folder: Path, library: str, settings: list[str | None], new: Callable[[], str]) -> str:
+    """Return the name of the run there that has these settings, which a file keeps as long as the phase's folder is."""
+    mark = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:8]
+    path = folder / f"{library}.{mark}.id"
     if not path.is_file():
-        path.write_text(new(), encoding="utf-8")
+        with replaced_file(path) as temporary:
+            temporary.write_text(new(), encoding="utf-8")
     return path.read_text(encoding="utf-8")
 
 
 def check_trackers(trackers: list[Any]) -> list[Tracker]:
-    """Return the trackers; raise a UsageError for what is none, such as the name of a library."""
-    for tracker in trackers:
+    """Return the trackers; raise a UsageError for what is none, such as the name of a library, or for two of a run."""
+    for number, tracker in enumerate(trackers):
         if not isinstance(tracker, Tracker):
             kinds = " or ".join(f"!new:{kind.__module__}.{kind.__name__}" for kind in (Wandb, MLflow))
             raise UsageError(f"trackers: {tracker!r} is no tracker: name an object, such as {kinds}")
+        if isinstance(tracker, Wandb | MLflow) and any(_same(tracker, other) for other in trackers[:number]):
+            raise UsageError(f"trackers: two {type(tracker).__name__} would write the same run: leave one out")
     return list(trackers)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two trackers write the same run."""
+    names = ("project", "name", "experiment", "uri")
+    return type(one) is type(other) and all(getattr(one, name, "") == getattr(other, name, "") for name in names)
 
 
 class Trackers:
@@ -149,30 +192,47 @@ class Trackers:
         self._warn = warn
 
     def begin(self, folder: Path) -> None:
-        """Begin with all.
+        """Begin with all; if one cannot, those that have begun are ended.
 
         Raises:
             UsageError: if one cannot begin: nobody is logged in, for example.
 
         """
-        for tracker in self._trackers:
+        for number, tracker in enumerate(self._trackers):
             try:
                 tracker.begin(folder)
-            except Exception as error:  # their libraries raise anything
+            except BaseException as error:  # their libraries raise anything
+                for begun in self._trackers[:number]:
+                    _end(begun)
+                if isinstance(error, UsageError) or not isinstance(error, Exception):
+                    raise
                 raise UsageError(f"the tracker {type(tracker).__name__} cannot begin: {error}") from error
 
     def track(self, values: Mapping[str, float], update: int) -> None:
         """Give the values of an update to all."""
-        self._each(lambda tracker: tracker.track(values, update))
+        for tracker in [*self._trackers]:
+            try:
+                tracker.track(values, update)
+            except Exception as error:  # a server that is down does not end a training run of days
+                self._trackers.remove(tracker)
+                self._warn(_failure(tracker, "has failed and gets nothing any more", error))
+                _end(tracker)
 
     def close(self) -> None:
         """End all."""
-        self._each(lambda tracker: tracker.close())
-
-    def _each(self, do: Callable[[Tracker], None]) -> None:
-        for tracker in [*self._trackers]:
+        while self._trackers:
+            tracker = self._trackers.pop(0)
             try:
-                do(tracker)
-            except Exception as error:  # a server that is down does not end a training run of days
-                self._trackers.remove(tracker)
-                self._warn(f"the tracker {type(tracker).__name__} has failed and gets nothing any more: {error}")
+                tracker.close()
+            except Exception as error:
+                self._warn(_failure(tracker, "has failed at its end", error))
+
+
+def _failure(tracker: Tracker, what: str, error: Exception) -> str:
+    return f"the tracker {type(tracker).__name__} {what}: {error}"
+
+
+def _end(tracker: Tracker) -> None:
+    """End a tracker, which may have failed before."""
+    with suppress(Exception):
+        tracker.close()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Phase, Workspace
 from shared.training.initialise import Initialise
+from shared.training.tracking import check_libraries
 from tests.shared.recipe_parts import Slab
 
 
@@ -89,5 +90,9 @@ class Tracked(Count):
 
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
 
-    def __init__(self, *, updates: int, rate: float = 1.0, trackers: list[str] | None = None) -> None:
+    def __init__(self, *, updates: int, rate: float = 1.0, trackers: list[Any] | None = None) -> None:
         super().__init__(updates=updates, rate=rate)
+        self.trackers = trackers or []
+
+    def check_libraries(self) -> None:
+        check_libraries(self.trackers)

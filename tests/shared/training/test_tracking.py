@@ -7,9 +7,10 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from shared.corpus.stream import Budget
-from shared.errors import UsageError
+from shared.errors import DataError, UsageError
 from shared.recipe.recipe import Recipe
 from shared.run.running import run_recipe
+from shared.training.fit import Fit
 from shared.training.history import History
 from shared.training.tracking import MLflow, Trackers, Wandb
 from shared.training.validation import Validation
@@ -79,14 +80,45 @@ def test_a_tracker_that_fails_is_left_out(tmp_path):
         trackers.track({"train/loss": 1.0}, update)
     trackers.close()
     assert len(well.got) == 2 and well.closed == 1
-    assert warnings == ["the tracker Kept has failed and gets nothing any more: the server is down"] * 2
+    said = ("has failed and gets nothing any more", "has failed at its end")
+    assert warnings == [f"the tracker Kept {what}: the server is down" for what in said]
+
+
+def test_a_tracker_that_is_left_out_is_ended(tmp_path):
+    dropped, begun = Kept("track"), Kept()
+    trackers = Trackers([dropped], [].append)
+    trackers.begin(tmp_path)
+    trackers.track({"train/loss": 1.0}, 1)
+    trackers.close()
+    assert dropped.closed == 1
     with pytest.raises(UsageError, match="the tracker Kept cannot begin: the server is down"):
-        Trackers([Kept("begin")], warnings.append).begin(tmp_path)
+        Trackers([begun, Kept("begin")], [].append).begin(tmp_path)
+    assert begun.closed == 1
+
+
+@pytest.mark.parametrize("error", [DataError("the disk is full"), KeyboardInterrupt()])
+def test_trackers_are_ended_after_an_error(world, workspace, monkeypatch, error):
+    tracker = Kept()
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(Fit, "_save", fail)
+    with pytest.raises(type(error)):
+        world.fit(updates=2, trackers=[tracker]).run(workspace())
+    assert (len(tracker.begun), tracker.closed) == (1, 1)
 
 
 def test_the_name_of_a_library_is_no_tracker(world):
     with pytest.raises(UsageError, match=r"trackers: 'wandb' is no tracker: .* !new:shared.training.tracking.Wandb or"):
         world.fit(trackers=["wandb"])
+
+
+def test_two_trackers_of_one_run_are_refused(world):
+    with pytest.raises(UsageError, match="trackers: two Wandb would write the same run: leave one out"):
+        world.fit(trackers=[Wandb(project="p"), MLflow(experiment="p"), Wandb(project="p", mode="offline")])
+    world.fit(trackers=[Wandb(project="p"), Wandb(project="q"), Wandb(project="p", name="n")])
+    world.fit(trackers=[MLflow(experiment="e"), MLflow(experiment="e", uri="there")])
 
 
 def test_wandb_is_called_as_it_asks(tmp_path, monkeypatch):
@@ -97,60 +129,118 @@ def test_wandb_is_called_as_it_asks(tmp_path, monkeypatch):
         finish=lambda: calls.append("finish"),
     )
     library(monkeypatch, "wandb", init=lambda **named: calls.append(named) or run)
-    for _ in range(2):  # the second start goes on with the same run
-        tracker = Wandb(project="talks", mode="offline")
+    for project in ("talks", "talks", "other"):  # the second start goes on with the same run
+        tracker = Wandb(project=project, mode="offline")
         tracker.begin(tmp_path)
         tracker.track({"train/loss": 2.5}, 25)
         tracker.close()
     first, define, log, finish, second, *_ = calls
     assert first == second and len(first.pop("id")) == 32
+    assert calls[8]["project"] == "other" and calls[8]["id"] != second["id"]
     assert first == {
         "project": "talks", "name": str(tmp_path), "resume": "allow", "dir": str(tmp_path), "mode": "offline",
+        "reinit": "create_new",
     }  # fmt: skip
     assert define == ("define", ("*",), {"step_metric": "update"})
     assert (log, finish) == (("log", {"train/loss": 2.5, "update": 25}), "finish")
 
 
-@pytest.mark.parametrize("known", [None, SimpleNamespace(experiment_id="7")])
-def test_mlflow_is_called_as_it_asks(tmp_path, monkeypatch, known):
-    calls = []
+@pytest.fixture
+def mlflow(monkeypatch):
+    """Put a library in place of MLflow's; ``calls`` is what it was asked, ``known`` the experiment that there is."""
+    there = SimpleNamespace(calls=[], known=None, error=None)
+
+    def wait():
+        there.calls.append("waited")
+        if there.error:
+            raise there.error
 
     class Client:
         def __init__(self, tracking_uri):
-            calls.append(tracking_uri)
+            there.calls.append(tracking_uri)
 
         def get_experiment_by_name(self, name):
-            return known
+            return there.known
 
         def create_experiment(self, name):
             return f"new {name}"
 
         def create_run(self, experiment, run_name):
-            calls.append((experiment, run_name))
-            return SimpleNamespace(info=SimpleNamespace(run_id="r1"))
+            there.calls.append((experiment, run_name))
+            return SimpleNamespace(info=SimpleNamespace(run_id=f"r{len(there.calls)}"))
 
-        def log_metric(self, run, name, value, step):
-            calls.append((run, name, value, step))
+        def log_batch(self, run, metrics, synchronous):
+            there.calls.append((run, [metric[:2] + metric[3:] for metric in metrics], synchronous))
+            assert all(isinstance(metric[2], int) for metric in metrics)
+            return SimpleNamespace(wait=wait)
 
         def set_terminated(self, run):
-            calls.append(run)
+            there.calls.append(run)
 
-    library(monkeypatch, "mlflow", MlflowClient=Client)
+    entities = ModuleType("mlflow.entities")
+    entities.Metric = lambda *given: given
+    monkeypatch.setitem(sys.modules, "mlflow.entities", entities)
+    library(monkeypatch, "mlflow", MlflowClient=Client, get_tracking_uri=lambda: "by default", entities=entities)
+    return there
+
+
+@pytest.mark.parametrize("known", [None, SimpleNamespace(experiment_id="7")])
+def test_mlflow_is_called_as_it_asks(tmp_path, mlflow, known):
+    """All values of an update are one request, for which training does not wait."""
+    mlflow.known = known
     for _ in range(2):
         tracker = MLflow(experiment="talks", uri="there")
         tracker.begin(tmp_path)
         tracker.track({"train/loss": 2.5, "train/lr": 0.1}, 25)
         tracker.close()
-    values = [("r1", "train/loss", 2.5, 25), ("r1", "train/lr", 0.1, 25), "r1"]
+    values = [("r2", [("train/loss", 2.5, 25), ("train/lr", 0.1, 25)], False), "waited", "r2"]
     begun = (known.experiment_id if known else "new talks", str(tmp_path))
-    assert calls == ["there", begun, *values, "there", *values]
+    assert mlflow.calls == ["there", begun, *values, "there", *values]
+
+
+def test_another_server_or_experiment_gets_another_run(tmp_path, mlflow):
+    for options in ({}, {"uri": "there"}, {"experiment": "other"}, {"uri": "by default"}):
+        MLflow(**{"experiment": "talks"} | options).begin(tmp_path)
+    begun = [call[0] for call in mlflow.calls if isinstance(call, tuple)]
+    assert begun == ["new talks", "new talks", "new other"]
+    assert len({file.read_text() for file in tmp_path.glob("mlflow.*.id")}) == 3
+
+
+def test_what_mlflow_could_not_send_is_told_at_the_end(tmp_path, mlflow):
+    warnings, mlflow.error = [], ConnectionError("the server is down")
+    trackers = Trackers([MLflow(experiment="talks")], warnings.append)
+    trackers.begin(tmp_path)
+    trackers.track({"train/loss": 2.5}, 25)
+    assert not warnings
+    trackers.close()
+    assert warnings == ["the tracker MLflow has failed at its end: the server is down"]
+    assert mlflow.calls[-1] == "r2"
 
 
 @pytest.mark.parametrize(("kind", "options"), [(Wandb, {"project": "p"}), (MLflow, {"experiment": "e"})])
-def test_a_library_that_is_missing_is_named(monkeypatch, kind, options):
+def test_a_library_that_is_missing_is_named(monkeypatch, world, tmp_path, kind, options):
+    """It is where training begins; what only builds a phase does without."""
     monkeypatch.setattr("shared.training.tracking.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=rf"pip install 'dragoman\[{kind.__name__.lower()}\]'"):
-        kind(**options)
+    fit = world.fit(trackers=[kind(**options)])
+    said = rf"^the tracker needs the library .* pip install 'dragoman\[{kind.__name__.lower()}\]'"
+    with pytest.raises(UsageError, match=said):
+        fit.check_libraries()
+    with pytest.raises(UsageError, match=said):
+        Trackers(fit.trackers, [].append).begin(tmp_path)
+
+
+def test_a_library_that_is_missing_is_named_before_the_first_phase(monkeypatch, tmp_path):
+    monkeypatch.setattr("shared.training.tracking.find_spec", lambda name: None)
+    file = tmp_path / "one.yaml"
+    trackers = "[!new:shared.training.tracking.Wandb {project: p}]"
+    phase = f"!new:tests.shared.running_parts.Tracked {{updates: 2, trackers: {trackers}}}"
+    first = "!new:tests.shared.running_parts.Count {updates: 2}"
+    file.write_text(f"output_folder: {tmp_path}/out\nphases:\n    first: {first}\n    fit: {phase}\n")
+    recipe = Recipe.load(file)
+    recipe.build("fit")
+    with pytest.raises(UsageError, match=r"dragoman\[wandb\]"):
+        run_recipe(recipe)
+    assert not (tmp_path / "out" / "work.txt").exists()
 
 
 def test_a_recipe_names_trackers():
