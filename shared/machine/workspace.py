@@ -43,7 +43,8 @@ class Phase(ABC):
 
     Attributes:
         extendable: the arguments that may be larger at a later start, which then goes on from where the phase is.
-        aside: the arguments that change nothing of what the phase makes: they may be others at a later start.
+        aside: the arguments that change nothing of what the phase makes: they may be others at a later start. So may
+            those of these names inside of its arguments.
         manifests: those that the phase reads, as paths or patterns; they may not change between two starts.
 
     """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import torch
 
@@ -41,6 +42,8 @@ class FitEach(Phase):
         UsageError: if there is no direction, or one is there twice.
 
     """
+
+    aside: ClassVar[tuple[str, ...]] = ("trackers",)
 
     def __init__(
         self,

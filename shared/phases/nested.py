@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from shared.machine.workspace import Phase, Workspace
 from shared.recipe.recipe import Recipe
@@ -22,6 +22,8 @@ class RunRecipe(Phase):
             for each key that names it.
 
     """
+
+    aside: ClassVar[tuple[str, ...]] = ("trackers",)
 
     def __init__(self, *, recipe: str, overrides: dict[str, Any] | None = None) -> None:
         self.recipe = Recipe.load(recipe, overrides or {}, handed_on=True)

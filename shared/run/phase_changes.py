@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from reprlib import repr as shown
@@ -211,8 +211,21 @@ def _plain(recipe: Recipe, name: str) -> dict[str, dict[str, Any]]:
     """Return what a phase is built from as plain data, but for arguments that change nothing of what it makes."""
     [(tag, arguments)] = recipe.plain(name).items()
     aside = recipe.phase_type(name).aside
-    kept = {key: value for key, value in arguments.items() if key not in aside} if aside else arguments
-    return {tag: kept}
+    return {tag: _without(arguments, aside) if aside else arguments}
+
+
+def _without(value: Any, aside: Sequence[str]) -> Any:
+    """Leave out the keys of plain data whose last part is one of these, and the mappings that hold nothing else."""
+    if isinstance(value, list):
+        return [_without(item, aside) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without(inside, aside) for key, inside in value.items() if not _is_aside(key, aside)}
+    return {key: inside for key, inside in kept.items() if inside != {} or value[key] == {}}
+
+
+def _is_aside(key: str, aside: Sequence[str]) -> bool:
+    return not key.startswith("!") and key.rpartition(".")[2] in aside  # what has a tag is an object
 
 
 def changed_manifests(state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -249,7 +262,7 @@ def _values(recipe: Recipe, name: str) -> dict[str, tuple[str, str]]:
     return {
         path: (text.replace(output, "<output>"), key)
         for path, text, key in recipe.values(name)
-        if path.partition(".")[0] not in aside
+        if not {*path.split(".")} & {*aside}
     }
 
 

@@ -19,8 +19,9 @@ from shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, manif
 from shared.run.restarting import check_phase, discard, places, reads
 from shared.run.restarting import restart as restart_phases
 
-#: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders.
-NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder", "trackers")
+#: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders,
+#: and those of trackers, whatever phase has them.
+NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder")
 
 #: By phase: what its readers depend on, and the places that it wrote to.
 Done = dict[str, tuple[str, list[str]]]
@@ -104,7 +105,9 @@ def run_recipe(
 def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
     """Return the keys whose values were given, and that say what is run."""
     return {
-        key: value for key, value in recipe.changed.items() if key not in NOT_OF_A_RESULT and not _place(key, value)
+        key: value
+        for key, value in recipe.changed.items()
+        if key not in NOT_OF_A_RESULT and "trackers" not in key.split(".") and not _place(key, value)
     }
 
 

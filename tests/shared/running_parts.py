@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -9,6 +10,7 @@ from shared.corpus.find import find_manifests
 from shared.corpus.manifest import Manifest
 from shared.errors import DataError, UsageError
 from shared.machine.workspace import Phase, Workspace
+from shared.phases import FitEach
 from shared.training.initialise import Initialise
 from shared.training.tracking import check_libraries
 from tests.shared.recipe_parts import Slab
@@ -96,3 +98,15 @@ class Tracked(Count):
 
     def check_libraries(self) -> None:
         check_libraries(self.trackers)
+
+
+class TrackedEach(Phase):
+    """Makes its phase itself, as FitEach does."""
+
+    aside: ClassVar[tuple[str, ...]] = FitEach.aside
+
+    def __init__(self, *, fit: Callable[..., Tracked]) -> None:
+        self.fit = fit
+
+    def run(self, workspace: Workspace) -> None:
+        self.fit().run(workspace)

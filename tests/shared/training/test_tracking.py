@@ -9,7 +9,7 @@ import pytest
 from shared.corpus.stream import Budget
 from shared.errors import DataError, UsageError
 from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
+from shared.run.running import is_finished, keys_of_a_result, run_recipe
 from shared.training.fit import Fit
 from shared.training.history import History
 from shared.training.tracking import MLflow, Trackers, Wandb
@@ -266,3 +266,31 @@ def test_other_trackers_are_no_other_training(tmp_path):
         run_recipe(Recipe.load(file, {"phases.fit.trackers": ["a"], "phases.fit.rate": 2.0}))
     run_recipe(Recipe.load(file, {"phases.fit.trackers": ["b"], "phases.fit.updates": 3}))
     assert (tmp_path / "out" / "work.txt").read_text() == "fit1 fit2 fit3 "
+
+
+def test_trackers_inside_of_a_phase_are_no_other_training(tmp_path):
+    """Of a recipe that another runs, or of a phase that makes its Fit itself."""
+    tracked = "tests.shared.running_parts.Tracked"
+    (tmp_path / "inner.yaml").write_text(
+        f"output_folder: {tmp_path}/in\nphases:\n    fit: !new:{tracked} {{updates: 2}}\n"
+    )
+    file = tmp_path / "outer.yaml"
+    file.write_text(
+        f"output_folder: {tmp_path}/out\nphases:\n"
+        f"    asr: !new:shared.phases.RunRecipe {{recipe: {tmp_path}/inner.yaml}}\n"
+        f"    tune: !new:tests.shared.running_parts.TrackedEach\n        fit: !name:{tracked} {{updates: 2}}\n"
+    )
+    run_recipe(Recipe.load(file))
+    records = [tmp_path / "out" / "state" / f"{name}.json" for name in ("asr", "tune")]
+    before = [record.read_text() for record in records]
+    wandb = "[!new:shared.training.tracking.Wandb {project: p}]"
+    given = {"phases.asr.phases.fit.trackers": wandb, "phases.tune.fit.trackers": wandb}
+    recipe = Recipe.load(file, given)
+    assert is_finished(recipe)
+    run_recipe(recipe)
+    assert [record.read_text() for record in records] == before
+    assert keys_of_a_result(recipe) == {}
+    with pytest.raises(UsageError, match=r"other keys: phases.asr.phases.fit.rate nothing \(now 2.0\); to keep"):
+        run_recipe(Recipe.load(file, given | {"phases.asr.phases.fit.rate": 2.0}))
+    with pytest.raises(UsageError, match=r"other keys: phases.tune.fit.rate nothing \(now 2.0\); to keep"):
+        run_recipe(Recipe.load(file, given | {"phases.tune.fit.rate": 2.0}))
