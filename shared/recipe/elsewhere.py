@@ -77,19 +77,19 @@ _ADVICE = {
 }
 
 
-def keys_called(name: str, keys: Collection[str]) -> list[str] | None:
+def keys_called(name: str, keys: Collection[str], objects: Collection[str]) -> list[str] | None:
     """Return the keys of a recipe that another toolkit calls ``name``; None if none of them has this name.
 
     Args:
         name: with underscores.
         keys: the recipe's, dotted.
+        objects: those of them that are objects, and take arguments that the recipe does not give.
 
     """
     meant = [key for key, others in _NAMES.items() if name in others]
     if not meant:
         return None
-    # Of an argument that the recipe does not give, the object that has it must be there.
-    return [key for key in meant if key in keys or ("." in key and key.rpartition(".")[0] in keys)]
+    return [key for key in meant if key in keys or key.rpartition(".")[0] in objects]
 
 
 def advice(name: str) -> str | None:

@@ -87,7 +87,7 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> bool:
             part = part.replace("-", "_")
         index: Any = part if isinstance(node.value, dict) else int(part) if part in names else None
         if part not in names:
-            if not (last and node.tag.startswith(("!new:", "!name:")) and isinstance(node.value, dict)):
+            if not (last and _takes_arguments(node)):
                 place = " of ".join(filter(None, (here, of)))
                 new.refuse(f"no such key{' in ' + place if place else ''}{_meant(root, key, part, names)}")
             part = part.replace("-", "_")
@@ -103,6 +103,11 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> bool:
     raise AssertionError(key)  # a key has at least one part
 
 
+def _takes_arguments(node: Node) -> bool:
+    """Tell whether arguments may be given that are not written there: whether it is an object of this recipe."""
+    return node.tag.startswith(("!new:", "!name:")) and node.tag != INNER and isinstance(node.value, dict)
+
+
 def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
     """Suggest a key of this name elsewhere in the recipe, the key with this name in other toolkits, or a similar name.
 
@@ -116,11 +121,12 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
         names: what exists in its place.
 
     """
-    keys = dict(keys_inside(root))
+    nodes = {known: (name, node) for known, name, node in keys_inside(root)}
+    keys = {known: name for known, (name, _) in nodes.items()}
     wanted = key.replace("-", "_")
     if text := advice(wanted):
         return f" ({text})"
-    found = keys_called(wanted, keys)
+    found = keys_called(wanted, keys, [known for known, (_, node) in nodes.items() if _takes_arguments(node)])
     meant = [known for known in keys if known.endswith("." + wanted)] or found or []
     if found is not None and not meant:
         return ""

@@ -329,12 +329,12 @@ def leaf_nodes(node: Node, key: str = "") -> Iterator[tuple[str, str, Node]]:
         yield key, f"{node.tag} {written}".strip() if node.tag else value, node
 
 
-def keys_inside(node: Node, key: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted keys of all mappings in a tree, and the last part of each."""
+def keys_inside(node: Node, key: str = "") -> Iterator[tuple[str, str, Node]]:
+    """Yield the dotted keys of all mappings in a tree, the last part of each, and its node."""
     for name, child in node.items():
         inside = f"{key}.{name}" if key else str(name)
         if isinstance(node.value, dict):
-            yield inside, str(name)
+            yield inside, str(name), child
         yield from keys_inside(child, inside)
 
 

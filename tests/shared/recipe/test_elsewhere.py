@@ -65,6 +65,13 @@ def test_what_is_no_key_of_this_recipe(given, said):
         Recipe.load("own/mt", [f"--{given}", "1"])
 
 
+@pytest.mark.parametrize("given", ["lm_weight", "lm_file"])
+def test_a_phase_that_is_switched_off_has_no_arguments(given):
+    """What is suggested must be accepted."""
+    with pytest.raises(UsageError, match=rf"--{given}: no such key$"):
+        Recipe.load("almanac/mlm", [f"--{given}", "1"])
+
+
 @pytest.mark.parametrize(("name", "values"), PATHS)
 def test_the_suggested_path_is_one_of_a_recipe(name, values):
     """What is suggested for an argument that the recipe does not give is accepted."""
