@@ -113,7 +113,7 @@ def evaluate(
     Args:
         model: a model folder, or a system from :func:`load`, which keeps its device and precision.
         manifest: a manifest (``*.arrow``) or its path.
-        metrics: of the output: of "bleu", "chrf", "ter", "wer", "cer".
+        metrics: of the output: "bleu", "chrf", "ter", "wer", "cer" and others (shared/evaluation/metrics.py).
         texts: metrics of further texts that the model writes in the same pass, by name: ``{"transcript": ["wer"]}``;
             their evaluations are in ``further``.
         search: how to translate; by default beam search with a beam of 5.

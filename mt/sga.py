@@ -355,7 +355,8 @@ class SgaSystem(CtcSystem):
             lm_weight=lm_weight,
             reads=reads,
         )
-        self.search = Refinement(loops=0 if model.denoising is None else loops)
+        asked = Refinement(loops=loops)
+        self.search = asked if model.denoising is not None else Refinement(loops=0)
         source = self.inputs.get(SOURCE)
         if not isinstance(source, TextField) or source.tokenizer.fingerprint != self.output.tokenizer.fingerprint:
             raise UsageError(
