@@ -73,7 +73,7 @@ def both_ways(name, keys, folder, monkeypatch):
     else:
         pytest.fail("it never came to its end")
     whole, resumed = trained(folder / "whole"), trained(folder / "resumed")
-    assert interrupted and len(whole) >= 2 * len(interrupted)
+    assert interrupted and len(whole) > len(interrupted)  # a FitEach keeps models, and no checkpoints
     return whole, resumed
 
 
