@@ -18,7 +18,7 @@ class Score:
     Attributes:
         name: "bleu", "bleu_lc", "bleu_bare", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw" (metrics.py); "comet"
             (learned.py); "off_target" (off_target.py); "cosine", "cosine_of_others", "retrieval", "distance"
-            (representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (of a lexicon, mt/mapping.py);
+            (representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (mt/induction.py);
             "al", "laal", "dal", "ap", "laal_ca" (latency.py).
         value: 0 to 100 for bleu and chrf, about that for comet, higher is better; milliseconds for "al" and its kin; a
             percentage, lower is better, for the others.

@@ -7,15 +7,8 @@ import math
 import pytest
 import torch
 
-from mt.mapping import (
-    InduceLexicon,
-    LexiconAccuracy,
-    MapVectors,
-    entries_by_shape,
-    nearest,
-    procrustes,
-    unit,
-)
+from mt.induction import InduceLexicon, LexiconAccuracy
+from mt.mapping import MapVectors, entries_by_shape, nearest, procrustes, unit
 from shared.corpus.lexicon import read_entries
 from shared.corpus.word_vectors import WordVectors
 from shared.errors import DataError, UsageError

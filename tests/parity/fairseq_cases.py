@@ -1,4 +1,4 @@
-"""What fairseq's speech models were given when make_fairseq_speech_fixtures.py ran them, and what they found."""
+"""Inputs of fairseq's speech models in make_fairseq_speech_fixtures.py, and their outputs."""
 
 from __future__ import annotations
 

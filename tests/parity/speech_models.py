@@ -1,4 +1,4 @@
-"""What the comparisons of speech models with transformers share; it needs no transformers itself."""
+"""Shared helpers of the tests that compare speech models with transformers; they do not import it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the comparisons of text models with transformers share; it needs no transformers itself."""
+"""Shared helpers of the tests that compare text models with transformers; they do not import it."""
 
 from __future__ import annotations
 

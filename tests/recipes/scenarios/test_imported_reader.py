@@ -84,7 +84,7 @@ def given(name, encoder, language_model, miniature):
 
 @pytest.mark.parametrize("name", TAUGHT)
 def test_full_size(name):
-    """What BERT's pieces are changes no size: here they are the translator's."""
+    """The size does not depend on BERT's pieces; here they are the translator's."""
     filled = {"bert_folder": "bert", "data_folder": "data", "source_language": "en", "target_language": "de"}
     pieces = Recipe.load(name, filled).value("pieces")
     vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {pieces}, tags: [en, de, fr]}}"

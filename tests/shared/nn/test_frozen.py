@@ -1,4 +1,4 @@
-"""What is frozen stays in eval mode inside of a module that is trained, and lets gradients through."""
+"""A frozen part stays in eval mode inside a module that is trained, and lets gradients through."""
 
 import torch
 from torch import nn

@@ -67,14 +67,14 @@ def test_what_is_no_key_of_this_recipe(given, said):
 
 @pytest.mark.parametrize("given", ["lm_weight", "lm_file"])
 def test_a_phase_that_is_switched_off_has_no_arguments(given):
-    """What is suggested must be accepted."""
+    """The recipe accepts each key that a message suggests."""
     with pytest.raises(UsageError, match=rf"--{given}: no such key$"):
         Recipe.load("almanac/mlm", [f"--{given}", "1"])
 
 
 @pytest.mark.parametrize(("name", "values"), PATHS)
 def test_the_suggested_path_is_one_of_a_recipe(name, values):
-    """What is suggested for an argument that the recipe does not give is accepted."""
+    """A suggested argument that the recipe does not give is accepted, too."""
     recipe = Recipe.load("own/mt", {name: values})
     assert recipe.changed == {name: values}
     Recipe.load("own/mt", FILLED | {name: values}).check()
