@@ -4,27 +4,51 @@
 
     model = dragoman.load("model")
     model.translate(["Good morning."])  # ["Guten Morgen."]
-    dragoman.run("own/mt", data_folder="my_data", source_language="en", target_language="de")
-    dragoman.evaluate("model", "manifests/en-de/test.arrow").scores
+    run = dragoman.run("own/mt", data_folder="my_data", source_language="en", target_language="de")
+    print(dragoman.evaluate(run, "manifests/en-de/test.arrow"))
 
 Names are imported when they are first used, so that ``import dragoman`` is instant and changes nothing.
+``help(dragoman.load)`` has the arguments of a name in full.
+
+Functions:
+    load             a model folder or a run, to translate with: returns a System
+    run              run a recipe, as ``dragoman run`` does: returns the folder of the run
+    evaluate         translate a manifest with a model, and score the output
+    import_model     make a model folder of a checkpoint of fairseq or Hugging Face
+
+Classes:
+    System           a model with what it reads and writes: ``translate``, ``hypotheses``, ``timed``, ``save``
+    Hypothesis       an output: its texts, tokens and score
+    Recipe           a recipe file with its bases and changed keys: ``load``, ``list``, ``check``
+    Manifest         the rows of a prepared corpus: ``open``
+
+Searches, for ``search=`` of the calls above:
+    BeamSearch       the usual one: beam, length_penalty, n_best, rules
+    GreedySearch     the best token at each step
+    SamplingSearch   tokens drawn by their probability
+    CtcPrefixSearch  the usual one of models that are decoded by CTC
+    CtcGreedySearch  the best symbol of each position
+    Rules            lengths, start symbols and bans of a search
+    RepeatedNgrams   a ban: no n-gram is written twice
+
+Errors that a user can correct:
+    DataError        a file or a corpus is not as it should be
+    UsageError       an argument is not as it should be
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dragoman.packages import check_packages
-
 if TYPE_CHECKING:
-    from dragoman.functions import evaluate, load, run
-    from shared.corpus.manifest import Manifest
-    from shared.errors import DataError, UsageError
-    from shared.exchange.importing import import_model
-    from shared.generator import Hypothesis
-    from shared.recipe.recipe import Recipe
-    from shared.search import (
+    from dragoman.functions import evaluate, import_model, load, run
+    from dragoman.shared.batches.manifest import Manifest
+    from dragoman.shared.errors import DataError, UsageError
+    from dragoman.shared.generator import Hypothesis
+    from dragoman.shared.recipe.recipe import Recipe
+    from dragoman.shared.search import (
         BeamSearch,
         CtcGreedySearch,
         CtcPrefixSearch,
@@ -33,7 +57,7 @@ if TYPE_CHECKING:
         Rules,
         SamplingSearch,
     )
-    from shared.systems.system import System
+    from dragoman.shared.systems.system import System
 
     __version__: str
 
@@ -42,21 +66,21 @@ _PLACES = {
     "load": "dragoman.functions",
     "run": "dragoman.functions",
     "evaluate": "dragoman.functions",
-    "__version__": "dragoman.functions",
-    "import_model": "shared.exchange.importing",
-    "System": "shared.systems.system",
-    "Hypothesis": "shared.generator",
-    "Recipe": "shared.recipe.recipe",
-    "Manifest": "shared.corpus.manifest",
-    "BeamSearch": "shared.search",
-    "CtcGreedySearch": "shared.search",
-    "CtcPrefixSearch": "shared.search",
-    "GreedySearch": "shared.search",
-    "SamplingSearch": "shared.search",
-    "RepeatedNgrams": "shared.search",
-    "Rules": "shared.search",
-    "DataError": "shared.errors",
-    "UsageError": "shared.errors",
+    "__version__": "dragoman.version",
+    "import_model": "dragoman.functions",
+    "System": "dragoman.shared.systems.system",
+    "Hypothesis": "dragoman.shared.generator",
+    "Recipe": "dragoman.shared.recipe.recipe",
+    "Manifest": "dragoman.shared.batches.manifest",
+    "BeamSearch": "dragoman.shared.search",
+    "CtcGreedySearch": "dragoman.shared.search",
+    "CtcPrefixSearch": "dragoman.shared.search",
+    "GreedySearch": "dragoman.shared.search",
+    "SamplingSearch": "dragoman.shared.search",
+    "RepeatedNgrams": "dragoman.shared.search",
+    "Rules": "dragoman.shared.search",
+    "DataError": "dragoman.shared.errors",
+    "UsageError": "dragoman.shared.errors",
 }
 
 __all__ = [
@@ -86,16 +110,17 @@ def __getattr__(name: str) -> Any:
 
     Raises:
         AttributeError: for a name that is not public.
-        ImportError: if another package is in the way of one of this project's.
-
     """
     if name not in _PLACES:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
-    check_packages()
     value = getattr(import_module(_PLACES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    """Return the public names; none for ``help(dragoman)``, which would print 2,000 lines below the table above."""
+    caller = sys._getframe()
+    while caller.f_back is not None and caller.f_globals["__name__"] in (__name__, "inspect"):
+        caller = caller.f_back
+    return [] if caller.f_globals["__name__"] == "pydoc" else __all__

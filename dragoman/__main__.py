@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-
-from dragoman.packages import check_packages
+from dragoman.cli.main import main as run_command
+from dragoman.shared.machine.stopping import end_if_stuck
 
 
 def main() -> None:
-    """Run the command, if the packages that it needs are this project's own."""
-    try:
-        check_packages()
-    except ImportError as error:
-        print(f"dragoman: error: {error}", file=sys.stderr)
-        sys.exit(2)
-    from shared.cli import main
-
-    main()
+    """Run the command in a process of its own."""
+    end_if_stuck()
+    run_command()
 
 
 if __name__ == "__main__":

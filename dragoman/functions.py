@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import translation_budget
-from shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
-from shared.machine.device import Machine, precision_of
-from shared.machine.workspace import Workspace
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.search.search import AnySearch
-from shared.systems.combining import load_combined
-from shared.systems.system import System
+from dragoman.exchange import importing
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import translation_budget
+from dragoman.shared.evaluation.scoring import Evaluation, check_metrics, evaluate_system
+from dragoman.shared.machine.device import Machine, precision_of
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.combining import load_combined
+from dragoman.shared.systems.system import System
+from dragoman.wording import speaks_python
 
-try:
-    __version__ = version("dragoman")
-except PackageNotFoundError:  # a checkout that is on the path without being installed
-    __version__ = "0+unknown"
+import_model = speaks_python(importing.import_model)
 
 
+@speaks_python
 def load(
     folder: str | Path,
     *,
@@ -42,11 +41,11 @@ def load(
     Its matrices are stored as searches read them best; use :meth:`System.load` to go on training or to save it again.
 
     Args:
-        folder: a model folder, for example ``results/.../average/model``.
+        folder: a model folder, or that of a run (what :func:`run` returns), which stands for its last model.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
         precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32.
-        ensemble: model folders whose probabilities are averaged with the model's.
-        language_model: the model folder of a language model that takes part in the search.
+        ensemble: further such folders, whose probabilities are averaged with the model's.
+        language_model: the folder of a language model that takes part in the search.
         lm_weight: its weight.
         ctc: translate through the model's CTC head.
         reads: the inputs that are read ("speech", "source"), if the model was trained on several; by default those
@@ -59,7 +58,6 @@ def load(
     Raises:
         DataError: if a folder is not a model folder.
         UsageError: if the device is not available, or the models do not fit together.
-
     """
     machine = Machine(device=device, precision=precision)
     return load_combined(
@@ -75,28 +73,32 @@ def load(
     )
 
 
-def run(recipe: str | Path, *, restart: Sequence[str] = (), until: str | None = None, **keys: Any) -> Path:
+@speaks_python
+def run(recipe: str | Path, *, restart: str | Sequence[str] = (), until: str | None = None, **keys: Any) -> Path:
     """Run a recipe, as ``dragoman run`` does: finished phases are skipped, an interrupted one goes on.
 
     Args:
         recipe: a file, or the name of an installed recipe ("own/mt").
-        restart: phases to do again from the start.
+        restart: the phase to do again from the start, or several.
         until: the last phase to run.
-        **keys: keys of the recipe with other values; dotted ones as ``**{"model.encoder.layers": 2}``.
+        **keys: keys of the recipe with other values; dotted ones as ``**{"model.encoder.layers": 2}``. ``run="wide"``
+            gives the run a folder of its own (``results/.../mt-wide/1``); ``trust_recipe=True`` lets the recipe run any
+            code.
 
     Returns:
-        The folder of the run.
+        The folder of the run; :func:`load` takes it.
 
     Raises:
         DataError: if data cannot be read or training fails.
         UsageError: for an unknown key or phase, or a value of the wrong type; naming the nearest known one.
-
     """
+    restart = [restart] if isinstance(restart, str) else restart
     words = [word for key, value in keys.items() for word in (f"--{key}", str(value))]
     command = shlex.join(["dragoman", "run", str(recipe), *words])
     return run_recipe(Recipe.load(recipe, keys), restart=restart, until=until, command=command).output
 
 
+@speaks_python
 def evaluate(
     model: str | Path | System,
     manifest: str | Path | Manifest,
@@ -111,7 +113,7 @@ def evaluate(
     """Translate a manifest with a model and score the output, exactly as recipes do.
 
     Args:
-        model: a model folder, or a system from :func:`load`, which keeps its device and precision.
+        model: the folder of a model or of a run, or a system from :func:`load`, which keeps its device and precision.
         manifest: a manifest (``*.arrow``) or its path.
         metrics: of the output: "bleu", "chrf", "ter", "wer", "cer" and others (shared/evaluation/metrics.py).
         texts: metrics of further texts that the model writes in the same pass, by name: ``{"transcript": ["wer"]}``;
@@ -127,7 +129,6 @@ def evaluate(
     Raises:
         DataError: if a file cannot be read or lacks what the model reads.
         UsageError: for an unknown metric or device.
-
     """
     check_metrics(metrics, texts)
     opened = manifest if isinstance(manifest, Manifest) else Manifest.open(Path(manifest))

@@ -7,22 +7,36 @@ phrases of X (major target language). Some of U's tokens are hidden, and predict
     L = - sum_U sum_{t in M(U)} log P(u_t | U without M(U)),
 
 by the encoder and the loss of XLM (``MaskedTokens``). Phrases are found by ``AlignWords`` and ``ExtractPhrases``.
+
+Differs from the paper: IBM model 1 with links near the diagonal instead of GIZA++ (links of another aligner are read
+from a file); a phrase becomes the most probable of its counterparts in the same sentence pair, where the phrase table
+may have others; signs at the ends of a phrase stay where they are. Heads, masks and texts are those of XLM here
+(recipes/base/xlm.yaml).
+
+Not established, and chosen here: layers, updates, the size of batches, and how often texts alone are read; phrases are
+drawn in a random order, as many as there is room for, anew in each epoch, where the paper writes 20 sentences for each;
+a phrase has the positions and the language vector of the sentence that it is put into. Vocabulary and learning rate
+(recipes/base/alm_sizes.yaml) are those that summaries of the paper give.
+
+Not implemented: XNLI.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Row
-from shared.corpus.rewriting import Edit
-from shared.errors import DataError, check_share
-from shared.text import languages
-from shared.text.phrase_pairs import PHRASES
-from shared.text.word_spans import Span, bare_span, linked_words
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.batches.rewriting import Edit
+from dragoman.shared.errors import DataError
+from dragoman.shared.ranges import Share
+from dragoman.shared.text import languages
+from dragoman.shared.text.phrase_pairs import PHRASES
+from dragoman.shared.text.word_spans import Span, bare_span, linked_words
 
 
-class AlternatedPhrases:
+class AlternatedPhrases(Checked):
     """Phrases of a text are replaced by their counterparts in its translation; drawn anew each time.
 
     Phrases are taken in a random order, if there is room for them, and neither they nor their counterparts overlap with
@@ -34,15 +48,9 @@ class AlternatedPhrases:
         plain: share of the texts that stay as they are.
         growth: at most how many times as many pieces the text may have afterwards; where it would have more, the
             phrases that were taken last stay as they are.
-
-    Raises:
-        UsageError: for a share outside [0, 1].
-
     """
 
-    def __init__(self, *, other: TextField, share: float = 0.3, plain: float = 0.2, growth: float = 1.25) -> None:
-        for name, value in (("share", share), ("plain", plain)):
-            check_share(name, value)
+    def __init__(self, *, other: TextField, share: Share = 0.3, plain: Share = 0.2, growth: float = 1.25) -> None:
         self.other = other
         self.share = share
         self.plain = plain
@@ -57,7 +65,6 @@ class AlternatedPhrases:
 
         Raises:
             DataError: if the row has no phrases, no language of one of its texts, or phrases that do not fit the texts.
-
         """
         other_language = row.get(self.other.language_column)
         if not language or not other_language:

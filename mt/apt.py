@@ -10,9 +10,11 @@ n-th layer:
     c_n,i     = sum_l alpha_n,l t_l,i
     r_n,i    <- r_n,i + sigmoid(FFN'_n(r_n,i * c_n,i)) c_n,i             how much for each token, 10 and 11
 
-The paper does not say what "*" is, nor what an FFN is: here the product of elements, and two linear maps with a ReLU
-between them. In a decoder a mean is over the tokens so far, so that no token depends on a later one. Training with a
-language model as teacher (section 3.2) is in mt/apt_distillation.py.
+Training with a language model as teacher (section 3.2) is in mt/apt_distillation.py.
+
+Not established, and chosen here: "*" is the product of elements, and an FFN two linear maps with a ReLU between them;
+in a decoder a mean is over the tokens so far, so that no token depends on a later one; updates, the number of GPUs and
+the sizes of the pre-trained models; forms and weights (0.1 and 0.01) of the distillations.
 
 Legend: B sentences, K beams, R = B x K rows, L tokens, D width, W width of the pre-trained model, P layers of it.
 """
@@ -25,19 +27,19 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from mt.apt_layers import ADAPTED, MEANS, FusingDecoder, FusionLayer, RunningSum, feed_forward
-from shared.batch import Batch, naming_longest
-from shared.described import Described
-from shared.generator import Encoding
-from shared.nn.decoding import DecoderState
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.frozen import HoldsFrozen, frozen
-from shared.nn.layer import Layer, LayerCache
-from shared.nn.positions import LearnedPositions
-from shared.nn.symbols import OUTPUT
-from shared.nn.transformer import Decoder, Encoder, Stack
-from shared.nn.translator import MEMORY, EncoderModel, LanguageModel, Translator
-from shared.padded import Padded
+from dragoman.mt.apt_layers import ADAPTED, MEANS, FusingDecoder, FusionLayer, RunningSum, feed_forward
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.decoding import DecoderState
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.frozen import HoldsFrozen, frozen
+from dragoman.shared.nn.layer import Layer, LayerCache
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.symbols import OUTPUT
+from dragoman.shared.nn.transformer import Decoder, Encoder, Stack
+from dragoman.shared.nn.translator import MEMORY, EncoderModel, LanguageModel, Translator
+from dragoman.shared.padded import Padded
 
 
 class AdaptedReader(Described, HoldsFrozen):
@@ -53,7 +55,6 @@ class AdaptedReader(Described, HoldsFrozen):
 
     Raises:
         ValueError: if the model attends to memories or reads something else, or there is no such layer.
-
     """
 
     FROZEN = "model"
@@ -117,7 +118,6 @@ class AdaptedReader(Described, HoldsFrozen):
             tokens: int64.
             start: how many tokens the caches hold.
             caches: one a layer of a language model; the tokens continue what they hold.
-
         """
         causal = isinstance(self.stack, Decoder)
         known: list[Tensor] = []
@@ -165,7 +165,6 @@ class AptTranslator(Translator):
     Raises:
         ValueError: if layers fuse without a reader or the other way round, a width or vocabulary differs, or the target
             reader sees what comes later.
-
     """
 
     def __init__(
@@ -232,7 +231,6 @@ class AptTranslator(Translator):
         Raises:
             DataError: if a row is longer than either model has positions, naming it.
             UsageError: if the batch has no source, or another field is asked for.
-
         """
         embedded = self.embed(batch, field)
         if self.source_reader is None:

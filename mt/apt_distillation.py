@@ -15,16 +15,17 @@ Legend: B rows, T target, N = B x (T - 1), D width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.objectives.cross_entropy import CrossEntropy
-from shared.objectives.divergence import divergence
-from shared.objectives.objective import Term
-from shared.objectives.teacher import Teacher
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.objectives.cross_entropy import CrossEntropy, CrossEntropyParts
+from dragoman.shared.objectives.divergence import divergence
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.ranges import NonNegativeFloat
 
 
 class Taught(CrossEntropy):
@@ -37,37 +38,25 @@ class Taught(CrossEntropy):
         teacher: a language model (its ``field`` is None), or an encoder that reads the target field.
         words: weight of the divergence from the teacher's distributions; 0 leaves it out.
         states: weight of the squared distance from the teacher's states; 0 leaves it out.
-        smoothing: of the right token.
-        target_field: see :class:`CrossEntropy`, as the rest.
-        weight: factor of the cross entropy.
-        prefix: put before the names of the terms.
-        source: the batch field whose encoding the decoder reads.
+        parts: see :class:`CrossEntropy`; ``label_smoothing`` is of the right token, ``weight`` of the cross entropy.
 
     Raises:
-        UsageError: for a negative weight, or if an encoder is to teach words.
-
+        UsageError: if an encoder is to teach words.
     """
 
     def __init__(
         self,
         *,
         teacher: Teacher,
-        words: float = 0.1,
-        states: float = 0.01,
-        smoothing: float = 0.1,
-        target_field: str = "target",
-        weight: float = 1.0,
-        prefix: str = "",
-        source: str | None = None,
+        words: NonNegativeFloat = 0.1,
+        states: NonNegativeFloat = 0.01,
+        **parts: Unpack[CrossEntropyParts],
     ) -> None:
-        super().__init__(smoothing=smoothing, target_field=target_field, weight=weight, prefix=prefix, source=source)
-        for name, value in (("words", words), ("states", states)):
-            if not value >= 0:
-                raise UsageError(f"{name} must be at least 0, not {value}")
+        super().__init__(**parts)
         if words and teacher.field is not None:
             raise UsageError(f"words: a teacher that reads {teacher.field!r} has no distributions over what follows")
-        if teacher.field not in (None, target_field):
-            raise UsageError(f"the teacher must read {target_field!r}, not {teacher.field!r}")
+        if teacher.field not in (None, self.target_field):
+            raise UsageError(f"the teacher must read {self.target_field!r}, not {teacher.field!r}")
         self.teacher = teacher
         self.words = words
         self.states = states
@@ -84,7 +73,6 @@ class Taught(CrossEntropy):
 
         Raises:
             UsageError: if the teacher's states have another width.
-
         """
         found = super().terms_of(model, batch, states)
         if not self.words and not self.states:

@@ -9,17 +9,17 @@ Legend: B sentences, K beams, R = B x K rows, L tokens, D width, P layers of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.nn.attention import Past
-from shared.nn.layer import Layer, LayerCache
-from shared.nn.linear import Linear
-from shared.nn.transformer import Decoder
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.attention import Past
+from dragoman.shared.nn.layer import Layer, LayerCache, LayerParts
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.transformer import Decoder
+from dragoman.shared.padded import Padded
 
 #: What layers are given beside their memories: adapted states (B, L, P, D), and means of them (B, 1 or L, P, D).
 ADAPTED, MEANS = "adapted", "means"
@@ -40,7 +40,6 @@ class LayerFusion(Described, nn.Module):
         inner: width inside of both FFNs; D if None.
         attention: weigh the pre-trained model's layers; without it, their mean is taken.
         gate: weigh what is added to each token; without it, all is added.
-
     """
 
     def __init__(self, *, width: int, inner: int | None = None, attention: bool = True, gate: bool = True) -> None:
@@ -60,7 +59,6 @@ class LayerFusion(Described, nn.Module):
 
         Returns:
             (B, L, D).
-
         """
         if self.scores is None:
             context = adapted.mean(2)
@@ -107,49 +105,18 @@ class FusionLayer(Layer):
     """A layer that fuses a pre-trained model's adapted states into what leaves it.
 
     Args:
-        width: D.
-        heads: of every attention.
-        feedforward: inner width of the feed-forward net.
         fusion: how.
-        memories: see :class:`Layer`, as the rest.
-        dropout: of what each sub-layer adds.
-        attention_dropout: of attention weights.
-        activation: of the feed-forward net.
-        pre_norm: normalise what enters a sub-layer.
-        norm_epsilon: added to the variance by which a normalisation divides.
+        memories: see :class:`Layer`.
+        parts: see :class:`Layer`.
 
     Raises:
         ValueError: if the fusion has another width.
-
     """
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        heads: int,
-        feedforward: int,
-        fusion: LayerFusion,
-        memories: list[str] | None = None,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        activation: str = "relu",
-        pre_norm: bool = True,
-        norm_epsilon: float = 1e-5,
-    ) -> None:
-        super().__init__(
-            width=width,
-            heads=heads,
-            feedforward=feedforward,
-            memories=memories,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            activation=activation,
-            pre_norm=pre_norm,
-            norm_epsilon=norm_epsilon,
-        )
-        if fusion.width != width:
-            raise ValueError(f"the fusion has the width {fusion.width}, but the layer {width}")
+    def __init__(self, *, fusion: LayerFusion, memories: list[str] | None = None, **parts: Unpack[LayerParts]) -> None:
+        super().__init__(memories=memories, **parts)
+        if fusion.width != self.width:
+            raise ValueError(f"the fusion has the width {fusion.width}, but the layer {self.width}")
         self.fusion = fusion
 
     @property
@@ -170,7 +137,6 @@ class FusionLayer(Layer):
 
         Raises:
             KeyError: if the adapted states of x, or their means, are not among the memories.
-
         """
         attended = dict(memories or {})
         adapted, means = attended.pop(ADAPTED), attended.pop(MEANS)

@@ -14,30 +14,29 @@ its manifest ``turned``.
 The noise is Edunov et al.'s: words are dropped, words become blanks, words change places, one after another. Dropping
 and moving are those of Lample et al. 2018, "Unsupervised Machine Translation Using Monolingual Corpora Only", section
 2.3.
+
+Differs from the papers: true pairs and texts are mixed by batches, ``made_weight`` of them, and not by repeating rows.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from shared.corpus.noise import Word
-from shared.errors import UsageError, check_share
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batches.noise import Word
+from dragoman.shared.ranges import NonNegativeInt, Share
+from dragoman.shared.text.tokenizer import Tokenizer
 
 
-class DropWords:
+class DropWords(Checked):
     """Each word is left out with the same probability; of a text that would be empty, one word stays.
 
     Args:
         share: the probability, 0.1.
-
-    Raises:
-        UsageError: if the share is not in [0, 1].
-
     """
 
-    def __init__(self, *, share: float = 0.1) -> None:
-        self.share = check_share("share", share)
+    def __init__(self, *, share: Share = 0.1) -> None:
+        self.share = share
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return the words that stay, in their order."""
@@ -47,7 +46,7 @@ class DropWords:
         return [word for word, stays in zip(words, kept.tolist(), strict=True) if stays]
 
 
-class BlankWords:
+class BlankWords(Checked):
     """Each word becomes a mask, of one piece, with the same probability.
 
     Args:
@@ -56,13 +55,11 @@ class BlankWords:
 
     Raises:
         DataError: if the tokenizer has no mask.
-        UsageError: if the share is not in [0, 1].
-
     """
 
-    def __init__(self, *, tokenizer: Tokenizer, share: float = 0.1) -> None:
+    def __init__(self, *, tokenizer: Tokenizer, share: Share = 0.1) -> None:
         self._blank = [tokenizer.mask]
-        self.share = check_share("share", share)
+        self.share = share
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:
         """Return as many words, blanks among them."""
@@ -70,7 +67,7 @@ class BlankWords:
         return [self._blank if is_blank else word for word, is_blank in zip(words, blank, strict=True)]
 
 
-class MoveWords:
+class MoveWords(Checked):
     """Words change places, none by more than a distance.
 
     Word i gets the key i + u, u drawn evenly from [0, distance + 1), and the words are sorted by their keys. Two words
@@ -79,15 +76,9 @@ class MoveWords:
 
     Args:
         distance: in words, 3 as published; 0 moves none.
-
-    Raises:
-        UsageError: if the distance is negative.
-
     """
 
-    def __init__(self, *, distance: int = 3) -> None:
-        if distance < 0:
-            raise UsageError(f"distance must not be negative, not {distance}")
+    def __init__(self, *, distance: NonNegativeInt = 3) -> None:
         self.distance = distance
 
     def __call__(self, words: list[Word], rng: np.random.Generator) -> list[Word]:

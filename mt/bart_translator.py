@@ -11,6 +11,13 @@ BART's output. In the first most of BART is frozen: only the source encoder, BAR
 what enters the self-attention of its encoder's first layer learn (``FirstStep``). In the second everything learns, for
 few updates. Since the decoder was trained on one language, the translator writes that one.
 
+Differs from the paper: the rows that are back-translated, which the paper always adds, are a key (``made_rows``).
+
+Not established, and chosen here: the source encoder has pieces and positions of its own, and layers like those of
+BART's encoder; BART's norm of embeddings is applied to the sum of its states and BART's positions; the positions that
+learn in the first step are those of encoder and decoder, and the bias of the projection learns with it; learning rates,
+warm-up, updates, batch and dropout of both steps.
+
 Legend: B sentences, S source tokens, D width.
 """
 
@@ -20,19 +27,20 @@ from typing import Any, cast
 
 from torch import nn
 
-from shared.corpus.fields import TextField
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.nn.dropout import dropout as drop
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer, layer_norm
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Encoder, fresh
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.systems.system import System
-from shared.training.tuning import Selected
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.dropout import dropout as drop
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer, layer_norm
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.transformer import Encoder, fresh
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import ShareBelowOne
+from dragoman.shared.systems.system import System
+from dragoman.shared.training.tuning import Selected
 
 #: The field that the source encoder reads.
 FIELD = "source"
@@ -55,8 +63,7 @@ class ForeignEncoder(Described, nn.Module):
         dropout: of what the other model reads.
 
     Raises:
-        ValueError: if widths differ, or dropout is not in [0, 1).
-
+        ValueError: if widths differ.
     """
 
     def __init__(
@@ -67,15 +74,13 @@ class ForeignEncoder(Described, nn.Module):
         positions: nn.Module | None = None,
         norm: bool = False,
         norm_epsilon: float = 1e-5,
-        dropout: float = 0.1,
+        dropout: ShareBelowOne = 0.1,
     ) -> None:
         super().__init__()
         self.width = encoder.width
         for name, width in (("embedding", embedding.width), ("positions", getattr(positions, "width", self.width))):
             if width != self.width:
                 raise ValueError(f"the width of the {name} is {width}, that of the source encoder {self.width}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
         self.embedding = embedding
         self.encoder = encoder
         self.positions = positions
@@ -126,7 +131,6 @@ def put_before(
 
     Raises:
         UsageError: if ``text`` is something else, or cannot write a language.
-
     """
     above, old = text.model, None
     if type(above) is Translator and not len(above.heads) and [*above.embeddings] == [FIELD]:
@@ -192,7 +196,6 @@ def _with_own_vectors(above: Translator, old: TextEmbedding) -> tuple[TextEmbedd
 
     Raises:
         UsageError: if the projection alone uses the vectors of ``old``.
-
     """
     target, projection = above.target_embedding, above.projection
     arguments: dict[str, Any] = getattr(projection, "arguments", {})

@@ -10,27 +10,30 @@ training, drop-net takes one of the two branches, each with a probability of p_n
 a draw holds for a layer and a batch. In inference it is always the mean. A plain translator is trained first. Either
 side may have plain layers instead (section 6, table 6).
 
+Differs from the released code: the language model's own dropout is off. Its pieces count in a batch's tokens, as there,
+and here for the longest text and for the ratio of lengths, too: a text of more than 250 of them is left out of
+training.
+
 Legend: B sentences, S source tokens, U tokens of the language model, D width, W width of the language model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from shared.batch import Batch, naming_longest
-from shared.errors import UsageError, check_share
-from shared.generator import Encoding
-from shared.nn.attention import MemoryAttention
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.frozen import HoldsFrozen, frozen
-from shared.nn.layer import Layer, LayerCache
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import MEMORY, EncoderModel, Translator
-from shared.padded import Padded
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.attention import MemoryAttention
+from dragoman.shared.nn.frozen import HoldsFrozen, frozen
+from dragoman.shared.nn.layer import Layer, LayerCache, LayerParts
+from dragoman.shared.nn.translator import MEMORY, EncoderModel, Translator, TranslatorParts
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import Share
 
 #: The batch field that the language model reads, and the memory of its states.
 BERT = "bert"
@@ -40,53 +43,21 @@ class FusedLayer(Layer):
     """A decoder's layer that attends to the encoder's states and to the language model's, with drop-net.
 
     Args:
-        width: D.
-        heads: of every attention.
-        feedforward: inner width of the feed-forward net.
         memories: the widths of the memories, ``{source: D, bert: W}``.
         drop_net: p_net, in training the probability that one branch alone is taken.
-        dropout: of what each branch and each sub-layer adds.
-        attention_dropout: of attention weights.
-        activation: see :class:`Layer`.
-        pre_norm: see :class:`Layer`.
-        norm_epsilon: see :class:`Layer`.
+        parts: see :class:`Layer`; ``dropout`` is of what each branch and each sub-layer adds.
 
     Raises:
-        UsageError: if ``drop_net`` is not in [0, 1], or the memories are others.
-
+        UsageError: if the memories are others.
     """
 
     #: The names of the memories.
     ATTENDED: tuple[str, ...] = (MEMORY, BERT)
 
-    def __init__(
-        self,
-        *,
-        width: int,
-        heads: int,
-        feedforward: int,
-        memories: dict[str, int],
-        drop_net: float = 1.0,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.0,
-        activation: str = "relu",
-        pre_norm: bool = True,
-        norm_epsilon: float = 1e-5,
-    ) -> None:
-        check_share("drop_net", drop_net)
+    def __init__(self, *, memories: dict[str, int], drop_net: Share = 1.0, **parts: Unpack[LayerParts]) -> None:
         if {*memories} != {*self.ATTENDED}:
             raise UsageError(f"memories must be {' and '.join(self.ATTENDED)}, not {' and '.join(memories)}")
-        super().__init__(
-            width=width,
-            heads=heads,
-            feedforward=feedforward,
-            memories=memories,
-            dropout=dropout,
-            attention_dropout=attention_dropout,
-            activation=activation,
-            pre_norm=pre_norm,
-            norm_epsilon=norm_epsilon,
-        )
+        super().__init__(memories=memories, **parts)
         if MEMORY not in memories:
             del self.memory_attention_norm  # in an encoder, both branches read what the self-attention's norm gives
         self.drop_net = drop_net
@@ -127,7 +98,6 @@ class FusedEncoderLayer(FusedLayer):
 
         Raises:
             KeyError: if the language model's states are not given, or another memory is.
-
         """
         h = self.before(x, self.self_attention_norm)
         own = self.self_attention(h, past=cache.past if cache else None, **given)
@@ -139,39 +109,18 @@ class FusedTranslator(Translator, HoldsFrozen):
     """A translator whose layers are fused; the language model never learns, and never drops anything out.
 
     Args:
-        embeddings: by batch field; see :class:`Translator`.
-        encoder: of FusedEncoderLayers, or of plain layers.
-        target_embedding: of the target tokens.
-        decoder: of FusedLayers, or of plain layers.
-        projection: from the decoder's states to logits.
         reader: the language model, without heads; its embedding "source" reads the batch field "bert".
-        heads: see :class:`Translator`.
+        parts: see :class:`Translator`; the encoder is of FusedEncoderLayers and the decoder of FusedLayers, or one of
+            them of plain layers.
 
     Raises:
         ValueError: if neither side attends to the language model's states, layers attend to something else, or the
             reader reads something else, has another width or has heads.
-
     """
 
-    def __init__(
-        self,
-        *,
-        embeddings: dict[str, nn.Module],
-        encoder: Encoder,
-        target_embedding: TextEmbedding,
-        decoder: Decoder,
-        projection: nn.Module,
-        reader: EncoderModel,
-        heads: dict[str, nn.Module] | None = None,
-    ) -> None:
-        super().__init__(
-            embeddings=embeddings,
-            encoder=encoder,
-            target_embedding=target_embedding,
-            decoder=decoder,
-            projection=projection,
-            heads=heads,
-        )
+    def __init__(self, *, reader: EncoderModel, **parts: Unpack[TranslatorParts]) -> None:
+        super().__init__(**parts)
+        encoder, decoder = self.encoder, self.decoder
         reader.check_read(MEMORY)
         attending = [stack for stack in (encoder, decoder) if BERT in stack.memories]
         if not attending or {*encoder.memories} - {BERT} or {*decoder.memories} - {BERT} != {MEMORY}:
@@ -200,7 +149,6 @@ class FusedTranslator(Translator, HoldsFrozen):
         Raises:
             DataError: if a row is longer than either model has positions, naming it.
             UsageError: if the batch lacks a field.
-
         """
         with torch.no_grad(), naming_longest(batch, BERT):
             known = self.reader.encode_embedded(self.reader.embeddings[MEMORY](batch[BERT])).memories[MEMORY]

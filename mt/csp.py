@@ -7,6 +7,15 @@ Yang et al. 2020, EMNLP, "CSP: Code-Switching Pre-training for Neural Machine Tr
 
 of which the decoder sees all states. The loss is FragmentCrossEntropy.
 
+Of a word's first three translations one is drawn by its probability, which induced lexicons have (mt/induction.py), or
+evenly. Words that a lexicon lacks are never replaced; phase ``coverage`` tells how many they are.
+
+Differs from the paper: words are those between spaces, not entries of the vocabulary; the end symbol may belong to a
+fragment; pieces are SentencePiece's.
+
+Not established, and chosen here: how similarities become probabilities (a softmax over the three, temperature 0.1);
+updates, warm-up and the size of a batch.
+
 Legend: L tokens of the text, S tokens that the encoder reads, K tokens of a fragment.
 """
 
@@ -19,16 +28,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mt.mass import check_symbols
-from shared.corpus.fields import TextField
-from shared.corpus.growing_text import GrowingText
-from shared.corpus.lexicon import Lexicon, like
-from shared.corpus.manifest import Row
-from shared.corpus.masked_text import drawable
-from shared.corpus.noise import Word, words_of
-from shared.corpus.rewriting import Edit, edited
-from shared.errors import DataError, UsageError, check_share
-from shared.text.word_spans import words
+from dragoman.mt.mass import check_symbols
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.growing_text import GrowingText
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.batches.masked_text import drawable
+from dragoman.shared.batches.noise import Word, words_of
+from dragoman.shared.batches.rewriting import Edit, edited
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.ranges import PositiveInt, Share
+from dragoman.shared.text.lexicon import Lexicon, like
+from dragoman.shared.text.word_spans import words
 
 
 class SwitchedFragment(GrowingText):
@@ -49,9 +59,7 @@ class SwitchedFragment(GrowingText):
         growth: at most how many times as many pieces the encoder reads; drawn words stay where it would be more.
 
     Raises:
-        UsageError: if a share is not in [0, 1], two add up to more than 1, top or growth is below 1, or the text has
-            other symbols around it.
-
+        UsageError: if two shares add up to more than 1, or the text has other symbols around it.
     """
 
     def __init__(
@@ -59,19 +67,14 @@ class SwitchedFragment(GrowingText):
         *,
         field: TextField,
         lexicon: Lexicon,
-        share: float = 0.5,
-        switched: float = 0.8,
-        replaced: float = 0.1,
-        top: int = 3,
+        share: Share = 0.5,
+        switched: Share = 0.8,
+        replaced: Share = 0.1,
+        top: PositiveInt = 3,
         growth: float = 1.5,
     ) -> None:
-        check_share("share", share)
-        if not (0 <= switched and 0 <= replaced and switched + replaced <= 1):
-            raise UsageError(
-                f"switched and replaced must add up to at most 1, and not be negative: {switched} and {replaced}"
-            )
-        if top < 1:
-            raise UsageError(f"top must be at least 1, not {top}")
+        if switched + replaced > 1:
+            raise UsageError(f"switched and replaced must add up to at most 1, not {switched} and {replaced}")
         check_symbols(field)
         super().__init__(field=field, growth=growth)
         self.lexicon = lexicon
@@ -86,7 +89,6 @@ class SwitchedFragment(GrowingText):
 
         Raises:
             DataError: if the row has no text or no language, or the lexicon has no words of it.
-
         """
         language = row.get(self.field.language_column)
         if not language:

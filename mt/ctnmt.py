@@ -10,9 +10,15 @@ to 2.4:
 - rate-scheduled updating: parameters of the language model learn at the rate of the others times rho, which rises from
   0 to 1, falls to 0 and stays there. ``Adam(multipliers=...)`` does that with a schedule: recipes/base/ctnmt.yaml.
 
-The paper calls L_KD a mean squared error, but writes a squared norm, of the states of one token: whether the D squares
-are summed or averaged is open, a factor of 768 with BERT. Here they are summed, and the tokens are averaged, as in the
-authors' library NeurST. As there, the switch stands below the encoder. All of it reads the language model's pieces.
+All of it reads the language model's pieces.
+
+Differs from NeurST, the authors' library: the schedule multiplies the learning rate, as in the paper, where NeurST
+multiplies the gradient, which Adam divides away again. The teacher is a fixed copy.
+
+Not established: whether the D squares of L_KD, which the paper calls a mean squared error but writes as a squared norm
+of one token's states, are summed or averaged, a factor of 768 with BERT: here they are summed and tokens averaged, as
+in NeurST; where the switch stands: below the encoder, as there; the number of updates. The weight (0.01) and the rate's
+numbers of updates are those of NeurST's example.
 
 Legend: B sentences, S tokens, D width.
 """
@@ -24,17 +30,17 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.linear import Linear
-from shared.nn.translator import MEMORY, EncoderModel
-from shared.objectives.objective import Term
-from shared.objectives.parts import Part
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.translator import MEMORY, EncoderModel
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Part
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.padded import Padded
 
 #: The field of the reader that is given the tokens.
 FIELD = "source"
@@ -49,7 +55,6 @@ class DynamicSwitch(Described, nn.Module):
 
     Raises:
         ValueError: if the reader has another width, vocabulary or field, or heads.
-
     """
 
     def __init__(self, *, embedding: TextEmbedding, reader: EncoderModel) -> None:
@@ -95,7 +100,6 @@ class AsymptoticDistillation(Part):
         teacher: the language model, which reads the field with the same pieces.
         weight: 1 - a, where cross entropy has the weight a; 0.01 in NeurST's example.
         field: the batch field that both read.
-
     """
 
     def __init__(self, *, teacher: Teacher, weight: float = 0.01, field: str = FIELD) -> None:
@@ -113,7 +117,6 @@ class AsymptoticDistillation(Part):
 
         Raises:
             UsageError: if they differ in number or width.
-
         """
         states, wanted = encoding.memories[MEMORY], self.teacher.states(batch)
         if states.values.shape != wanted.values.shape:

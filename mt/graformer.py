@@ -13,25 +13,34 @@ where E is the language model's matrix of token vectors, LN its last norm, and W
 probabilities. What is taken from the two, and what learns, is in recipes/base/graft.yaml: W, LN and the new layers do,
 all but the norm at the entrance of the first ones, which is the last norm of the language model below.
 
+Differs from the released code: the masked language model has a dense layer before its projection, as BERT has, and a
+symbol of its own for masked tokens, not <s>; pieces are SentencePiece's. As there, dropout in frozen layers is on in
+training, and the norm before the language model's logits learns.
+
+Not established, and chosen here: numbers of pieces, positions, updates and GPUs, the average of checkpoints, the text
+of the language models; whether the paper adds logits, as its code does, or states.
+
+Not implemented: language models with norms behind the sub-layers.
+
 Legend: B sentences, K beams, R = B x K rows, L length, D width, V vocabulary.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.nn.attention import Prompts
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.layer import Layer, LayerCache
-from shared.nn.transformer import Decoder, Encoder, Stack
-from shared.nn.translator import Translator
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.attention import Prompts
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.layer import Layer, LayerCache
+from dragoman.shared.nn.transformer import Decoder, Encoder, EncoderParts, Stack, StackParts
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
 
 Item = TypeVar("Item")
 
@@ -41,7 +50,6 @@ def check_below(below: Stack, width: int) -> None:
 
     Raises:
         ValueError: if they attend to memories, are of another width, or normalise what leaves them.
-
     """
     if below.memories:
         raise ValueError(f"the layers below must attend to no memory, not to {below.memories}")
@@ -57,31 +65,14 @@ class GraftedEncoder(Encoder):
     Args:
         below: the layers of the masked language model, without their last norm.
         layer: the first new layer.
-        layers: how many are new.
-        taps: numbers of new layers, see :class:`Encoder`; 0 for what ``below`` gives.
-        final_norm: see :class:`Stack`.
-        layer_drop: of the new layers; see :class:`Stack`.
-        recompute: likewise.
+        parts: of the new layers, see :class:`Encoder`; the tap 0 is what ``below`` gives.
 
     Raises:
         ValueError: if ``below`` attends to memories, has another width or a last norm, or is tapped itself.
-
     """
 
-    def __init__(
-        self,
-        *,
-        below: Encoder,
-        layer: Layer,
-        layers: int,
-        taps: list[int] | None = None,
-        final_norm: bool | None = None,
-        layer_drop: float = 0.0,
-        recompute: bool = False,
-    ) -> None:
-        super().__init__(
-            layer=layer, layers=layers, taps=taps, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute
-        )
+    def __init__(self, *, below: Encoder, layer: Layer, **parts: Unpack[EncoderParts]) -> None:
+        super().__init__(layer=layer, **parts)
         check_below(below, self.width)
         if below.taps:
             raise ValueError(f"nobody reads what the layers below are tapped for: {below.taps}")
@@ -111,29 +102,15 @@ class GraftedDecoder(Decoder):
     Args:
         below: the layers of the language model, without their last norm; they attend to nothing else.
         layer: the first new layer.
-        layers: how many are new.
         fusion: return the language model's states as well, for a :class:`FusedProjection`.
-        final_norm: of the new layers; see :class:`Stack`.
-        layer_drop: likewise.
-        recompute: likewise.
+        parts: of the new layers, see :class:`Stack`.
 
     Raises:
         ValueError: if ``below`` attends to memories, or has another width or a last norm.
-
     """
 
-    def __init__(
-        self,
-        *,
-        below: Decoder,
-        layer: Layer,
-        layers: int,
-        fusion: bool = True,
-        final_norm: bool | None = None,
-        layer_drop: float = 0.0,
-        recompute: bool = False,
-    ) -> None:
-        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
+    def __init__(self, *, below: Decoder, layer: Layer, fusion: bool = True, **parts: Unpack[StackParts]) -> None:
+        super().__init__(layer=layer, **parts)
         check_below(below, self.width)
         self.below = below
         self.language_norm = layer.new_norm() if fusion else None
@@ -164,7 +141,6 @@ class GraftedDecoder(Decoder):
 
         Returns:
             (R, L, D), the last layer's states; with fusion (R, L, 2D), beside them the language model's, normalised.
-
         """
         first_caches, caches = _parted(caches, self.below.depth)
         first_prompts, prompts = _parted(prompts, self.below.depth)
@@ -184,7 +160,6 @@ class FusedProjection(Described, nn.Module):
 
     Raises:
         ValueError: if the two differ in their vocabulary, or one has a bias.
-
     """
 
     def __init__(self, *, own: OutputProjection, language: TiedProjection) -> None:
@@ -231,7 +206,6 @@ class GraftedTranslator(Translator):
 
     Raises:
         ValueError: if the projection reads states of another width than the decoder's.
-
     """
 
     def __init__(

@@ -11,15 +11,16 @@ from pathlib import Path
 from torch import Tensor
 from torch.nn import functional as F
 
-from mt.mapping import nearest
-from shared.corpus.lexicon import read_pairs
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.evaluation.scores import Score
-from shared.machine.files import replaced_file
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Stopwatch, Workspace
-from shared.phases.testing import forget_earlier, record_scores
+from dragoman.mt.mapping import nearest
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.scores import Score
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Stopwatch, Workspace
+from dragoman.shared.phases.evaluating import forget_earlier, record_scores
+from dragoman.shared.ranges import NonNegativeInt, PositiveFloat, PositiveInt
+from dragoman.shared.text.lexicon import read_pairs
+from dragoman.shared.text.word_vectors import WordVectors
 
 #: The smallest probability in a lexicon; what is smaller would be written as 0.
 LEAST = 1e-4
@@ -36,20 +37,17 @@ class InduceLexicon(MainPhase):
         top: translations of each word, the best first.
         neighbours: k of CSLS; 0: by the cosine alone.
         temperature: what CSLS, or the cosine, is divided by before the softmax.
-
-    Raises:
-        UsageError: if a number is out of its range.
-
     """
 
     def __init__(
-        self, *, source: str, target: str, top: int = 3, neighbours: int = 10, temperature: float = 0.1
+        self,
+        *,
+        source: str,
+        target: str,
+        top: PositiveInt = 3,
+        neighbours: NonNegativeInt = 10,
+        temperature: PositiveFloat = 0.1,
     ) -> None:
-        if top < 1 or neighbours < 0 or not temperature > 0:
-            raise UsageError(
-                "top must be at least 1, neighbours at least 0 and temperature above 0, "
-                f"not {top}, {neighbours} and {temperature}"
-            )
         self.tables = [Path(source), Path(target)]
         self.top = top
         self.neighbours = neighbours
@@ -86,7 +84,6 @@ class LexiconAccuracy(MainPhase):
         truth: the true one.
         least: below this precision of first words, the log has a warning: most of what is learned from such a
             dictionary is wrong.
-
     """
 
     def __init__(self, *, lexicon: str, truth: str, least: float = 40.0) -> None:
@@ -99,7 +96,6 @@ class LexiconAccuracy(MainPhase):
 
         Raises:
             DataError: if the dictionary has none of the true one's words.
-
         """
         forget_earlier(workspace)
         stopwatch = Stopwatch()

@@ -10,9 +10,15 @@ the mask keeps has a gradient. Translation uses the same mask.
 - A direction that is added later gets a mask of its own from theta_0 fine-tuned for it; trained on alone, it changes
   what its mask keeps, beside what has no masks: token vectors, biases, norms, and the output's matrix.
 
-The authors' code masks the output's matrix, too, which is one with the token vectors, though an option of it says that
-it does not. Here it has no mask. Queries, keys and values are pruned apart, as there, though they are one matrix here.
-As there, Adam's moments move a weight in batches whose mask prunes it, too, if others have given it a gradient.
+A model folder has a bit for each weight and direction. One direction is an ordinary system, which can be exported:
+``dragoman.load("model").alone("en", "de").save("en-de")``.
+
+Differs from the released code: the output's matrix, which is one with the token vectors, has no masks (an option of the
+code says so, without effect); exactly the share is pruned where magnitudes are equal; pieces are SentencePiece's. As
+there, queries, keys and values are pruned apart, and Adam's moments also move a weight in batches whose mask prunes it.
+
+Not established, and chosen here: a new direction's masks are taken from theta_0; besides the weights that they keep,
+token vectors, biases and norms learn, as in the code.
 
 Legend: B sentences, P directions, W weights that have masks.
 """
@@ -22,22 +28,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding, Hypothesis
-from shared.nn.attention import MultiHeadAttention
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.linear import Linear, linear, stored_for_search
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.search.search import AnySearch
-from shared.systems.saved_model import SavedModel
-from shared.systems.system import System
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding, Hypothesis
+from dragoman.shared.nn.attention import MultiHeadAttention
+from dragoman.shared.nn.linear import Linear, linear, stored_for_search
+from dragoman.shared.nn.translator import Translator, TranslatorParts
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.shared.systems.system import System
 
 #: The parts of a translator whose matrices have masks.
 MASKED = ("encoder", "decoder")
@@ -48,7 +52,6 @@ class MaskedLinear(Linear):
 
     Args:
         plain: the map whose parameters it takes over.
-
     """
 
     def __init__(self, plain: Linear) -> None:
@@ -85,42 +88,18 @@ class MaskedTranslator(Translator):
     a bit for each weight; the encoder's bits come first.
 
     Args:
-        embeddings: by batch field; see Translator.
-        encoder: whose linear maps have masks.
-        target_embedding: of the target tokens.
-        decoder: whose linear maps have masks.
-        projection: from the decoder's states to logits; it has none.
         pairs: the directions, (source, target), each with masks of its own.
         pivot: a language: other directions, X to Y, have the encoder's masks of X to it, and the decoder's of it to Y.
-        heads: see Translator.
+        parts: see Translator; the linear maps of encoder and decoder have masks, the projection has none.
 
     Raises:
         ValueError: without directions, or if one is there twice.
-
     """
 
     masks: Tensor
 
-    def __init__(
-        self,
-        *,
-        embeddings: dict[str, nn.Module],
-        encoder: Encoder,
-        target_embedding: TextEmbedding,
-        decoder: Decoder,
-        projection: nn.Module,
-        pairs: list[list[str]],
-        pivot: str | None = None,
-        heads: dict[str, nn.Module] | None = None,
-    ) -> None:
-        super().__init__(
-            embeddings=embeddings,
-            encoder=encoder,
-            target_embedding=target_embedding,
-            decoder=decoder,
-            projection=projection,
-            heads=heads,
-        )
+    def __init__(self, *, pairs: list[list[str]], pivot: str | None = None, **parts: Unpack[TranslatorParts]) -> None:
+        super().__init__(**parts)
         self.pairs = [f"{source}-{target}" for source, target in pairs]
         if not pairs or len({*self.pairs}) < len(pairs):
             raise ValueError(f"pairs must be directions, each once, not {pairs}")
@@ -138,7 +117,6 @@ class MaskedTranslator(Translator):
 
         Raises:
             UsageError: if the rows have several directions or languages are missing, or there are no masks for them.
-
         """
         self.wear(direction_of(batch))
         return super().encode(batch, field)
@@ -153,7 +131,6 @@ class MaskedTranslator(Translator):
 
         Raises:
             UsageError: if there are none, nor those of two directions by way of the pivot.
-
         """
         if pair in self.pairs:
             bits = self._bits(pair)
@@ -206,7 +183,6 @@ def directions_of(batch: Batch) -> list[str]:
 
     Raises:
         UsageError: if a row's language is not known on one of the sides.
-
     """
     sides = [batch.languages.get(side) for side in ("source", "target")]
     if None in sides:
@@ -219,7 +195,6 @@ def direction_of(batch: Batch) -> str:
 
     Raises:
         UsageError: if they have several, or none.
-
     """
     found = sorted({*directions_of(batch)})
     if len(found) != 1:

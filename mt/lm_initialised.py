@@ -11,23 +11,28 @@ The translator is a ``RecurrentTranslator`` with ``residual`` (the softmax reads
 random layers above it say) and attention to "source" and "tap.1", the states of the last layer and of the first
 (section 2.3).
 
+Not established, and chosen here, since the paper could not be read and settings are those of summaries: the decoder
+does not read its last context (input feeding), so that its first layer reads what a language model reads; layers begin
+with zeros; all have one width, where the paper's upper ones have 1,000 states beside 1,024; schedule and batch, and how
+long the language models learn.
+
 Legend: B sentences, L tokens, E width of embeddings, D width, V vocabulary.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
-from shared.nn.recurrent_translator import RecurrentTranslator
-from shared.objectives.cross_entropy import CHUNK, IGNORED, label_smoothed_cross_entropy
-from shared.objectives.objective import Term
-from shared.objectives.parts import Encode, Part
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
+from dragoman.shared.nn.recurrent_translator import RecurrentTranslator
+from dragoman.shared.objectives.cross_entropy import CHUNK, IGNORED, label_smoothed_cross_entropy
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Encode, Part
 
 #: The batch fields of the two sides.
 SOURCE, TARGET = "source", "target"
@@ -46,7 +51,6 @@ class LmInitialisedTranslator(RecurrentTranslator):
 
     Raises:
         ValueError: if the encoder reads from right to left as well, or anything does not fit the other parts.
-
     """
 
     decoder: RecurrentDecoder
@@ -93,13 +97,10 @@ class SideLanguageModel(Part):
     Args:
         side: "source" or "target", also the batch field with the text.
         weight: factor of the term in the loss.
-
     """
 
-    def __init__(self, *, side: str, weight: float = 1.0) -> None:
+    def __init__(self, *, side: Literal["source", "target"], weight: float = 1.0) -> None:
         super().__init__()
-        if side not in (SOURCE, TARGET):
-            raise UsageError(f"side must be {SOURCE!r} or {TARGET!r}, not {side!r}")
         self.side = side
         self.weight = weight
 
@@ -118,5 +119,7 @@ class SideLanguageModel(Part):
         embedding, layers, softmax = model.language_model(self.side)
         states = layers.first_layer(embedding.embed(text.values[:, :-1]))
         labels = text.values[:, 1:].masked_fill(~text.mask[:, 1:], IGNORED)
-        sums = label_smoothed_cross_entropy(states.flatten(0, 1), softmax, labels.flatten(), smoothing=0.0, chunk=CHUNK)
+        sums = label_smoothed_cross_entropy(
+            states.flatten(0, 1), softmax, labels.flatten(), label_smoothing=0.0, chunk=CHUNK
+        )
         return {f"lm.{self.side}": Term(sums.loss, sums.count, self.weight)}

@@ -11,6 +11,11 @@ nearest to each other then, a new lexicon is made, and so on until nothing is ga
 where r is the mean cosine with the k nearest vectors of the other language: it keeps a vector that is near to
 everything from being every word's neighbour.
 
+Differs from VecMap: no whitening and no weights of dimensions (2018); vectors have length 1 again after their mean is
+taken away (2017). In scripts without spaces a word is one character.
+
+Not established: word2vec's settings of CSP and CSR, which induce lexicons so.
+
 Legend: X, Y words of the two languages, D width, n pairs, k neighbours.
 """
 
@@ -18,16 +23,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.corpus.lexicon import read_pairs
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Workspace
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Range
+from dragoman.shared.text.lexicon import read_pairs
+from dragoman.shared.text.word_vectors import WordVectors
 
 #: Rows whose similarities to all words are held in memory at a time.
 ROWS = 1024
@@ -73,7 +80,6 @@ def nearest(
 
     Returns:
         CSLS, or the cosine (X, count), the largest first, and the rows of y (X, count).
-
     """
     ours, theirs = (neighbourhood(x, y, k), neighbourhood(y, x, k)) if k else (x.new_zeros(len(x)), y.new_zeros(len(y)))
     best = []
@@ -92,7 +98,6 @@ class Entries:
     Attributes:
         x: (n,) int64.
         y: (n,) int64.
-
     """
 
     x: Tensor
@@ -109,7 +114,6 @@ def seed_entries(x: WordVectors, y: WordVectors, seed: str) -> Entries:
 
     Raises:
         DataError: if fewer than two entries are found, which map nothing.
-
     """
     if seed in SEEDS:
         pairs = [(word, word) for word in x.words if seed == "identical" or word.isdigit()]
@@ -132,7 +136,6 @@ def entries_by_shape(x: Tensor, y: Tensor, k: int) -> Entries:
         x: (X, D), of length 1.
         y: (Y, D).
         k: neighbours, as for :func:`nearest`.
-
     """
     size = min(len(x), len(y), FIRST)
 
@@ -182,7 +185,6 @@ def self_learned(
         generator: the source of random numbers.
         kept: the part at first; 1: all words from the beginning.
         both_ways: new entries are the nearest of the words of both languages, otherwise of the first one's alone.
-
     """
     best, since = float("-inf"), 0
     theirs = y[:cutoff]
@@ -214,8 +216,7 @@ class MapVectors(MainPhase):
         both_ways: of self-learning, see :func:`self_learned`.
 
     Raises:
-        UsageError: if a number is out of its range, or there is neither a seed nor self-learning.
-
+        UsageError: if there is neither a seed nor self-learning.
     """
 
     def __init__(
@@ -225,15 +226,11 @@ class MapVectors(MainPhase):
         target: str,
         seed: str = "numerals",
         learn: bool = True,
-        neighbours: int = 10,
-        cutoff: int = 20_000,
-        kept: float = KEPT,
+        neighbours: NonNegativeInt = 10,
+        cutoff: PositiveInt = 20_000,
+        kept: Annotated[float, Range(above=0, most=1)] = KEPT,
         both_ways: bool = True,
     ) -> None:
-        if neighbours < 0 or cutoff < 1:
-            raise UsageError(f"neighbours must be at least 0 and cutoff at least 1, not {neighbours} and {cutoff}")
-        if not 0 < kept <= 1:
-            raise UsageError(f"kept must be above 0 and up to 1, not {kept}")
         if seed == "unsupervised" and not learn:
             raise UsageError("seed 'unsupervised' is a beginning of self-learning: it needs learn: True")
         self.source, self.target = Path(source), Path(target)

@@ -9,6 +9,15 @@ everything else from the decoder:
 So the decoder has to find in the encoder's states what it cannot read by itself, as in translation. With a fragment of
 one token, MASS is a masked language model; with the whole sentence, a language model.
 
+Differs from the released code: a symbol before the text names its language, where the code adds a vector to each token;
+encoder and decoder share their token vectors; attention to the encoder has one output projection, where the code has
+one for each language; pieces are SentencePiece's, and texts of fewer than 5 are read.
+
+Not established: whether the decoder sees the encoder's states of masks (as in the released code, it does not:
+``see_masks``); updates and warm-up of fine-tuning.
+
+Not implemented: the variant that reads pairs.
+
 Legend: B sentences, S tokens, K tokens of a fragment, W tokens whose states the decoder sees, D width.
 """
 
@@ -20,16 +29,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shared.batch import Batch, naming_longest
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Row
-from shared.corpus.masked_text import MaskedText
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.translator import MEMORY
-from shared.objectives.masked import AtPlaces, at_places
-from shared.objectives.objective import Term
-from shared.padded import Padded
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.batches.masked_text import MaskedText
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.objectives.masked import AtPlaces, at_places
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import Share, ShareBelowOne
 
 
 def check_symbols(field: TextField) -> None:
@@ -57,26 +67,23 @@ class MaskedFragment(MaskedText):
         see_masks: let the decoder see the states of masks, too; the released code hides them, the paper is silent.
 
     Raises:
-        UsageError: if a share is not in [0, 1], two add up to more than 1, or the text has other symbols around it.
-
+        UsageError: if two shares add up to more than 1, or the text has other symbols around it.
     """
 
     def __init__(
         self,
         *,
         field: TextField,
-        share: float = 0.5,
-        masked: float = 0.8,
-        replaced: float = 0.1,
-        at_start: float = 0.2,
-        at_end: float = 0.2,
+        share: Share = 0.5,
+        masked: Share = 0.8,
+        replaced: Share = 0.1,
+        at_start: Share = 0.2,
+        at_end: Share = 0.2,
         see_masks: bool = False,
     ) -> None:
         super().__init__(field=field, share=share, masked=masked, replaced=replaced)
-        if not (0 <= at_start and 0 <= at_end and at_start + at_end <= 1):
-            raise UsageError(
-                f"at_start and at_end must add up to at most 1, and not be negative: {at_start} and {at_end}"
-            )
+        if at_start + at_end > 1:
+            raise UsageError(f"at_start and at_end must add up to at most 1, not {at_start} and {at_end}")
         check_symbols(field)
         self.at_start = at_start
         self.at_end = at_end
@@ -87,7 +94,6 @@ class MaskedFragment(MaskedText):
 
         Raises:
             DataError: if the row has no text, or no language where a symbol needs it.
-
         """
         found = super().__call__(row, rng)
         seen = torch.ones_like(found[""]) if self.see_masks else found[""] != self.mask
@@ -113,13 +119,9 @@ class FragmentCrossEntropy(AtPlaces):
     Args:
         field: the batch field that MaskedFragment made, or another field with the same parts.
         target_field: the batch field with the same text as it is, and the same symbols around it.
-        smoothing: label smoothing.
+        label_smoothing: label smoothing.
         weight: factor of the term in the loss.
         prefix: put before the names of the terms, for a second part of this kind.
-
-    Raises:
-        UsageError: for an argument out of its range.
-
     """
 
     def __init__(
@@ -127,11 +129,13 @@ class FragmentCrossEntropy(AtPlaces):
         *,
         field: str = "source",
         target_field: str = "target",
-        smoothing: float = 0.0,
+        label_smoothing: ShareBelowOne = 0.0,
         weight: float = 1.0,
         prefix: str = "",
     ) -> None:
-        super().__init__(name=f"{prefix}fragment", fields=[field], source=field, smoothing=smoothing, weight=weight)
+        super().__init__(
+            name=f"{prefix}fragment", fields=[field], source=field, label_smoothing=label_smoothing, weight=weight
+        )
         self.field = field
         self.target_field = target_field
 

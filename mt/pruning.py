@@ -18,13 +18,15 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from mt.lass import MaskedTranslator, masked_model
-from shared.errors import DataError, UsageError
-from shared.machine.files import replaced_file
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Workspace
-from shared.systems.reading_model import ReadingModel
-from shared.systems.saved_model import SavedModel
+from dragoman.mt.lass import MaskedTranslator, masked_model
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.ranges import ShareBelowOne
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.saved_model import SavedModel
 
 
 def kept(scores: Tensor, share: float) -> Tensor:
@@ -35,21 +37,15 @@ def kept(scores: Tensor, share: float) -> Tensor:
     return mask.view_as(scores)
 
 
-class Pruning:
+class Pruning(Checked):
     """Base class of the Initialisers that set the masks of a model's directions.
 
     Args:
         share: of the entries of each matrix that are pruned; 0 keeps all.
         known: a model folder with masks; those of directions that the model has, too, are taken as they are.
-
-    Raises:
-        UsageError: if the share is not from 0 to below 1.
-
     """
 
-    def __init__(self, *, share: float, known: str | None = None) -> None:
-        if not 0 <= share < 1:
-            raise UsageError(f"share must be at least 0 and below 1, not {share}")
+    def __init__(self, *, share: ShareBelowOne, known: str | None = None) -> None:
         self.share = share
         self.known = None if known is None else Path(known)
 
@@ -59,7 +55,6 @@ class Pruning:
         Raises:
             DataError: if a model folder cannot be read, or its matrices are others.
             UsageError: if the system, or that of ``known``, has no masks.
-
         """
         model = masked_model(system)
         report = []
@@ -103,13 +98,9 @@ class Prune(Pruning):
         tuned: the folder with a folder of each direction, ``<source>-<target>/model``, as ``FitEach`` writes it.
         share: of the entries of each matrix that are pruned; 0 keeps all.
         known: a model folder with masks; those of directions that the model has, too, are taken as they are.
-
-    Raises:
-        UsageError: if the share is not from 0 to below 1.
-
     """
 
-    def __init__(self, *, tuned: str, share: float, known: str | None = None) -> None:
+    def __init__(self, *, tuned: str, share: ShareBelowOne, known: str | None = None) -> None:
         super().__init__(share=share, known=known)
         self.tuned = Path(tuned)
 
@@ -133,13 +124,9 @@ class PruneAtRandom(Pruning):
         seed: of the random numbers; each direction has others.
         share: of the entries of each matrix that are pruned; 0 keeps all.
         known: a model folder with masks; those of directions that the model has, too, are taken as they are.
-
-    Raises:
-        UsageError: if the share is not from 0 to below 1.
-
     """
 
-    def __init__(self, *, seed: int, share: float, known: str | None = None) -> None:
+    def __init__(self, *, seed: int, share: ShareBelowOne, known: str | None = None) -> None:
         super().__init__(share=share, known=known)
         self.seed = seed
 
@@ -173,7 +160,6 @@ class ExchangeMasks(MainPhase):
 
     Raises:
         UsageError: if none is exchanged, or, when it runs, the model has no such direction.
-
     """
 
     def __init__(self, *, model: str, masks: dict[str, str]) -> None:
@@ -204,7 +190,6 @@ class Sharing(MainPhase):
 
     Args:
         model: a model folder with masks.
-
     """
 
     def __init__(self, *, model: str) -> None:

@@ -11,10 +11,22 @@ projections W_K and W_V that all layers share. Three passes through one model ma
 
 T_i are paths of connectionist temporal classification, which also is both losses (eq. 7): L = L_1 + L_2, where L_2 is
 that of T_1, made of a T_0 with noise, into which no gradient flows. What is read of a path has no blanks: the second
-best symbol stands in their place.
+best symbol stands in their place. The model folder keeps the number of loops; that of a trained model is changed by
+``shared.systems.pretrained.load(folder=..., changes={"loops": 8}).save(...)``.
 
-The noise is the released code's, which replaces tokens (:func:`corrupted`). The paper has "random deletion or
-repetition" (section 4.4) instead, without shares.
+Differs from the released code: padding of the source is not attended to, and has no place in the losses; positions are
+counted as in pre-training; the blank is a symbol that is no text, with a new vector, where the code takes the piece
+"▁", and noise masks tokens where the code writes it; the share of noise is drawn for each sentence, not for each batch;
+losses are means over tokens, not over sentences.
+
+Differs from the paper, as that code does: noise replaces tokens (:func:`corrupted`), 40 % by the mask, 30 % by any
+symbol and 30 % by a token of the sentence, where the paper deletes or repeats tokens (section 4.4), with shares that it
+does not give.
+
+Not established: the schedule of the learning rate.
+
+Not implemented: alignment by mask-predict with a length predicted from the source, on whose tokens, each taken twice,
+denoising works (question and story generation); prompts that all passes share.
 
 Legend: B sentences, S source tokens, L tokens of a path, P prompts, N layers, D width, V vocabulary.
 """
@@ -22,27 +34,28 @@ Legend: B sentences, S source tokens, L tokens of a path, P prompts, N layers, D
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch, naming_longest
-from shared.corpus.fields import Field, TextField
-from shared.described import Described
-from shared.errors import UsageError
-from shared.generator import Encoding, Hypothesis
-from shared.nn.attention import Prompts
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.frozen import HoldsFrozen, frozen
-from shared.nn.heads import MaskedTokenHead
-from shared.nn.linear import Linear
-from shared.nn.symbols import OUTPUT
-from shared.nn.translator import MEMORY, EncoderModel
-from shared.padded import Padded
-from shared.search.ctc_greedy import CtcGreedySearch
-from shared.search.search import AnySearch, Companion, CtcSearch
-from shared.systems.ctc_system import CtcSystem
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding, Hypothesis
+from dragoman.shared.nn.attention import Prompts
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.frozen import HoldsFrozen, frozen
+from dragoman.shared.nn.heads import MaskedTokenHead
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.symbols import OUTPUT
+from dragoman.shared.nn.translator import MEMORY, EncoderModel
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Share
+from dragoman.shared.search.ctc_greedy import CtcGreedySearch
+from dragoman.shared.search.search import AnySearch, Companion, CtcSearch
+from dragoman.shared.systems.ctc_system import CtcParts, CtcSystem
 
 #: The field that is read, and what heads are called: what the two passes that write make of their states.
 SOURCE, ALIGNMENT, DENOISING = "source", "alignment", "denoising"
@@ -60,7 +73,6 @@ class Prompt(nn.Module):
         layers: N.
         length: P.
         width: D.
-
     """
 
     def __init__(self, *, layers: int, length: int, width: int) -> None:
@@ -72,7 +84,8 @@ class Prompt(nn.Module):
 
     def forward(self) -> list[Prompts]:
         """Return those of each layer, for all sentences alike."""
-        scaled = self.keys_values * self.scale.clamp(min=1)
+        # The maximum of it and 1. The gradient of clamp(min=1) is 0 at 1, where it begins, from torch 2.14 on.
+        scaled = self.keys_values * torch.where(self.scale < 1, 1.0, self.scale)
         return [Prompts(keys[None], values[None]) for keys, values in scaled]
 
 
@@ -85,7 +98,6 @@ class BlankHead(nn.Module):
     Args:
         head: of the language model, to which it belongs.
         blank: the symbol.
-
     """
 
     def __init__(self, *, head: MaskedTokenHead, blank: int) -> None:
@@ -132,9 +144,7 @@ class SemanticGenerator(Described, HoldsFrozen):
         noise: the greatest share of the tokens that are changed before denoising, in training.
 
     Raises:
-        UsageError: for a number out of its range.
         ValueError: if the reader reads something else, or has another head.
-
     """
 
     def __init__(
@@ -143,14 +153,12 @@ class SemanticGenerator(Described, HoldsFrozen):
         reader: EncoderModel,
         blank: int,
         mask: int,
-        prompts: int = 128,
-        factor: int = 2,
+        prompts: PositiveInt = 128,
+        factor: PositiveInt = 2,
         denoises: bool = True,
-        noise: float = 0.2,
+        noise: Share = 0.2,
     ) -> None:
         super().__init__()
-        if prompts < 1 or factor < 1 or not 0 <= noise <= 1:
-            raise UsageError(f"need prompts >= 1, factor >= 1 and 0 <= noise <= 1, not {prompts}, {factor} and {noise}")
         heads = list(reader.heads.values())
         if len(heads) != 1 or not isinstance(heads[0], MaskedTokenHead):
             raise ValueError(
@@ -195,7 +203,6 @@ class SemanticGenerator(Described, HoldsFrozen):
         Returns:
             The states (B, S, D) of the last layer; and, of those of each layer, the keys and values that guide this
             layer in the other passes.
-
         """
         states, tapped = self.reader.encoder(self.reader.embeddings[SOURCE](source), prompts=self.semantic())
         layers = (tapped[number].values for number in self.reader.encoder.taps)
@@ -212,7 +219,6 @@ class SemanticGenerator(Described, HoldsFrozen):
 
         Raises:
             UsageError: if the model has no denoising pass.
-
         """
         if self.denoising is None:
             raise UsageError("this model has no denoising pass: decode it with 0 loops")
@@ -236,7 +242,6 @@ class SemanticGenerator(Described, HoldsFrozen):
         Raises:
             DataError: if a row is longer than the language model has positions, naming it.
             UsageError: for another field.
-
         """
         if field not in (None, SOURCE):
             raise UsageError(f"the model reads {SOURCE!r}, not {field!r}")
@@ -258,7 +263,6 @@ class SemanticGenerator(Described, HoldsFrozen):
         Raises:
             DataError: if a row is longer than the language model has positions, naming it.
             UsageError: if there are to be loops, but the model has no denoising pass.
-
         """
         source = batch[SOURCE]
         with naming_longest(batch, SOURCE):
@@ -284,22 +288,16 @@ class Refinement(Described):
     Args:
         loops: how often what was written is denoised, at most; 0 for what alignment gives.
         search: for the output of the last loop; by default the best path.
-
-    Raises:
-        UsageError: if ``loops`` is negative.
-
     """
 
-    def __init__(self, *, loops: int = LOOPS, search: CtcSearch | None = None) -> None:
-        if loops < 0:
-            raise UsageError(f"loops must be at least 0, not {loops}")
+    def __init__(self, *, loops: NonNegativeInt = LOOPS, search: CtcSearch | None = None) -> None:
         self.loops = loops
         self.search = search or CtcGreedySearch()
 
     def decode(
         self, log_probabilities: Padded, *, blank: int, ids: Sequence[str] = (), companion: Companion | None = None
     ) -> list[list[Hypothesis]]:
-        """Search outputs; see :class:`shared.search.search.CtcSearch`."""
+        """Search outputs; see :class:`dragoman.shared.search.search.CtcSearch`."""
         return self.search.decode(log_probabilities, blank=blank, ids=ids, companion=companion)
 
 
@@ -310,51 +308,19 @@ class SgaSystem(CtcSystem):
 
     Args:
         model: a SemanticGenerator.
-        inputs: what the model reads: ``{"source": TextField(...)}``.
-        output: the text field that it was trained to produce.
-        output_name: see :class:`CtcSystem`.
-        source_languages: the language codes that the system was trained to read.
-        target_languages: the language codes that it was trained to write.
-        language_model: see :class:`CtcSystem`.
-        lm_weight: see :class:`CtcSystem`.
-        reads: see :class:`CtcSystem`.
         loops: of searches that name no number; a model that does not denoise has none.
+        parts: see :class:`CtcSystem`; the input is ``{"source": TextField(...)}``.
 
     Raises:
         DataError: for an unknown language code.
         UsageError: if it does not read and write with the same tokenizer, nothing tells it which language to write, or
             ``loops`` is negative.
-
     """
 
     model: SemanticGenerator
 
-    def __init__(
-        self,
-        *,
-        model: SemanticGenerator,
-        inputs: dict[str, Field],
-        output: TextField,
-        output_name: str = "translation",
-        source_languages: list[str],
-        target_languages: list[str],
-        language_model: nn.Module | None = None,
-        lm_weight: float = 0.0,
-        reads: list[str] | None = None,
-        loops: int = LOOPS,
-    ) -> None:
-        super().__init__(
-            model=model,
-            inputs=inputs,
-            output=output,
-            output_name=output_name,
-            source_languages=source_languages,
-            target_languages=target_languages,
-            head=[*model.heads][-1],
-            language_model=language_model,
-            lm_weight=lm_weight,
-            reads=reads,
-        )
+    def __init__(self, *, model: SemanticGenerator, loops: int = LOOPS, **parts: Unpack[CtcParts]) -> None:
+        super().__init__(model=model, head=[*model.heads][-1], **parts)
         asked = Refinement(loops=loops)
         self.search = asked if model.denoising is not None else Refinement(loops=0)
         source = self.inputs.get(SOURCE)
@@ -362,8 +328,12 @@ class SgaSystem(CtcSystem):
             raise UsageError(
                 "a masked language model writes with the tokenizer of the text that it reads, and no other"
             )
-        if len(target_languages) > 1 and not any("{target_" in symbol for symbol in (*source.prefix, *source.suffix)):
-            raise UsageError(f"nothing in the source tells which of {', '.join(target_languages)} is to be written")
+        if len(self.target_languages) > 1 and not any(
+            "{target_" in symbol for symbol in (*source.prefix, *source.suffix)
+        ):
+            raise UsageError(
+                f"nothing in the source tells which of {', '.join(self.target_languages)} is to be written"
+            )
 
     def default_search(self) -> AnySearch:
         """Return the search used when the caller names none."""

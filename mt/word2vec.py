@@ -17,23 +17,25 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.corpus.find import find_manifests
-from shared.corpus.manifest import Manifest
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.machine.processes import MainPhase
-from shared.machine.progress import progress
-from shared.machine.workspace import Workspace
-from shared.text import languages
-from shared.text.case import lower
-from shared.text.tokenizer import Tokenizer
-from shared.text.word_spans import words
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.progress import progress
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.ranges import NonNegativeFloat, PositiveFloat, PositiveInt
+from dragoman.shared.text import languages
+from dragoman.shared.text.case import lower
+from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.word_spans import words
+from dragoman.shared.text.word_vectors import WordVectors
 
 #: Words of text whose pairs are held in memory at a time.
 CHUNK = 1 << 20
@@ -49,7 +51,6 @@ class SkipGram(nn.Module):
     Args:
         words: V.
         width: D.
-
     """
 
     def __init__(self, *, words: int, width: int) -> None:
@@ -77,7 +78,6 @@ def window_pairs(
         sentences: (N,) the number of each word's sentence.
         window: the largest distance; each centre's is drawn from 1 to it.
         rng: the source of random numbers.
-
     """
     reach = rng.integers(1, window + 1, len(ids))
     found = []
@@ -111,9 +111,7 @@ class TrainVectors(MainPhase):
         batch: P.
 
     Raises:
-        UsageError: if a number is out of its range, or the column is another one.
         DataError: for an unknown language code.
-
     """
 
     def __init__(
@@ -121,24 +119,17 @@ class TrainVectors(MainPhase):
         *,
         manifests: list[str],
         language: str,
-        column: str = "source_text",
+        column: Literal["source_text", "target_text"] = "source_text",
         tokenizer: Tokenizer | None = None,
-        width: int = 512,
-        window: int = 10,
-        negatives: int = 10,
-        epochs: int = 10,
-        least: int = 5,
-        subsample: float = 0.0,
-        learning_rate: float = 0.005,
-        batch: int = 2048,
+        width: PositiveInt = 512,
+        window: PositiveInt = 10,
+        negatives: PositiveInt = 10,
+        epochs: PositiveInt = 10,
+        least: PositiveInt = 5,
+        subsample: NonNegativeFloat = 0.0,
+        learning_rate: PositiveFloat = 0.005,
+        batch: PositiveInt = 2048,
     ) -> None:
-        if min(width, window, negatives, epochs, least, batch) < 1 or subsample < 0 or not learning_rate > 0:
-            raise UsageError(
-                "width, window, negatives, epochs, least and batch must be at least 1, learning_rate above 0 and "
-                "subsample not below"
-            )
-        if column not in ("source_text", "target_text"):
-            raise UsageError(f"column must be source_text or target_text, not {column!r}")
         self.manifests = list(manifests)
         self.language = languages.check(language)
         self.column = column
@@ -157,7 +148,6 @@ class TrainVectors(MainPhase):
 
         Raises:
             DataError: if fewer than two words come often enough.
-
         """
         texts = [*map(self._words, self._texts())]
         counts = Counter(word for text in texts for word in text)

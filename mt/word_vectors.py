@@ -2,6 +2,9 @@
 
 Qi et al. 2018, arXiv 1804.06323. Several languages may fill one table, as aligned vectors (mt/mapping.py) of the
 languages that share an encoder do in the paper's section 6. The vectors are trained on.
+
+Differs from the paper: a Transformer of pieces, where the paper has recurrent translators of words. Files of word2vec
+and fastText (.vec) can be given as well.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from typing import cast
 
 import torch
 
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.nn.symbols import SymbolRows
-from shared.systems.reading_model import ReadingModel
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.symbols import SymbolRows
+from dragoman.shared.ranges import Share
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.word_vectors import WordVectors
 
 #: What begins a word in SentencePiece's pieces.
 WORD = "\u2581"
@@ -23,7 +28,7 @@ WORD = "\u2581"
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
-class FromVectors:
+class FromVectors(Checked):
     """Set the rows of a model's token vectors whose symbols have vectors elsewhere; the others keep their values.
 
     A table of pieces ("_dog", "s", SentencePiece's mark being written _ here) has vectors for the symbols of the same
@@ -36,13 +41,12 @@ class FromVectors:
         least: the share of the tokenizer's pieces, bytes aside, that must have a vector.
 
     Raises:
-        UsageError: without a table, or for a share outside [0, 1].
-
+        UsageError: without a table.
     """
 
-    def __init__(self, *, part: str, vectors: Sequence[str], least: float = 0.5) -> None:
-        if not vectors or not 0 <= least <= 1:
-            raise UsageError(f"need at least one table, and a share from 0 to 1, not {list(vectors)} and {least}")
+    def __init__(self, *, part: str, vectors: Sequence[str], least: Share = 0.5) -> None:
+        if not vectors:
+            raise UsageError("vectors must name at least one table")
         self.part = part
         self.files = [str(file) for file in vectors]
         self.least = least
@@ -53,7 +57,6 @@ class FromVectors:
         Raises:
             UsageError: if the system has no such part.
             DataError: if a table's vectors have another width, or too few pieces have one.
-
         """
         parts = {name: (module, tokenizer) for name, module, tokenizer in system.symbol_parts()}
         if self.part not in parts:
@@ -78,7 +81,7 @@ class FromVectors:
             raise DataError(
                 f"{', '.join(self.files)}: vectors for {len(found)} of {pieces} pieces, a share below {self.least}"
             )
-        rows, values = torch.tensor([*found]), torch.stack([*found.values()])
+        rows, values = torch.tensor([*found], device=table.device), torch.stack([*found.values()]).to(table.device)
         with torch.no_grad():
             values = values * (table[rows].square().mean() / values.square().mean()).sqrt()
             table[rows] = values.to(table)

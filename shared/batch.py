@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
-from shared.errors import DataError, TooLongError, UsageError
-from shared.padded import Padded
+from dragoman.shared.errors import DataError, TooLongError, UsageError
+from dragoman.shared.padded import Padded
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,6 @@ class Batch:
         ids: the row ids, for messages and for putting outputs back in order.
         stream: the name of the stream that the rows came from.
         group: what all rows have in common if the stream groups them (a language pair, a domain), else None.
-
     """
 
     fields: dict[str, Padded]
@@ -72,7 +71,6 @@ def naming_longest(batch: Batch, field: str) -> Iterator[None]:
 
     Raises:
         DataError: with the row's id.
-
     """
     try:
         yield

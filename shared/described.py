@@ -15,7 +15,6 @@ installed is registered for a process: by a recipe that names its classes, by ``
 from __future__ import annotations
 
 import importlib
-import inspect
 import re
 import sys
 from collections.abc import Iterator
@@ -23,19 +22,21 @@ from functools import cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
-from shared.errors import UsageError, shortened
+from dragoman.shared.annotations import Checked, hints, mismatch, parameters
+from dragoman.shared.errors import UsageError, shortened, shown
+from dragoman.shared.moved import importable
 
-PACKAGES = ("shared", "mt", "st")
+#: The packages of this project whose classes model folders name.
+PACKAGES = ("dragoman.shared", "dragoman.mt", "dragoman.st")
 GROUP = "dragoman.packages"
 
 #: Packages and modules that were registered for this process.
 _here: dict[str, Path] = {}
 
 
-class Recorded:
+class Recorded(Checked):
     """Remembers its constructor's keyword arguments in ``self.arguments``."""
 
     arguments: dict[str, Any]
@@ -69,7 +70,6 @@ def describe(value: Any, assets: dict[str, Path] | None = None) -> Any:
 
     Raises:
         TypeError: if something in it is neither plain nor described.
-
     """
     return _describe(value, {} if assets is None else assets, {}, "")
 
@@ -123,15 +123,14 @@ def change(description: Any, path: str, value: Any) -> None:
 
     Raises:
         ValueError: if the path leads to nothing, or to an object that stands in another place.
-
     """
     node = description
     *way, last = path.split(".")
     for part in way:
         node = _known(_inside(node), part, path)[part]
     if _is_object(node):
-        parameters = inspect.signature(_class(node["class"], path).__init__).parameters
-        _known({name: None for name in parameters if name != "self"}, last, path)
+        accepted = parameters(_class(node["class"], path).__init__)
+        _known({name: None for name in accepted if name != "self"}, last, path)
     else:
         _known(_inside(node), last, path)
     _inside(node)[last] = value
@@ -161,7 +160,6 @@ def build(description: Any, folder: Path | None = None) -> Any:
     Raises:
         ValueError: if the description names a class outside this project, or one that is not a described class, or an
             asset outside the folder.
-
     """
     return _build(description, folder, {}, "")
 
@@ -185,7 +183,7 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
     if set(value) == {"same_as"}:
         if not isinstance(value["same_as"], str) or value["same_as"] not in built:
             raise ValueError(
-                f"{path or 'model'}: same_as is {value['same_as']!r}, and no object before it stands there"
+                f"{path or 'model'}: same_as is {shown(value['same_as'])}, and no object before it stands there"
             )
         return built[value["same_as"]]
     if set(value) == {"asset"}:
@@ -194,11 +192,12 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
         return {key: _build(item, folder, built, f"{path}/{key}") for key, item in value.items()}
     kind = _class(value["class"], path)
     if not isinstance(value["arguments"], dict):
-        raise ValueError(f"{path or 'model'}: the arguments of a {kind.__name__} are named, not {value['arguments']!r}")
+        found = shown(value["arguments"])
+        raise ValueError(f"{path or 'model'}: the arguments of a {kind.__name__} are named, not {found}")
     for name in kind.asset_arguments:
         given = value["arguments"].get(name)
         if given is not None and not (isinstance(given, dict) and set(given) == {"asset"}):
-            raise ValueError(f"{path}/{name}: {given!r} is not a file of the model folder")
+            raise ValueError(f"{path}/{name}: {shown(given)} is not a file of the model folder")
     arguments = {name: _build(item, folder, built, f"{path}/{name}") for name, item in value["arguments"].items()}
     _check_types(kind, arguments, path)
     built[path] = kind(**arguments)
@@ -207,48 +206,27 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
 
 def _check_types(kind: type[Described], arguments: dict[str, Any], path: str) -> None:
     """Refuse arguments that do not fit the annotations of a constructor; not every constructor looks at all of them."""
-    hints = _hints(kind)
+    annotated = hints(kind.__init__)
     for name, value in arguments.items():
-        if name in hints and not _fits(value, hints[name]):
-            shown = type(value).__name__ if isinstance(value, Described) else shortened(repr(value))
-            raise ValueError(f"{path}/{name}: {shown} is not {hints[name]}")
-
-
-def _hints(kind: type[Described]) -> dict[str, Any]:
-    try:
-        return get_type_hints(kind.__init__)
-    except NameError:  # an annotation is imported for type checkers only
-        return {}
-
-
-def _fits(value: Any, hint: Any) -> bool:
-    origin = get_origin(hint)
-    if origin in (Union, UnionType):
-        return any(_fits(value, member) for member in get_args(hint))
-    kind = origin or hint
-    if not isinstance(kind, type):
-        return True  # Any, a variable
-    if getattr(kind, "_is_protocol", False):
-        return isinstance(value, Described)
-    if isinstance(value, bool):
-        return kind in (bool, object)
-    return isinstance(value, kind) or (kind is float and isinstance(value, int))
+        problem = mismatch(value, annotated.get(name, Any))
+        if problem:
+            raise ValueError(f"{path}/{name}: {problem}")
 
 
 def _asset(name: Any, folder: Path | None, path: str) -> str:
     """Return the path of a file of the model folder; a name that leads elsewhere is refused."""
     if folder is None or not isinstance(name, str) or name in ("", "..") or Path(name).name != name:
-        raise ValueError(f"{path}: {name!r} is not a file of the model folder")
+        raise ValueError(f"{path}: {shown(name)} is not a file of the model folder")
     return str(folder / name)
 
 
 def _class(name: str, path: str) -> type[Described]:
     """Return the described class of a stable name, or of a name with its module from before names were stable."""
     if not isinstance(name, str):
-        raise ValueError(f"{path or 'model'}: {name!r} is not the name of a class")
-    if "." in name and not any(name.startswith(f"{package}.") for package in packages()):
+        raise ValueError(f"{path or 'model'}: {shown(name)} is not the name of a class")
+    if "." in name and not any(importable(name).startswith(f"{package}.") for package in packages()):
         raise ValueError(
-            f"{path or 'model'}: {name!r} is not a class of this project or a registered package "
+            f"{path or 'model'}: {shortened(repr(name))} is not a class of this project or a registered package "
             f"({', '.join(packages())})"
         )
     own_name = name.rpartition(".")[2]
@@ -257,8 +235,8 @@ def _class(name: str, path: str) -> type[Described]:
     kinds = [kind for kind in found if isinstance(kind, type) and issubclass(kind, Described)]
     if not kinds:
         raise ValueError(
-            f"{path or 'model'}: {name!r} is not a class that a model folder may name; if it is one of your own, name "
-            "the package or module that has it: dragoman --package PATH"
+            f"{path or 'model'}: {shortened(repr(name))} is not a class that a model folder may name; if it is one of "
+            "your own, name the package or module that has it: dragoman --package PATH"
         )
     if len(kinds) > 1:
         where = ", ".join(kind.__module__ for kind in kinds)
@@ -271,9 +249,18 @@ def named(name: str) -> type[Described]:
 
     Raises:
         ValueError: if there is none, or more than one.
-
     """
     return _class(name, "")
+
+
+def modules_of(description: Any) -> set[str]:
+    """Return the modules of the classes in a description."""
+    if isinstance(description, list):
+        return {module for inside in description for module in modules_of(inside)}
+    if not isinstance(description, dict):
+        return set()
+    own = {_class(description["class"], "").__module__} if _is_object(description) else set()
+    return own | {module for inside in description.values() for module in modules_of(inside)}
 
 
 def packages() -> tuple[str, ...]:
@@ -286,7 +273,6 @@ def register(name: str) -> None:
 
     Raises:
         ValueError: if it cannot be found.
-
     """
     if name not in packages():
         _here[name] = _place(name)
@@ -312,7 +298,6 @@ def use_package(path: Path) -> None:
 
     Raises:
         UsageError: if there is none, or another one of its name is found first.
-
     """
     if not path.is_dir() and not (path.is_file() and path.suffix == ".py"):
         raise UsageError(f"--package {path}: neither a folder nor a module (*.py)")

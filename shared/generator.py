@@ -11,8 +11,8 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class Encoding:
         memories: what the decoder attends to, by name: "source" (B, S, D), and for some systems "bert", "memory", ...
         extras: what else there is for each of the B sentences: states for a second objective, with lengths of their own
             ("tap.3"), logits of a head, predicted lengths, ...
-
     """
 
     memories: dict[str, Padded]
@@ -71,7 +70,6 @@ def kept_sentences(index: Tensor, beams: int, sentences: int) -> Tensor | None:
 
     Raises:
         ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
-
     """
     kept, rest = divmod(len(index), beams)
     if rest or kept > sentences:
@@ -97,7 +95,6 @@ class Generator(Protocol):
         Args:
             encoding: of B sentences; it is never repeated per beam, so that memories are stored and attended once.
             prefix: (B, P) tokens already consumed, equally long in all rows, or None for none.
-
         """
         ...
 
@@ -156,9 +153,10 @@ class Hypothesis:
         tokens: the generated ids, without the forced start, with the end symbol if it was reached.
         score: what search ranked by (a log-probability, normalised as the search says).
         texts: detokenised outputs by name: {"translation": ...}, {"transcript": ...}, or both.
-
+        cut: whether it was ended at the maximum length, although another token was more probable.
     """
 
-    tokens: list[int]
+    tokens: list[int] = field(repr=False)
     score: float
     texts: dict[str, str] = field(default_factory=dict)
+    cut: bool = False

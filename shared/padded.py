@@ -19,7 +19,6 @@ class Padded:
     Attributes:
         values: (B, L, ...); what stands beyond a row's length is padding and carries no meaning.
         lengths: (B,) int64, on the same device as ``values``; every length is at most L.
-
     """
 
     values: Tensor
@@ -88,7 +87,6 @@ class Padded:
 
         Returns:
             (B, L', ...) with L' at most L.
-
         """
         kept = mask & self.mask
         if least > 0:
@@ -118,7 +116,6 @@ class Padded:
         Returns:
             The joined sequences (B, L_1 + ... + L_n, ...) and, for each part, the (B, L_i) int64 positions at which
             its elements now stand (see :meth:`split`); positions of padding elements point behind the row's length.
-
         """
         total = sum(part.values.shape[1] for part in parts)
         lengths = torch.stack([part.lengths for part in parts]).sum(0)

@@ -17,6 +17,13 @@ perceptron (Bahdanau et al. 2015). With one cell after the other, i = 1 .. N, fo
 
 Before the first token, s is the mean of the encoder's states, and cells are zero.
 
+Differs from fairseq: padding counts as zero before each convolution, and not in the mean with which the decoder begins;
+what leaves the encoder is not dropped out; the vectors of target tokens are dropped out once, for the cells and the
+output alike, and in the recipes multiplied by the square root of their width. Otherwise states, logits, loss and
+gradients are fairseq's (docs/parity.md); its checkpoints are not imported.
+
+Not established: which wav2vec was published, and the batch and learning rate above it.
+
 Legend: B sentences, K beams, R = B x K rows, T frames, S encoder states, L tokens, F features, E width of token
 vectors, D width of states, A width of the attention's hidden layer, O width of outputs.
 """
@@ -28,12 +35,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.nn.dropout import dropout
-from shared.nn.linear import Linear
-from shared.nn.recurrent import COMPARED, RecurrentState, StateDecoder
-from shared.nn.subsampler import HalvingSubsampler
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.layer import Depth
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.recurrent import COMPARED, RecurrentState, StateDecoder
+from dragoman.shared.nn.subsampler import HalvingSubsampler
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt
 
 #: The memory's states as attention compares them, W h + b, computed once a sentence.
 MAPPED = "mapped"
@@ -51,7 +60,6 @@ class ImageSubsampler(Described, HalvingSubsampler):
         channels: of the convolutions.
         convolutions: how many.
         dropout: of what enters each tanh.
-
     """
 
     KERNEL = 3
@@ -59,16 +67,16 @@ class ImageSubsampler(Described, HalvingSubsampler):
     def __init__(
         self,
         *,
-        inputs: int = 80,
-        layers: list[int] | None = None,
-        channels: int = 16,
-        convolutions: int = 2,
+        inputs: PositiveInt = 80,
+        layers: list[PositiveInt] | None = None,
+        channels: PositiveInt = 16,
+        convolutions: PositiveInt = 2,
         dropout: float = 0.2,
     ) -> None:
         super().__init__()
         layers = [256, 128] if layers is None else list(layers)
-        if min([inputs, channels, convolutions, *layers]) < 1 or not layers:
-            raise ValueError(f"{inputs=}, {layers=}, {channels=} and {convolutions=} must be positive")
+        if not layers:
+            raise ValueError("layers must have at least one width")
         self.inputs = inputs
         self.dropout = dropout
         pairs = zip([inputs, *layers], layers, strict=False)
@@ -107,15 +115,19 @@ class ChainedDecoder(Described, StateDecoder):
         attention: A.
         outputs: O.
         dropout: of the states, of the contexts, and of what leaves the decoder.
-
     """
 
     def __init__(
-        self, *, inputs: int, width: int, layers: int, attention: int, outputs: int, dropout: float = 0.0
+        self,
+        *,
+        inputs: PositiveInt,
+        width: PositiveInt,
+        layers: Depth,
+        attention: PositiveInt,
+        outputs: PositiveInt,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if min(inputs, width, layers, attention, outputs) < 1:
-            raise ValueError(f"{inputs=}, {width=}, {layers=}, {attention=} and {outputs=} must be positive")
         self.inputs = inputs
         self.width = width
         self.memories = [COMPARED]

@@ -2,17 +2,19 @@
 
     z* = argmax_z p(z | x),    y* = argmax_y p(y | z*)
 
-Every direct speech translator is compared with it. Both parts are whole systems with tokenizers of their own; the
-cascade is one system in one folder, whose transcript and translation are scored in one pass. ``BestOf`` and
-``Marginal`` look at the n best transcripts instead of one: n paths of the recogniser's lattice (a translator that reads
-lattices is another method).
+Ney 1999, "Speech Translation: Coupling of Recognition and Translation", ICASSP. Every direct speech translator is
+compared with it. Both parts are whole systems with tokenizers of their own; the cascade is one system in one folder,
+whose transcript and translation are scored in one pass. ``BestOf`` and ``Marginal`` look at the n best transcripts
+instead of one. A restorer of case and punctuation can stand between the parts (own/restorer), and the translator can
+learn from what the recogniser writes (Peitz et al. 2012; almanac/cascade_matched).
+
+Differs from lattice coupling: n paths represent the lattice. A translator that reads lattices is another method.
 
 Legend: B sentences, N transcripts of each.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -21,18 +23,19 @@ import numpy as np
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.corpus.stream import translation_budget
-from shared.described import Described
-from shared.errors import UsageError
-from shared.generator import Generator, Hypothesis
-from shared.nn.marginal import MarginalGenerator
-from shared.search.search import AnySearch
-from shared.systems.rows import translate_rows
-from shared.systems.system import System
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.stream import translation_budget
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Generator, Hypothesis
+from dragoman.shared.nn.marginal import MarginalGenerator
+from dragoman.shared.ranges import NonNegativeFloat, PositiveFloat, PositiveInt
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.rows import translate_rows
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.tokenizer import Tokenizer
 
 Row = dict[str, Any]
 #: Hypotheses of each recording, best first, each with the number of the transcript that it translates.
@@ -46,7 +49,6 @@ class Heard:
     Attributes:
         rows: a row for the translator of each transcript.
         scores: those of the recogniser's search, of each.
-
     """
 
     rows: list[Row]
@@ -58,7 +60,6 @@ class Mixing(Protocol):
 
     Attributes:
         hypotheses: the number of transcripts that it looks at, N.
-
     """
 
     hypotheses: int
@@ -91,13 +92,9 @@ class BestOf(Described):
     Args:
         hypotheses: N.
         weight: w, of the recogniser.
-
     """
 
-    def __init__(self, *, hypotheses: int, weight: float = 1.0) -> None:
-        check_number(hypotheses)
-        if not (weight >= 0 and math.isfinite(weight)):
-            raise UsageError(f"the weight of the recogniser must be at least 0, not {weight}")
+    def __init__(self, *, hypotheses: PositiveInt, weight: NonNegativeFloat = 1.0) -> None:
         self.hypotheses = hypotheses
         self.weight = weight
 
@@ -127,13 +124,9 @@ class Marginal(Described):
     Args:
         hypotheses: N.
         temperature: towards 0, only the best transcript counts; the higher, the more equally all do.
-
     """
 
-    def __init__(self, *, hypotheses: int, temperature: float = 1.0) -> None:
-        check_number(hypotheses)
-        if not (temperature > 0 and math.isfinite(temperature)):
-            raise UsageError(f"the temperature must be above 0, not {temperature}")
+    def __init__(self, *, hypotheses: PositiveInt, temperature: PositiveFloat = 1.0) -> None:
         self.hypotheses = hypotheses
         self.temperature = temperature
 
@@ -142,7 +135,6 @@ class Marginal(Described):
 
         Raises:
             UsageError: if the translator does not write from left to right.
-
         """
         if not heard:
             return []
@@ -159,12 +151,6 @@ class Marginal(Described):
         generator = MarginalGenerator(translator.model, inner, log_weights.to(translator.device))
         found = translator.searched(generator, outer, search)
         return [[(0, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
-
-
-def check_number(hypotheses: int) -> None:
-    """Refuse a number of transcripts below 1, by UsageError."""
-    if hypotheses < 1:
-        raise UsageError(f"a cascade needs at least 1 hypothesis of the recogniser, not {hypotheses}")
 
 
 def translated(translator: System, rows: list[Row], search: AnySearch) -> list[list[Hypothesis]]:
@@ -194,7 +180,6 @@ class Cascade(System):
 
     Raises:
         UsageError: if the parts do not fit together.
-
     """
 
     def __init__(
@@ -266,7 +251,6 @@ class Cascade(System):
 
         Raises:
             UsageError: if neither part reads or writes that.
-
         """
         recogniser = self.recogniser.for_task(reads=reads)
         if writes == recogniser.output_name:
@@ -293,7 +277,6 @@ class Cascade(System):
 
         Raises:
             UsageError: if beginnings are forced, or a search does not fit its system.
-
         """
         if forced is not None:
             raise UsageError("the beginning of a cascade's output cannot be forced: force that of its translator")
@@ -339,7 +322,6 @@ def check_parts(recogniser: System, translator: System, restorer: System | None)
 
     Raises:
         UsageError: naming what does not fit.
-
     """
     if recogniser.output.side != "source":
         raise UsageError(f"the recogniser writes {recogniser.output_name}, in the target language, and no transcript")

@@ -1,7 +1,7 @@
 """Chimera: speech and text meet in a shared memory of fixed size (Han et al. 2021, Findings of ACL, section 3).
 
 Sound (through an acoustic encoder) and text go through one encoder, whose states h trained slots m read; the decoder
-sees the slots alone (``shared.nn.slots.SlotEncoder``)::
+sees the slots alone (``dragoman.shared.nn.slots.SlotEncoder``)::
 
     m <- m + Attention(LN m, LN h)        m <- m + FeedForward(LN m)        three times
 
@@ -11,11 +11,15 @@ slots of the same sentence are its negatives, from speech to text only::
     L = L_ST + L_MT + L_ctr
     L_ctr = - sum_i log ( exp(cos(m_i^speech, m_i^text) / t) / sum_j exp(cos(m_i^speech, m_j^text) / t) ),  t = 0.1
 
-First the path of text is trained on parallel text, then all on triples. The released code (Glaciohound/Chimera-ST) sums
-L_ctr over slots and sentences and divides it by the number of target tokens, as the other losses; so does this. It
-differs from the equation, and from this, in its softmax, which is over the slots of speech for each slot of text. Its
-slots attend to padding, and slot 0 never learns; here neither is so. It has no norm above the memory's layers
-(``norm: False`` of the SlotEncoder).
+L_ctr is summed over slots and sentences and divided by the number of target tokens. First the path of text is trained
+on parallel text, then all on triples.
+
+Differs from the paper: on Almanac the acoustic encoder is a recogniser's, not wav2vec 2.0, and there is a norm above
+the memory's layers (``norm: False`` of the SlotEncoder).
+
+Differs from the released code (Glaciohound/Chimera-ST): its softmax is over the slots of speech for each slot of text,
+its slots attend to padding, slot 0 never learns, and it averages 7 checkpoints around the best one, where here the 7
+best are.
 
 Legend: B sentences, M slots, D model width.
 """
@@ -27,13 +31,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.slots import SlotEncoder
-from shared.nn.translator import MEMORY
-from shared.objectives.contrastive import contrastive
-from shared.objectives.objective import Term
-from shared.objectives.parts import Encode, Part, check_embedded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.slots import SlotEncoder
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.objectives.contrastive import contrastive
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Encode, Part, check_embedded
+from dragoman.shared.ranges import PositiveFloat, PositiveInt
 
 
 class BimodalContrastive(Part):
@@ -48,7 +53,6 @@ class BimodalContrastive(Part):
         temperature: t.
         weight: factor of the term in the loss.
         grow_until: the update until which the weight grows linearly from 0; None: it is the same throughout.
-
     """
 
     def __init__(
@@ -57,15 +61,11 @@ class BimodalContrastive(Part):
         one: str = "speech",
         other: str = "source",
         target_field: str = "target",
-        temperature: float = 0.1,
+        temperature: PositiveFloat = 0.1,
         weight: float = 1.0,
-        grow_until: int | None = None,
+        grow_until: PositiveInt | None = None,
     ) -> None:
         super().__init__()
-        if not temperature > 0:
-            raise UsageError(f"temperature must be above 0, not {temperature}")
-        if grow_until is not None and grow_until < 1:
-            raise UsageError(f"grow_until must be at least 1, not {grow_until}")
         self.one = one
         self.other = other
         self.target_field = target_field
@@ -94,7 +94,6 @@ class BimodalContrastive(Part):
 
         Raises:
             UsageError: if the batch lacks one of the two fields.
-
         """
         for name in (self.one, self.other):
             if name not in batch:

@@ -8,11 +8,17 @@ semantic encoder reads those; the decoder writes both texts as one sequence::
 Before that, the decoder is trained on text alone: without sound, its memory is a constant. So the trained folder
 translates text as well: the text is forced as the transcript. ``recipes/base/costt.yaml`` composes the stages.
 
-The paper's coefficients are not established; the released template (dqqcasia/st) has a = 0.5, of a CTC loss that is
-summed over a sentence where ours is a mean over labels. The template's confidence penalty is read by no line of the
-release, and is not here. The release drops out what its semantic encoder reads, and has nothing to attend to where all
-labels are blank; here the first is not so, and of the second one state is kept. The paper's search is that of the
-decoder alone; here the head may judge the transcript as well (the recipes' key ``search_ctc_weight``).
+Differs from the paper: CTC's labels are pieces instead of phonemes, and its loss is a mean over labels, where the
+release sums over a sentence; convolutions instead of stacked frames. The CTC head may judge the transcript in the
+search (``search_ctc_weight``), and does in almanac/costt and own/costt. The second stage of these trains the acoustic
+encoder by CTC alone, as the authors' slides say; that of mustc/costt and covost2/costt trains all of the model, also by
+writing the transcript.
+
+Differs from the release: it drops out what its semantic encoder reads, and has nothing to attend to where all labels
+are blank; here one state is kept. The template's confidence penalty is read by no line of the release, and is not here.
+
+Not established: the paper's a (0.5 is that of the released template, dqqcasia/st), rates and updates of the first
+stages.
 
 Legend: B batch, S states, S' shrunk states, D width.
 """
@@ -20,29 +26,27 @@ Legend: B batch, S states, S' shrunk states, D width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.corpus.fields import Field, TextField
-from shared.corpus.joined_text import JoinedText
-from shared.errors import UsageError
-from shared.generator import Encoding, Hypothesis
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, head_logits
-from shared.nn.shrinking import ctc_shrink
-from shared.nn.tandem import ACOUSTIC, TandemTranslator
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import MEMORY
-from shared.objectives.objective import Term
-from shared.objectives.parts import Part
-from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
-from shared.search.search import AnySearch
-from shared.systems.system import System
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.batches.joined_text import JoinedText
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding, Hypothesis
+from dragoman.shared.nn.heads import CtcHead, head_logits
+from dragoman.shared.nn.shrinking import ctc_shrink
+from dragoman.shared.nn.tandem import ACOUSTIC, TandemParts, TandemTranslator
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Part
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.system import System
 
 #: The tap of those acoustic states that the semantic encoder reads.
 SHRUNK = "shrunk"
@@ -54,43 +58,15 @@ class Costt(TandemTranslator):
     """Acoustic encoder, CTC shrinking, semantic encoder, decoder.
 
     Args:
-        embeddings: see :class:`TandemTranslator`.
-        acoustic: the encoder below the shrinking.
-        encoder: the semantic one above it.
         positions: of the shrunk states, such as SinusoidalPositions.
-        target_embedding: of both texts' tokens.
-        decoder: see :class:`TandemTranslator`, as the rest.
-        projection: from the decoder's states to logits.
-        heads: {"ctc": CtcHead(tap="acoustic")} and others.
         shrinking: False keeps all states, for comparison.
-
+        parts: see :class:`TandemTranslator`; ``target_embedding`` is of both texts' tokens.
     """
 
     READ = SHRUNK
 
-    def __init__(
-        self,
-        *,
-        embeddings: dict[str, nn.Module],
-        acoustic: Encoder,
-        encoder: Encoder,
-        positions: nn.Module,
-        target_embedding: TextEmbedding,
-        decoder: Decoder,
-        projection: nn.Module,
-        heads: dict[str, nn.Module],
-        shrinking: bool = True,
-    ) -> None:
-        super().__init__(
-            embeddings=embeddings,
-            acoustic=acoustic,
-            encoder=encoder,
-            positions=positions,
-            target_embedding=target_embedding,
-            decoder=decoder,
-            projection=projection,
-            heads=heads,
-        )
+    def __init__(self, *, positions: nn.Module, shrinking: bool = True, **parts: Unpack[TandemParts]) -> None:
+        super().__init__(positions=positions, **parts)
         self.shrinking = shrinking
 
     @property
@@ -115,7 +91,6 @@ class Costt(TandemTranslator):
         Returns:
             The memory "source" (B, S', D); of speech, also what :meth:`heard` returns. The constant memory of the
             consecutive text model is ones (B, 1, D).
-
         """
         field = field or self.default_field(batch)
         if field is not None:
@@ -133,7 +108,6 @@ class KeptShare(Part):
     Args:
         source: the batch field whose encoding it reads; by default the objective's own.
         field: the batch field of the head's labels, between a start and an end symbol.
-
     """
 
     FEWEST = 2 / 3
@@ -182,7 +156,6 @@ class CosttSystem(System):
 
     Raises:
         UsageError: if the output is not a joined text of that name, or the text input has a tokenizer of its own.
-
     """
 
     output: JoinedText
@@ -241,7 +214,6 @@ class CosttSystem(System):
 
         Raises:
             UsageError: if it was not trained to read them, or if only one of the texts is to be written.
-
         """
         if writes in self.texts and writes != self.output_name:
             raise UsageError(
@@ -268,7 +240,6 @@ class CosttSystem(System):
 
         Raises:
             UsageError: if beginnings are given for rows whose source is forced anyway, and as in ``System``.
-
         """
         if "source" in self.reads:
             if forced is not None:

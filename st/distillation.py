@@ -6,10 +6,12 @@ The teacher reads the transcript x of the speech s; both have seen the right beg
     L = - sum_t sum_v [(1 - share) gold(v) + share p_teacher(v | y_<t, x)] log p(v | y_<t, s)
 
 ``gold`` is the label-smoothed right token. Of the teacher's distribution the ``top`` best symbols are used, and their
-probabilities are made to add up to 1. Which share and how many symbols the paper's systems had is not established.
+probabilities are made to add up to 1.
 
 At the level of sequences (Kim and Rush 2016), the teacher's translations replace the right ones: that is a phase, see
-recipes/almanac/kd_sequence.yaml.
+recipes/base/kd_sequence.yaml. With both, the teacher is asked about what it has written.
+
+Not established, and chosen here: the share (0.8) and how many symbols (8).
 
 Legend: B rows, T tokens, N = B x (T - 1), D width, K best symbols.
 """
@@ -17,15 +19,21 @@ Legend: B rows, T tokens, N = B x (T - 1), D width, K best symbols.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.errors import UsageError, check_share
-from shared.objectives.cross_entropy import IGNORED, CrossEntropy, CrossEntropySums, label_smoothed_cross_entropy
-from shared.objectives.teacher import Teacher
+from dragoman.shared.batch import Batch
+from dragoman.shared.objectives.cross_entropy import (
+    IGNORED,
+    CrossEntropy,
+    CrossEntropyParts,
+    CrossEntropySums,
+    label_smoothed_cross_entropy,
+)
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.ranges import PositiveFloat, PositiveInt, Share
 
 #: The name of the term that reports how much the teacher hesitates.
 ENTROPY = "teacher_entropy"
@@ -42,34 +50,19 @@ class Distilled(CrossEntropy):
         share: of the teacher in the target; 0 is CrossEntropy itself.
         top: K, the number of its symbols that are used.
         temperature: by which its logits are divided.
-        smoothing: of the right token.
-        target_field: see :class:`CrossEntropy`, as the rest.
-        weight: factor of the term in the loss.
-        prefix: put before the names of the terms.
-        source: the batch field whose encoding the decoder reads.
-
-    Raises:
-        UsageError: for an argument out of its range.
-
+        parts: see :class:`CrossEntropy`; ``label_smoothing`` is of the right token.
     """
 
     def __init__(
         self,
         *,
         teacher: Teacher,
-        share: float = 0.8,
-        top: int = 8,
-        temperature: float = 1.0,
-        smoothing: float = 0.1,
-        target_field: str = "target",
-        weight: float = 1.0,
-        prefix: str = "",
-        source: str | None = None,
+        share: Share = 0.8,
+        top: PositiveInt = 8,
+        temperature: PositiveFloat = 1.0,
+        **parts: Unpack[CrossEntropyParts],
     ) -> None:
-        super().__init__(smoothing=smoothing, target_field=target_field, weight=weight, prefix=prefix, source=source)
-        check_share("share", share)
-        if top < 1 or not temperature > 0:
-            raise UsageError(f"need top >= 1 and a positive temperature, not {top} and {temperature}")
+        super().__init__(**parts)
         self.teacher = teacher
         self.share = share
         self.top = top
@@ -94,7 +87,7 @@ class Distilled(CrossEntropy):
             model.projection,
             torch.cat([labels[:, None], symbols], dim=1),
             weights=torch.cat([of_gold, self.share * probabilities], dim=1),
-            smoothing=self.smoothing,
+            label_smoothing=self.label_smoothing,
             chunk=self.chunk,
         )
         entropies = torch.special.entr(probabilities).sum(-1)

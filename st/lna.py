@@ -9,7 +9,10 @@ stays beside it, for text::
     text   -> text encoder -----------------+
 
 Most of what was pre-trained stays as it is: in a side that LNA is applied to, only layer norms and attention learn.
-The exact lists of the paper are not established here: see :class:`LnaTuning` for what is assumed.
+
+Not established: the paper's lists of what learns. Here the speech encoder's norms and self-attention, the decoder's
+norms and attention to the encoder, and the adaptor learn (:class:`LnaTuning`); the text encoder does not. Learning
+rate, shares, smoothing and masks are those of mt-upc at IWSLT 2021.
 
 Legend: B batch, S states, D model width.
 """
@@ -20,14 +23,14 @@ from typing import Any, cast
 
 from torch import nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.translator import MEMORY, SPEECH, Translator
-from shared.systems.pretrained import speech_front_end, with_speech
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.training.tuning import Selected
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.translator import MEMORY, SPEECH, Translator
+from dragoman.shared.systems.pretrained import speech_front_end, with_speech
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.system import System
+from dragoman.shared.training.tuning import Selected
 
 
 class SpeechBesideText(Translator):
@@ -40,7 +43,6 @@ class SpeechBesideText(Translator):
         decoder: whose layers attend to the memory "source".
         projection: from the decoder's states to logits.
         heads: as those of a Translator, of text alone.
-
     """
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
@@ -60,7 +62,6 @@ class LnaTuning(Selected):
         encoder: restrict the speech encoder to layer norms and self-attention (LNA-E); otherwise all of it learns.
         decoder: restrict the decoder to layer norms and attention to the encoder (LNA-D); otherwise all of it learns.
         self_attention: let the restricted decoder's self-attention learn as well.
-
     """
 
     def __init__(self, *, encoder: bool = True, decoder: bool = True, self_attention: bool = False) -> None:
@@ -112,7 +113,6 @@ def beside(
 
     Raises:
         UsageError: if either is something else.
-
     """
     above = text.model
     if type(above) is not Translator or text.output_name != "translation":

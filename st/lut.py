@@ -8,9 +8,15 @@ frozen language model's states of it, and the decoder to translate. The model is
     L_distance = MSE(Attention(H_BERT, H_semantic, H_semantic), H_BERT)
 
 The states of the language model are the queries, so that the speech's have to hold what they ask for. Teacher and
-attention are left behind after training. The released template has a = 0.5 and b = 0.05 (dqqcasia/st); the paper's are
-not established. There the distance also counts padding; here it does not. As there, the semantic encoder adds positions
-to what it reads (``transformer_encoder.py``), but without dropout and a map of its own.
+attention are left behind after training.
+
+Differs from the release: convolutions instead of stacked frames; CTC per label, over the translator's own pieces, not
+BERT's; padding has no distance; no dropout and no linear map between the encoders, though positions, as there; streams
+of translated and of transcribed recordings alternate.
+
+Not established: a and b (0.5 and 0.05 are those of the released template, dqqcasia/st), the number of updates.
+
+Not implemented: probing speakers and intents.
 
 Legend: B sentences, S states, L tokens of the transcript, D width, W width of the language model.
 """
@@ -21,15 +27,15 @@ from typing import Any
 
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.attention import MemoryAttention
-from shared.nn.translator import MEMORY
-from shared.objectives.objective import Term
-from shared.objectives.parts import Part
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.attention import MemoryAttention
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Part
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.padded import Padded
 
 
 class SemanticDistance(Part):
@@ -48,7 +54,6 @@ class SemanticDistance(Part):
 
     Raises:
         ValueError: if ``heads`` does not divide ``teacher_width``.
-
     """
 
     def __init__(
@@ -77,7 +82,6 @@ class SemanticDistance(Part):
 
         Raises:
             UsageError: if the language model has another width.
-
         """
         wanted = self.teacher.states(batch)
         if wanted.values.shape[-1] != self.attention.width:

@@ -11,7 +11,18 @@ bias b is its own). So h is in the space of the vectors that the text encoder re
 with repeated pieces and blanks, so that it is about as long as the speech that says it. ``recipes/base/tcen.yaml``
 composes three stages: L_ASR, L_MT, and the sum of all three.
 
-How the paper draws its paths is not established; see :class:`PathText` for what is done here.
+The trained folder translates speech, and by ``--reads source`` text, and recognises by ``--ctc``.
+
+Differs from the released module, an extension of ESPnet: convolutions halve the frames twice, where LSTM layers skip
+some; there is no projection between layers; the decoder attends by dot products and does not read its last context;
+layers begin as torch's do, with forget gates open. The second stage begins with the first one's matrix, and goes on
+training it.
+
+Not established, and chosen here: sizes, but for the numbers of layers, 4, 2 and 1, the module's defaults; weights 1 : 1
+: 1 of the losses, each a mean of a batch of its own; rate and updates; how paths are drawn (:class:`PathText`): as many
+states a piece as are drawn uniformly between ``fewest_states`` and ``most_states``, of which, beyond the pieces and the
+blank between equal ones, nine tenths are blanks (``blank_share``). A trained model reads a text as the path in the
+middle, spread evenly.
 
 Legend: B batch, L length, S states, E width of embeddings, D width, V vocabulary.
 """
@@ -19,29 +30,30 @@ Legend: B batch, L length, S states, E width of embeddings, D width, V vocabular
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.corpus.fields import Rows, TextField
-from shared.corpus.growing_text import grown
-from shared.corpus.manifest import Row
-from shared.corpus.normalise import Normalizer
-from shared.errors import UsageError, check_share
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
-from shared.nn.recurrent_translator import RecurrentTranslator
-from shared.nn.tandem import Tandem
-from shared.nn.translator import SPEECH
-from shared.objectives.ctc import Ctc
-from shared.objectives.objective import Term
-from shared.objectives.parts import Encode
-from shared.systems.reading_model import ReadingModel
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Rows, TextField
+from dragoman.shared.batches.growing_text import grown
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import CtcHead
+from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
+from dragoman.shared.nn.recurrent_translator import RecurrentTranslator
+from dragoman.shared.nn.tandem import Tandem
+from dragoman.shared.nn.translator import SPEECH
+from dragoman.shared.objectives.ctc import Ctc
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Encode
+from dragoman.shared.ranges import Range, Share
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.normalise import Normalizer
+from dragoman.shared.text.tokenizer import Tokenizer
 
 #: The batch field of the other input.
 SOURCE = "source"
@@ -66,8 +78,7 @@ class PathText(TextField):
         random: draw; otherwise the path is the one without noise.
 
     Raises:
-        UsageError: if the range is empty or begins below 1, or the share is not in [0, 1].
-
+        UsageError: if the range is empty.
     """
 
     def __init__(
@@ -77,9 +88,9 @@ class PathText(TextField):
         tokenizer: Tokenizer,
         normalizers: list[Normalizer] | None = None,
         language_column: str | None = None,
-        fewest_states: float,
-        most_states: float,
-        blank_share: float = 0.9,
+        fewest_states: Annotated[float, Range(least=1)],
+        most_states: Annotated[float, Range(least=1)],
+        blank_share: Share = 0.9,
         random: bool = True,
     ) -> None:
         super().__init__(
@@ -90,9 +101,8 @@ class PathText(TextField):
             normalizers=normalizers,
             language_column=language_column,
         )
-        if not 1 <= fewest_states <= most_states < float("inf"):
-            raise UsageError(f"need 1 <= fewest_states <= most_states, not {fewest_states} and {most_states}")
-        check_share("blank_share", blank_share)
+        if fewest_states > most_states:
+            raise UsageError(f"need fewest_states <= most_states, not {fewest_states} and {most_states}")
         self.fewest_states = fewest_states
         self.most_states = most_states
         self.blank_share = blank_share
@@ -103,7 +113,6 @@ class PathText(TextField):
 
         Raises:
             DataError: if the row has no text.
-
         """
         return torch.from_numpy(self.path(self.pieces(row), rng if self.random else None))
 
@@ -132,7 +141,6 @@ class PathText(TextField):
 
         Raises:
             DataError: naming the manifest, if a text cannot be tokenised.
-
         """
         return self._longest(super().lengths(rows, folder))
 
@@ -169,7 +177,6 @@ class Tcen(Tandem, RecurrentTranslator):
 
     Raises:
         ValueError: if an input or the head is missing, or a part does not make what the next one reads.
-
     """
 
     def __init__(

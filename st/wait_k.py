@@ -13,21 +13,25 @@ training k may be drawn for each batch, so that one model serves several (Elbaya
 The subsampling convolutions see a few frames ahead: the last state of what has been heard is made of less sound than in
 training. Features have to be normalised by what is known beforehand (GlobalNorm), not by the utterance.
 
+Differs from the papers: whole words are written, not tokens.
+
 Legend: B sentences, L elements, S encoder states, D model width.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from shared.errors import UsageError
-from shared.nn.layer import EncoderLayer, Layer, LayerCache
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import MEMORY
-from shared.padded import Padded
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.layer import EncoderLayer, Layer, LayerCache
+from dragoman.shared.nn.transformer import Decoder, Encoder, EncoderParts, StackParts
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt
 
 
 class ChunkedEncoder(Encoder):
@@ -35,38 +39,25 @@ class ChunkedEncoder(Encoder):
 
     Args:
         layer: the first layer; a plain one, whose attention can be restricted.
-        layers: how many.
         chunk: states of a chunk.
         left: how many earlier chunks each layer sees; None: all. The stack sees ``layers`` times as many.
-        taps: see :class:`Encoder`.
-        final_norm: see :class:`Stack`.
-        layer_drop: see :class:`Stack`.
-        recompute: see :class:`Stack`.
+        parts: see :class:`Encoder`.
 
     Raises:
-        UsageError: if the layer is another one, or a number is out of its range.
-
+        UsageError: if the layer is another one.
     """
 
     def __init__(
         self,
         *,
         layer: EncoderLayer,
-        layers: int,
-        chunk: int,
-        left: int | None = None,
-        taps: list[int] | None = None,
-        final_norm: bool | None = None,
-        layer_drop: float = 0.0,
-        recompute: bool = False,
+        chunk: PositiveInt,
+        left: NonNegativeInt | None = None,
+        **parts: Unpack[EncoderParts],
     ) -> None:
         if type(layer) is not Layer:
             raise UsageError(f"a {type(layer).__name__} may see what has not been heard: chunks need plain layers")
-        if chunk < 1 or (left is not None and left < 0):
-            raise UsageError(f"need chunk >= 1 and left >= 0, not {chunk} and {left}")
-        super().__init__(
-            layer=layer, layers=layers, taps=taps, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute
-        )
+        super().__init__(layer=layer, **parts)
         self.chunk = chunk
         self.left = left
 
@@ -84,34 +75,22 @@ class WaitKDecoder(Decoder):
 
     Args:
         layer: the first layer; attends to the memory "source".
-        layers: how many.
         k: chunks that are heard before the first token.
         ratio: r, encoder states of a chunk.
         drawn: in training, k is drawn among these for each batch; None: it is k.
-        final_norm: see :class:`Stack`.
-        layer_drop: see :class:`Stack`.
-        recompute: see :class:`Stack`.
-
-    Raises:
-        UsageError: if a number is below 1.
-
+        parts: see :class:`Stack`.
     """
 
     def __init__(
         self,
         *,
         layer: Layer,
-        layers: int,
-        k: int,
-        ratio: int = 7,
-        drawn: list[int] | None = None,
-        final_norm: bool | None = None,
-        layer_drop: float = 0.0,
-        recompute: bool = False,
+        k: PositiveInt,
+        ratio: PositiveInt = 7,
+        drawn: list[PositiveInt] | None = None,
+        **parts: Unpack[StackParts],
     ) -> None:
-        if min(k, ratio, *(drawn or [])) < 1:
-            raise UsageError(f"k, ratio and what is drawn must be at least 1, not {k}, {ratio} and {drawn}")
-        super().__init__(layer=layer, layers=layers, final_norm=final_norm, layer_drop=layer_drop, recompute=recompute)
+        super().__init__(layer=layer, **parts)
         self.k = k
         self.ratio = ratio
         self.drawn = list(drawn or [])

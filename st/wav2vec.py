@@ -11,6 +11,9 @@ is sum_k L_k. A recogniser or a translator then reads c in the place of filterba
 Neighbouring frames share samples, which would tell them from others without anything learned: the first step that is
 predicted is the first that shares none. The paper does not say so; the authors' code does it.
 
+Differs from fairseq, the authors' code: norms over an utterance leave its padding out, and each step's map has a
+summand of its own, where the code's maps share one.
+
 Legend: B batch, N samples, S frames, C channels, K steps, n negatives.
 """
 
@@ -23,16 +26,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.nn.frame_norms import WholeNorm
-from shared.nn.linear import Linear
-from shared.nn.spans import others
-from shared.nn.waveform import WaveformConvolutions
-from shared.objectives.objective import Loss, Objective, Term
-from shared.padded import Padded
-from shared.systems.reading_model import ReadingModel
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.frame_norms import WholeNorm
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.spans import others
+from dragoman.shared.nn.waveform import WaveformConvolutions
+from dragoman.shared.objectives.objective import Loss, Objective, Term
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveFloat, PositiveInt
+from dragoman.shared.systems.reading_model import ReadingModel
 
 #: The batch's field of drawn negatives (B, S, n) int64, which number the row's frames.
 NEGATIVES = "negatives"
@@ -44,7 +48,6 @@ class CausalConvolution(nn.Module):
     Args:
         channels: C.
         kernel: in frames.
-
     """
 
     def __init__(self, *, channels: int, kernel: int) -> None:
@@ -68,16 +71,15 @@ class Aggregator(Described, nn.Module):
         residual_scale: r; each such sum is multiplied by sqrt(r).
 
     Raises:
-        ValueError: without a kernel, for one below 1, or for a scale that is not positive.
-
+        ValueError: without a kernel.
     """
 
-    def __init__(self, *, channels: int, kernels: list[int], skip: bool = True, residual_scale: float = 0.5) -> None:
+    def __init__(
+        self, *, channels: int, kernels: list[PositiveInt], skip: bool = True, residual_scale: PositiveFloat = 0.5
+    ) -> None:
         super().__init__()
-        if not kernels or min(kernels) < 1:
-            raise ValueError(f"an aggregator needs kernels of at least 1, not {kernels}")
-        if not residual_scale > 0:
-            raise ValueError(f"residual_scale must be positive, not {residual_scale}")
+        if not kernels:
+            raise ValueError("an aggregator needs kernels")
         self.channels = channels
         self.skip = skip
         self.scale = math.sqrt(residual_scale)
@@ -103,7 +105,6 @@ class Wav2Vec(Described, nn.Module):
 
     Raises:
         ValueError: if the channels differ.
-
     """
 
     def __init__(
@@ -147,16 +148,10 @@ class FutureModel(Described, nn.Module):
     Args:
         frontend: of any sizes.
         steps: K, how many frames are predicted from each context.
-
-    Raises:
-        ValueError: if steps is below 1.
-
     """
 
-    def __init__(self, *, frontend: Wav2Vec, steps: int = 12) -> None:
+    def __init__(self, *, frontend: Wav2Vec, steps: PositiveInt = 12) -> None:
         super().__init__()
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1, not {steps}")
         self.frontend = frontend
         self.steps = steps
         self.maps = Linear(frontend.bins, steps * frontend.bins)
@@ -178,16 +173,13 @@ class FuturePrediction(Objective):
         offset: the first step that is predicted, in frames; None: the first frame that shares no sample with c_i's own.
 
     Raises:
-        UsageError: if an argument is below 1, or the model is another one.
-
+        UsageError: if the model is another one.
     """
 
-    def __init__(self, *, system: ReadingModel, negatives: int = 10, offset: int | None = None) -> None:
+    def __init__(self, *, system: ReadingModel, negatives: PositiveInt = 10, offset: PositiveInt | None = None) -> None:
         super().__init__()
         if not isinstance(system.model, FutureModel):
             raise UsageError(f"future frames are predicted by a FutureModel, not by a {type(system.model).__name__}")
-        if negatives < 1 or (offset is not None and offset < 1):
-            raise UsageError(f"need negatives and offset of at least 1, not {negatives} and {offset}")
         convolutions = system.model.frontend.convolutions
         self.system = system
         self.negatives = negatives
@@ -203,7 +195,6 @@ class FuturePrediction(Objective):
 
         Raises:
             DataError: naming a row that has one frame.
-
         """
         lengths = self.model.frontend.lengths(batch["speech"].lengths)
         if int(lengths.min()) < 2:

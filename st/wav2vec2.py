@@ -12,6 +12,9 @@ p_g is the mean distribution over the E entries of group g. It and the penalty a
 batches or processes an update takes their mean, weighted by masked frames, as fairseq does. A distractor with the codes
 of the true frame is left out. Speech recognition and translation from few labels begin with what this has learned.
 
+Differs from fairseq: each row's masks are drawn separately, where fairseq equalises their number within a batch; rows
+are padded, not cut to the shortest; layers begin as those of translators here, not normal with a deviation of 0.02.
+
 Legend: B batch, N samples, S frames, C channels, M masked frames of a row, K distractors, P compared width.
 """
 
@@ -23,15 +26,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import DataError, UsageError
-from shared.nn.quantiser import ContrastiveHead, Quantised, perplexity
-from shared.nn.spans import others
-from shared.nn.translator import MEMORY, EncoderModel
-from shared.nn.waveform import WaveformEmbedding
-from shared.objectives.objective import Loss, Objective, Term
-from shared.padded import Padded
-from shared.systems.reading_model import ReadingModel
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.quantiser import ContrastiveHead, Quantised, perplexity
+from dragoman.shared.nn.spans import others
+from dragoman.shared.nn.translator import MEMORY, EncoderModel
+from dragoman.shared.nn.waveform import WaveformEmbedding
+from dragoman.shared.objectives.objective import Loss, Objective, Term
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeFloat, PositiveFloat, PositiveInt
+from dragoman.shared.systems.reading_model import ReadingModel
 
 #: The batch's fields of drawn masks (B, S) bool and distractors (B, M, K) int64, which number the row's masked frames.
 MASKED, DISTRACTORS = "masked", "distractors"
@@ -59,26 +63,20 @@ class ContrastivePretraining(Objective):
         code_temperature: of the choice of codes: at the first update, the least, and the factor of each update.
 
     Raises:
-        UsageError: if an argument is out of its range, or the model lacks a part.
-
+        UsageError: if the temperatures of codes contradict each other, or the model lacks a part.
     """
 
     def __init__(
         self,
         *,
         system: ReadingModel,
-        distractors: int = 100,
-        temperature: float = 0.1,
-        diversity: float = 0.1,
-        penalty: float = 10.0,
+        distractors: PositiveInt = 100,
+        temperature: PositiveFloat = 0.1,
+        diversity: NonNegativeFloat = 0.1,
+        penalty: NonNegativeFloat = 10.0,
         code_temperature: list[float] | None = None,
     ) -> None:
         super().__init__()
-        if distractors < 1 or not temperature > 0 or diversity < 0 or penalty < 0:
-            raise UsageError(
-                "need distractors >= 1, temperature > 0, diversity >= 0 and penalty >= 0, not "
-                f"{distractors}, {temperature}, {diversity} and {penalty}"
-            )
         annealing = [2.0, 0.5, 0.999995] if code_temperature is None else list(code_temperature)
         if len(annealing) != 3 or not annealing[0] >= annealing[1] > 0 or not 0 < annealing[2] <= 1:
             raise UsageError(f"code_temperature must be [first, least, factor], not {annealing}")
@@ -96,7 +94,9 @@ class ContrastivePretraining(Objective):
         model = system.model
         embedding = dict(model.embeddings.items()).get("speech") if isinstance(model, EncoderModel) else None
         if not isinstance(model, EncoderModel) or not isinstance(embedding, WaveformEmbedding):
-            raise UsageError(f"a {type(model).__name__} is no encoder of waveforms, which alone can be pre-trained")
+            raise UsageError(
+                f"a {type(model).__name__} is not an encoder of waveforms; only such a model can be pre-trained so"
+            )
         if embedding.masking is None or embedding.masking.probability == 0:
             raise UsageError("the embedding masks no frames: its masking needs a probability above 0")
         if "contrastive" not in model.heads:
@@ -130,7 +130,6 @@ class ContrastivePretraining(Objective):
 
         Raises:
             DataError: naming a row that is too short to have two masked frames.
-
         """
         speech = batch["speech"]
         lengths = self.embedding.lengths(speech.lengths)
@@ -184,7 +183,6 @@ class ContrastivePretraining(Objective):
             predicted: (B, M, P) projected states.
             targets: the M quantised frames of each row.
             distractors: (B, M, K) int64.
-
         """
         compared = self.head.targets(targets.vectors)
         with torch.autocast(predicted.device.type, enabled=False):
@@ -201,7 +199,6 @@ class ContrastivePretraining(Objective):
 
         Args:
             means: of the terms, since the last report.
-
         """
         quantiser = self.head.quantiser
         codes, used = quantiser.groups * quantiser.entries, means.get("code_perplexity", torch.inf)

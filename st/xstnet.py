@@ -10,6 +10,11 @@ Training is progressive (section 2.3): first L_MT on external text, then L = L_S
 external text, which is never dropped. ``recipes/base/xstnet.yaml`` composes this of a TaskObjective and two phases; the
 symbol <audio> remains for this file.
 
+Differs from the paper: on Almanac the acoustic encoder is a recogniser's, not wav2vec 2.0. Differs from the release:
+source, target and output share vectors; there target and output do.
+
+Not established: the rate of the first stage and the number of updates.
+
 Legend: B batch, T frames, S subsampled frames, F features, D model width.
 """
 
@@ -20,8 +25,8 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.padded import Padded
 
 
 class Tagged(Described, nn.Module):
@@ -29,7 +34,6 @@ class Tagged(Described, nn.Module):
 
     Args:
         subsampler: features (B, T, F) to (B, S, D), such as a Conv1dSubsampler.
-
     """
 
     def __init__(self, *, subsampler: nn.Module) -> None:

@@ -33,8 +33,11 @@ GPU_TEST_DEVICE = os.environ.get("DRAGOMAN_TEST_DEVICE", "cuda")
 
 @pytest.fixture(autouse=True)
 def _own_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each test begin without packages that recipes of earlier tests have registered."""
-    monkeypatch.setattr("shared.described._here", {})
+    """Let each test begin without packages that recipes of earlier tests have registered; recipes reach the tests."""
+    monkeypatch.setattr("dragoman.shared.described._here", {})
+    from dragoman.shared.recipe import reach
+
+    monkeypatch.setattr(reach, "OPEN", (*reach.OPEN, "tests"))
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +75,14 @@ def _no_gpu() -> str:
     import torch
 
     return "" if torch.cuda.is_available() else f"torch {torch.__version__} finds no GPU with CUDA on this machine"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _tokenizers_of_the_session(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Let all workers of pytest-xdist share the tokenizers that tests/small.py trains."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    os.environ["DRAGOMAN_TEST_TOKENIZERS"] = str(folder / "tokenizers")
 
 
 @pytest.fixture(autouse=True, scope="session")

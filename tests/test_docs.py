@@ -16,17 +16,16 @@ from hyperpyyaml import load_hyperpyyaml
 from typer.main import get_command
 
 import dragoman
-from shared.batch import Batch
-from shared.cli import app
-from shared.described import build, describe
-from shared.exchange.importing import import_model
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.systems.system import System
+from dragoman import Recipe, System
+from dragoman.cli.main import app
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import build, describe
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Decoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,7 +37,7 @@ def test_the_recipe_with_two_streams(tmp_path):
     path.write_text("# Joint\n" + block.replace("recipes/almanac", str(ROOT / "recipes/almanac")), encoding="utf-8")
     recipe = Recipe.load(path)
     recipe.check()
-    (fit,) = recipe.plain("fit").values()
+    (fit,) = recipe.plan["fit"].plain.values()
     streams = [arguments for stream in fit["streams"] for arguments in stream.values()]
     assert [(stream["name"], stream.get("weight", 1)) for stream in streams] == [("speech", 1), ("text", 3)]
 

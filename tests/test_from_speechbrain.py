@@ -60,5 +60,5 @@ def test_the_guides_augmentation_reaches_the_model(tmp_path):
     keys = {"data_folder": "there", "source_language": "en", "target_language": "de"}
     recipe = dragoman.Recipe.load(path, keys)
     recipe.check()
-    (fit,) = recipe.plain("fit").values()
+    (fit,) = recipe.plan["fit"].plain.values()
     assert "WaveformAugmentation" in str(fit) and "'snr': [0.0, 15.0]" in str(fit)

@@ -11,51 +11,40 @@ import pytest
 import torch
 from torch import nn
 
-from shared import described
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.described import Described
-from shared.evaluation.scoring import evaluate_system
-from shared.generator import Encoding, Generator, Hypothesis
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, TiedProjection, head_log_probabilities, head_logits
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective, Part, Term
-from shared.padded import Padded
-from shared.search import BeamSearch, CtcGreedySearch, GreedySearch, Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import BeamSearch, CtcGreedySearch, GreedySearch, Manifest, Rules, System
+from dragoman.shared import described
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.described import Described
+from dragoman.shared.evaluation.scoring import evaluate_system
+from dragoman.shared.generator import Encoding, Generator, Hypothesis
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import CtcHead, TiedProjection, head_log_probabilities, head_logits
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective, Part, Term
+from dragoman.shared.padded import Padded
+from tests import small
 
 WORDS = ["abc", "bca", "cab", "aabb", "ccab", "abcabc"]
 
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=262)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+def tokenizer():
+    return small.tokenizer(WORDS * 9, size=262)
 
 
 def embedding(tokenizer):
-    return TextEmbedding(
-        vocabulary=tokenizer.size,
-        width=16,
-        padding=tokenizer.pad,
-        positions=SinusoidalPositions(width=16),
-        dropout=0.0,
-    )
+    return small.embedding(tokenizer)
 
 
 def layer(kind=Layer, **options):
@@ -63,10 +52,7 @@ def layer(kind=Layer, **options):
 
 
 def batch(tokenizer, words, *, others=None):
-    rows = [
-        {"id": str(i), "source_text": w, "source_language": "en", "target_text": w[::-1], "target_language": "de"}
-        for i, w in enumerate(words)
-    ]
+    rows = [small.row(i, w, w[::-1]) for i, w in enumerate(words)]
     for row, other in zip(rows, others or words, strict=True):
         row["second_text"] = other
     fields = {
@@ -105,22 +91,20 @@ def two_memories(tokenizer):
         decoder=Decoder(layer=layer(Mixing, memories=["source", "second"]), layers=2),
         projection=TiedProjection(embedding=target),
     )
-    return System(
-        model=model,
+    return small.system(
+        tokenizer,
+        model,
         inputs={
             "source": TextField(column="source_text", tokenizer=tokenizer),
             "second": TextField(column="second_text", tokenizer=tokenizer, language_column="source_language"),
         },
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
     )
 
 
 def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
     system = two_memories(tokenizer)
     assert isinstance(system.model, Generator)
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.0)])
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0)])
     data = batch(tokenizer, WORDS, others=WORDS[::-1])
     loss = objective(data)
     loss.total().backward()
@@ -195,13 +179,7 @@ def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path)
         head=CtcHead(tap=2, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank),
     )
     assert not isinstance(model, Generator)
-    system = AllAtOnceSystem(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    system = small.system(tokenizer, model, cls=AllAtOnceSystem)
     objective = EncoderDecoderObjective(system=system, parts=[Ctc(field="target")])
     data = batch(tokenizer, WORDS)
     optimizer = torch.optim.Adam(objective.parameters(), lr=0.01)
@@ -258,13 +236,10 @@ def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path)
         source_languages=["en"],
         target_languages=["de"],
     )
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.0), Ctc(field="source")])
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0), Ctc(field="source")])
     # A head finds one symbol for a letter here, so that none of the words has a letter twice in a row.
     words = ["abc", "bca", "cab", "acab", "cabc", "bcab"]
-    rows = [
-        {"id": w, "source_text": w, "source_language": "en", "target_text": w[::-1], "target_language": "de"}
-        for w in words
-    ]
+    rows = [small.row(w, w, w[::-1]) for w in words]
     data = collate(rows, {"source": source, "target": output}, np.random.default_rng(0))
     optimizer = torch.optim.Adam(objective.parameters(), lr=0.01)
     for _ in range(250):
@@ -335,13 +310,7 @@ def shrinking(tokenizer):
         projection=TiedProjection(embedding=target),
         heads={"ctc": CtcHead(tap="embedded", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank, dropout=0.5)},
     )
-    return System(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    return small.system(tokenizer, model)
 
 
 def test_a_head_reads_states_that_are_longer_than_the_memory(tokenizer, tmp_path):

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.almanac.frames import randomness
-from shared.almanac.lexicons import lexicon as true_lexicon
-from shared.almanac.worlds import KINDS, draw
+from dragoman.almanac.frames import randomness
+from dragoman.almanac.lexicons import lexicon as true_lexicon
+from dragoman.almanac.worlds import KINDS, draw
 
 PATH = Path(__file__).parent.parent / "docs" / "real_input" / "verses.py"
 

@@ -18,14 +18,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from mt.corpora.segments import read_segments
-from mt.corpora.splits import chosen_splits
-from mt.corpora.wmt import read_test_set
-from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reader import SourceRow
-from shared.described import Recorded
-from shared.errors import DataError, UsageError
-from shared.text import languages
+from dragoman.mt.corpora.segments import read_segments
+from dragoman.mt.corpora.splits import chosen_splits
+from dragoman.mt.corpora.wmt import read_test_set
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.text import languages
+from dragoman.shared.text.compressed import beside, plain_name, plain_or_packed
+from dragoman.shared.text.lines import count_lines, read_lines
 
 TRAIN, VALID = "train", "valid"
 #: Lines about a talk; other markup is part of a sentence.
@@ -38,7 +38,7 @@ _TAG = re.compile(
 ABOUT = ("title", "description")
 
 
-class IWSLT(Recorded):
+class IWSLT(Reader):
     """Reads one direction."""
 
     name = "iwslt"
@@ -68,7 +68,6 @@ class IWSLT(Recorded):
         Raises:
             DataError: if there are no files of the pair, or a split has none.
             UsageError: if valid_every is negative, or 1.
-
         """
         if valid_every < 0 or valid_every == 1:
             raise UsageError(f"valid_every must be 0 or at least 2, not {valid_every}")
@@ -91,14 +90,19 @@ class IWSLT(Recorded):
         pairs: dict[str, tuple[Path, Path]] = {}
         for mark in (f"{source}-{target}", f"{target}-{source}"):
             for folder in (root, root / f"{source}-{target}", root / f"{target}-{source}"):
-                found = {TRAIN: folder / f"train.tags.{mark}.{source}"}
-                for path in sorted(folder.glob(f"IWSLT*.{mark}.{source}.xml")):
-                    found[path.name.partition(".")[2].removesuffix(f".{mark}.{source}.xml")] = path
+                ending, alone = f".{mark}.{source}.xml", []
+                tests = plain_or_packed(folder, f"IWSLT*{ending}")
+                found = {plain_name(path).partition(".")[2].removesuffix(ending): path for path in tests}
+                for path in plain_or_packed(folder, f"train.tags.{mark}.{source}"):
+                    found[TRAIN] = path
                 for name, path in found.items():
-                    ending = ".xml" if path.suffix == ".xml" else ""
-                    partner = path.with_name(path.name.removesuffix(f"{source}{ending}") + target + ending)
-                    if path.is_file() and partner.is_file():
-                        pairs.setdefault(name, (path, partner))
+                    xml = "" if name == TRAIN else ".xml"
+                    partner = beside(path.with_name(plain_name(path).removesuffix(f"{source}{xml}") + target + xml))
+                    if partner is None or name in pairs:
+                        alone.append(path)
+                    else:
+                        pairs[name] = (path, partner)
+                self._pass_files("files without the other side, or of another folder", alone)
         return pairs
 
     def splits(self) -> list[str]:
@@ -120,24 +124,24 @@ class IWSLT(Recorded):
 
         Raises:
             DataError: if the two sides do not fit.
-
         """
+        self._passed(split, anew=True)
         for name in self._splits[split]:
             files = self._pairs[name]
-            yield from self._sentences(name, *files) if name in (TRAIN, VALID) else self._segments(name, *files)
+            yield from self._sentences(split, name, *files) if name in (TRAIN, VALID) else self._segments(name, *files)
 
     def _segments(self, name: str, source_file: Path, target_file: Path) -> Iterator[SourceRow]:
         for number, (segment, references) in enumerate(read_test_set(source_file, target_file), 1):
             row = self._row(f"{name}_{number}", segment.text, references[0], segment.document)
             yield SourceRow(row, file=source_file, line=segment.line, files={"target_text": target_file})
 
-    def _sentences(self, name: str, source_file: Path, target_file: Path) -> Iterator[SourceRow]:
+    def _sentences(self, split: str, name: str, source_file: Path, target_file: Path) -> Iterator[SourceRow]:
         """Go through the training text, or what validation takes out of it."""
         counts = count_lines(source_file), count_lines(target_file)
         if counts[0] != counts[1]:
             raise DataError(f"{source_file}: {counts[0]} lines, but {target_file.name} has {counts[1]}")
         sides = (read_lines(file, "surrogateescape") for file in (source_file, target_file))
-        talk, kept = "", 0
+        talk, kept, passed = "", 0, self._passed(split)
         for number, (source, target) in enumerate(zip(*sides, strict=True), 1):
             tags = _TAG.fullmatch(source), _TAG.fullmatch(target)
             kinds = [tag[1].lower() if tag else None for tag in tags]
@@ -150,6 +154,7 @@ class IWSLT(Recorded):
                 if kinds[0] == "talkid":
                     talk = tags[0][2].strip()
                 if not self.about or kinds[0] not in ABOUT:
+                    passed["lines of tags"] += 1
                     continue
                 source, target = tags[0][2], tags[1][2]
             kept += 1

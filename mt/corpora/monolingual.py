@@ -1,30 +1,33 @@
 r"""Monolingual text as plain files, a text a line: ``{root}/{split}.{language}``, for example ``train.en``.
 
 A line may be a sentence, a paragraph or a document. Blank lines, which divide documents in CC-100 and others, are no
-texts. Only ``\n`` ends a line.
+texts. Only ``\n`` ends a line. A file may be compressed (``train.en.gz``, .bz2, .xz).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mt.corpora.splits import chosen_splits
-from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reader import SourceRow
-from shared.described import Recorded
-from shared.errors import DataError, UsageError
-from shared.text import languages
-from shared.text.surrogates import find_surrogate
+from dragoman.mt.corpora.splits import chosen_splits
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.ranges import NonNegativeInt
+from dragoman.shared.text import languages
+from dragoman.shared.text.compressed import plain_name, plain_or_packed
+from dragoman.shared.text.lines import count_lines, read_lines
+from dragoman.shared.text.surrogates import find_surrogate
+from dragoman.shared.text.units import is_inside, joined
 
 
-class Monolingual(Recorded):
+class Monolingual(Reader):
     """Reads the text files of one language."""
 
     name = "monolingual"
 
     def __init__(
-        self, *, root: str | Path, language: str, splits: list[str] | None = None, characters: int = 0
+        self, *, root: str | Path, language: str, splits: list[str] | None = None, characters: NonNegativeInt = 0
     ) -> None:
         """Look for the files.
 
@@ -38,20 +41,12 @@ class Monolingual(Recorded):
 
         Raises:
             DataError: if there is no file, or a split has none.
-            UsageError: if characters is negative.
-
         """
-        if characters < 0:
-            raise UsageError(f"characters must not be negative, not {characters}")
         self.characters = characters
         self.language = self.folder = languages.check(language)
         self.published: dict[str, dict[str, float]] = {}
         root = Path(root).absolute()
-        files = {
-            path.name.removesuffix(f".{language}"): path
-            for path in sorted(root.glob(f"*.{language}"))
-            if path.is_file()
-        }
+        files = {plain_name(path).removesuffix(f".{language}"): path for path in plain_or_packed(root, f"*.{language}")}
         if not files:
             raise DataError(f"{root}: no files ending in .{language}")
         self._splits = {
@@ -72,29 +67,34 @@ class Monolingual(Recorded):
 
     def rows(self, split: str) -> Iterator[SourceRow]:
         """Go through the texts; one of several lines is named after its first."""
+        passed = self._passed(split, anew=True)
         for file in self._splits[split]:
-            stem = file.name.removesuffix(f".{self.language}")
+            stem = plain_name(file).removesuffix(f".{self.language}")
             before, part = 0, 1
-            for number, text in self._texts(file):
+            for number, text in self._texts(file, passed):
                 part = part + 1 if number == before else 1
                 before = number
                 id = f"{stem}_{number}" + (f".{part}" if part > 1 else "")
                 row = {"id": id, "source_text": text, "source_language": self.language}
                 yield SourceRow(row, file=file, line=number)
 
-    def _texts(self, file: Path) -> Iterator[tuple[int, str]]:
+    def _texts(self, file: Path, passed: Counter[str]) -> Iterator[tuple[int, str]]:
         """Yield the texts of a file, each with the number of its first line."""
-        space = " " if languages.spaced(self.language) else ""
         first, text = 0, ""
         for number, line in enumerate(read_lines(file, "surrogateescape"), 1):
             line = line.strip()
+            if not line:
+                passed["blank lines"] += 1
             alone = find_surrogate(line) is not None  # so that a broken line is named, and no other lost with it
-            if text and line and not alone and len(text) + len(space) + len(line) <= self.characters:
-                text += space + line
+            together = joined([text, line], self.language) if text and line and not alone else ""
+            if 0 < len(together) <= self.characters:
+                text = together
                 continue
             if text:
                 yield first, text
-            *whole, text = [line] if alone or not self.characters else _cut(line, self.characters, bool(space))
+            *whole, text = (
+                [line] if alone or not self.characters else _cut(line, self.characters, languages.spaced(self.language))
+            )
             yield from ((number, part) for part in whole)
             first = number
             if alone:
@@ -105,12 +105,13 @@ class Monolingual(Recorded):
 
 
 def _cut(line: str, characters: int, spaced: bool) -> list[str]:
-    """Return parts of at most `characters` characters that end at a space, or at a near one where they are rare."""
+    """Return parts of at most `characters` code points that end at a space, or at a near one where they are rare."""
     parts = []
     begin = 0
     while len(line) - begin > characters:
         near = range(begin + characters, begin + (0 if spaced else characters // 2), -1)
-        end = next((place for place in near if line[place].isspace()), begin + characters)
+        whole = (place for place in range(begin + characters, begin, -1) if not is_inside(line, place))
+        end = next((place for place in near if line[place].isspace()), None) or next(whole, begin + characters)
         parts.append(line[begin:end].rstrip())
         begin = end
         while begin < len(line) and line[begin].isspace():

@@ -8,8 +8,8 @@ A file pair is found by its names, in any of these forms (en-de as an example; t
 
 and the same in ``{root}/en-de/`` or ``{root}/de-en/``, in ``{root}/{any}/de-en/`` (OPUS-100: ``supervised`` and
 ``zero-shot``) and in ``{root}/{any}/en_de/`` (PC32, the corpus of mRASP: ``train`` and ``dev``). Line n of one file is
-the translation of line n of the other; only ``\n`` ends a line. Several pairs can be one split:
-``splits=["train=europarl-v7+commoncrawl", "dev=newstest2013"]``.
+the translation of line n of the other; only ``\n`` ends a line. Each may be compressed (``train.en.gz``, .bz2, .xz).
+Several pairs can be one split: ``splits=["train=europarl-v7+commoncrawl", "dev=newstest2013"]``.
 
 Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`` ...; they become the columns
 ``target_text_1`` ..., against which evaluations score too. A blank line in them is no reference.
@@ -17,18 +17,20 @@ Further references of a test stand beside the first, ``test.de.1``, ``test.de.2`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mt.corpora.splits import chosen_splits
-from shared.corpus.lines import count_lines, further_references, read_lines
-from shared.corpus.reader import SourceRow
-from shared.described import Recorded
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.mt.corpora.splits import chosen_splits
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.line_pairs import paired_files, paired_rows
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.text import languages
+from dragoman.shared.text.compressed import plain_name, plain_or_packed
+from dragoman.shared.text.lines import count_lines
 
 
-class Moses(Recorded):
+class Moses(Reader):
     """Reads one direction of line-aligned text files."""
 
     name = "moses"
@@ -52,7 +54,6 @@ class Moses(Recorded):
 
         Raises:
             DataError: if there is no pair, a split has none, or two pairs have the same name.
-
         """
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
@@ -74,16 +75,20 @@ class Moses(Recorded):
         inside = sorted(path for path in root.glob("*") if path.is_dir())
         under = [folder / name for folder in inside for mark in marks for name in (mark, mark.replace("-", "_"))]
         for folder in (root, *(root / mark for mark in marks), *under):
-            for path in sorted(folder.glob(f"*.{source}")):
-                stem = path.name.removesuffix(f".{source}")
-                partner = path.with_name(f"{stem}.{target}")
-                if not partner.is_file():
+            targets = {plain_name(path): path for path in plain_or_packed(folder, f"*.{target}")}
+            alone = []
+            for path in plain_or_packed(folder, f"*.{source}"):
+                stem = plain_name(path).removesuffix(f".{source}")
+                partner = targets.pop(f"{stem}.{target}", None)
+                if partner is None:
+                    alone.append(path)
                     continue
                 for mark in marks:
                     stem = stem.removeprefix(f"opus.{mark}-").removesuffix(f".{mark}")
                 if stem in pairs:
                     raise DataError(f"{path}: both this and {pairs[stem][0]} would be {stem!r}")
                 pairs[stem] = path, partner
+            self._pass_files("files without the other side", [*alone, *targets.values()])
         return pairs
 
     def splits(self) -> list[str]:
@@ -103,35 +108,20 @@ class Moses(Recorded):
 
         Raises:
             DataError: if the two sides differ in length.
-
         """
+        passed = self._passed(split, anew=True)
         for stem in self._splits[split]:
-            yield from self._rows(stem, *self._pairs[stem])
+            yield from self._rows(stem, *self._pairs[stem], passed)
 
     def _files(self, source: Path, target: Path) -> list[Path]:
         """Return the files of a pair, further references behind the first."""
-        return [source, target, *further_references(target)]
+        return paired_files(source, target)
 
     def _count(self, source: Path, _target: Path) -> int:
         """Return the number of sentences of a pair."""
         return count_lines(source)
 
-    def _rows(self, stem: str, source_file: Path, target_file: Path) -> Iterator[SourceRow]:
-        """Go through the sentences of a pair."""
-        files = self._files(source_file, target_file)
-        for file in files[1:]:
-            counts = count_lines(source_file), count_lines(file)
-            if counts[0] != counts[1]:
-                first = f"line {min(counts) + 1} has no partner"
-                raise DataError(f"{source_file}: {counts[0]} lines, but {file.name} has {counts[1]}: {first}")
-        texts = zip(*(read_lines(file, "surrogateescape") for file in files), strict=True)
-        for number, (source, target, *further) in enumerate(texts, 1):
-            row = {
-                **{f"target_text_{n}": text.strip() or None for n, text in enumerate(further, 1)},
-                "id": f"{stem}_{number}",
-                "source_text": source.strip(),
-                "source_language": self.source_language,
-                "target_text": target.strip(),
-                "target_language": self.target_language,
-            }
-            yield SourceRow(row, file=source_file, line=number, files={"target_text": target_file})
+    def _rows(self, stem: str, source_file: Path, target_file: Path, _passed: Counter[str]) -> Iterator[SourceRow]:
+        """Go through the sentences of a pair, and count what is passed over."""
+        codes = self.source_language, self.target_language
+        return paired_rows(source_file, target_file, codes, f"{stem}_")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.corpus.lines import read_lines
-from shared.errors import DataError
+from dragoman.shared.errors import DataError
+from dragoman.shared.text.lines import read_lines
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class Segment:
         number: as the file has it; it begins anew in each document.
         text: without tags, entities resolved, one space for several.
         line: in the file, from 1.
-
     """
 
     document: str
@@ -44,7 +43,6 @@ def read_segments(path: Path) -> Iterator[Segment]:
 
     Raises:
         DataError: if the file is missing or holds no segment, or one has no number or no end, with its line.
-
     """
     content = "\n".join(read_lines(path, "surrogateescape"))
     document = translator = ""

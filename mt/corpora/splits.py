@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from shared.errors import DataError, UsageError
+from dragoman.shared.errors import DataError, UsageError
 
 _ORDER = ("train", "dev", "valid", "test")
 
@@ -22,7 +22,6 @@ def chosen_splits(splits: list[str] | None, files: Collection[str], *, root: str
     Raises:
         DataError: if there is no file of a name.
         UsageError: if a name cannot be that of a manifest, or two splits have the same.
-
     """
     found: dict[str, list[str]] = {}
     for choice in splits or sorted(files, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name)):

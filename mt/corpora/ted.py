@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.corpus.lines import read_lines, read_table
-from shared.corpus.reader import SourceRow, Unusable
-from shared.corpus.split_files import chosen_splits, split_files
-from shared.described import Recorded
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.preparing.split_files import chosen_splits, other_files, split_files
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import Unusable, read_lines, read_table
 
 #: What a cell contains where there is no translation.
 MISSING = "NULL"
@@ -30,7 +29,7 @@ MISSING = "NULL"
 TALK = "talk_name"
 
 
-class Ted(Recorded):
+class Ted(Reader):
     """Reads one direction."""
 
     name = "ted"
@@ -53,7 +52,6 @@ class Ted(Recorded):
 
         Raises:
             DataError: if there are no tables, a split or a language is not there, or both languages are the same.
-
         """
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
@@ -62,6 +60,7 @@ class Ted(Recorded):
         self.folder = f"{source_language}-{target_language}"
         self.published: dict[str, dict[str, float]] = {}
         self._tables = split_files(Path(root).absolute(), (".tsv",), prefix="all_talks_")
+        self._pass_files("files that are not read", other_files(Path(root).absolute(), self._tables))
         self._splits = chosen_splits(root, self._tables, splits)
 
     def splits(self) -> list[str]:
@@ -81,9 +80,9 @@ class Ted(Recorded):
 
         Raises:
             DataError: if the table has no column of a language.
-
         """
         path = self._tables[split]
+        passed = self._passed(split, anew=True)
         source, target = (self._column(path, code) for code in (self.source_language, self.target_language))
         for line, cells in read_table(path, (source, target)):
             if isinstance(cells, Unusable):
@@ -91,6 +90,7 @@ class Ted(Recorded):
                 continue
             texts = [cells[column].strip() for column in (source, target)]
             if any(not text or MISSING in text for text in texts):
+                passed["sentences without one of the sides"] += 1
                 continue
             row = {
                 "id": f"{split}_{line - 1}",

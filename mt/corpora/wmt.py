@@ -1,7 +1,7 @@
 """WMT: training text in line-aligned files, test sets as .sgm (to 2020) or .xml (from 2021).
 
-Training text is found as by :class:`mt.corpora.moses.Moses`. Test sets (de to en as an example; the pair of languages
-in an .sgm file's name stands in either order, or is missing)::
+Training text is found as by :class:`dragoman.mt.corpora.moses.Moses`. Test sets (de to en as an example; the pair of
+languages in an .sgm file's name stands in either order, or is missing)::
 
     {root}/newstest2014-deen-src.de.sgm    {root}/newstest2014-deen-ref.en.sgm
     {root}/newstest2013-src.de.sgm         {root}/newstest2013-ref.en.sgm
@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mt.corpora.moses import Moses
-from mt.corpora.segments import Segment, read_segments
-from shared.corpus.reader import SourceRow
-from shared.errors import DataError
+from dragoman.mt.corpora.moses import Moses
+from dragoman.mt.corpora.segments import Segment, read_segments
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import SourceRow
+from dragoman.shared.text.compressed import beside, opened, plain_name, plain_or_packed
 
 
 class WMT(Moses):
@@ -35,40 +37,45 @@ class WMT(Moses):
         """Return the file pairs by the names of splits; both sides of an .xml file are that file."""
         source, target = self.source_language, self.target_language
         pairs = super()._find(root)
-        for path in sorted(root.glob(f"*.{source}-{target}.xml")):
-            name = path.name.removesuffix(f".{source}-{target}.xml")
+        for path in plain_or_packed(root, f"*.{source}-{target}.xml"):
+            name = plain_name(path).removesuffix(f".{source}-{target}.xml")
             if name in pairs:
                 raise DataError(f"{path}: both this and {pairs[name][0]} would be {name!r}")
             pairs[name] = path, path
         marks = [f"-{source}{target}", f"-{target}{source}", ""]
-        for path in sorted(root.glob(f"*-src.{source}.sgm")):
-            stem = path.name.removesuffix(f"-src.{source}.sgm")
-            reference = path.with_name(f"{stem}-ref.{target}.sgm")
+        alone = []
+        for path in plain_or_packed(root, f"*-src.{source}.sgm"):
+            stem = plain_name(path).removesuffix(f"-src.{source}.sgm")
+            reference = beside(path.with_name(f"{stem}-ref.{target}.sgm"))
             mark = next(mark for mark in marks if stem.endswith(mark))
-            if reference.is_file() and (mark or not re.search(r"\d-[a-z]{4,6}$", stem)):
+            if reference is None:
+                alone.append(path)
+            elif mark or not re.search(r"\d-[a-z]{4,6}$", stem):
                 name = stem.removesuffix(mark)
                 if name in pairs:
                     raise DataError(f"{path}: both this and {pairs[name][0]} would be {name!r}")
                 pairs[name] = path, reference
+        self._pass_files("files without references", alone)
         return pairs
 
     def _files(self, source: Path, target: Path) -> list[Path]:
-        if source.suffix in (".sgm", ".xml"):
+        if _is_test_set(source):
             return list(dict.fromkeys((source, target)))
         return super()._files(source, target)
 
     def _count(self, source: Path, target: Path) -> int:
-        if source.suffix in (".sgm", ".xml"):
-            return sum(1 for _ in self._rows("", source, target))
+        if _is_test_set(source):
+            return sum(1 for _ in self._rows("", source, target, Counter()))
         return super()._count(source, target)
 
-    def _rows(self, stem: str, source_file: Path, target_file: Path) -> Iterator[SourceRow]:
-        if source_file.suffix == ".xml":
-            yield from self._numbered(stem, read_document_file(source_file), source_file, target_file)
-        elif source_file.suffix == ".sgm":
+    def _rows(self, stem: str, source_file: Path, target_file: Path, passed: Counter[str]) -> Iterator[SourceRow]:
+        if plain_name(source_file).endswith(".xml"):
+            found = read_document_file(source_file, passed)
+            yield from self._numbered(stem, found, source_file, target_file)
+        elif _is_test_set(source_file):
             yield from self._numbered(stem, read_test_set(source_file, target_file), source_file, target_file)
         else:
-            yield from super()._rows(stem, source_file, target_file)
+            yield from super()._rows(stem, source_file, target_file, passed)
 
     def _numbered(
         self, stem: str, found: Iterator[tuple[Segment, list[str]]], source_file: Path, target_file: Path
@@ -92,7 +99,6 @@ def read_test_set(source: Path, target: Path) -> Iterator[tuple[Segment, list[st
 
     Raises:
         DataError: if the two files do not hold the same documents and segments in the same order, or a broken segment.
-
     """
     sources = list(read_segments(source))
     by_translator: dict[str, list[Segment]] = {}
@@ -112,17 +118,28 @@ def read_test_set(source: Path, target: Path) -> Iterator[tuple[Segment, list[st
         yield segment, [segments[number].text for segments in by_translator.values()]
 
 
-def read_document_file(path: Path) -> Iterator[tuple[Segment, list[str]]]:
+def _is_test_set(path: Path) -> bool:
+    return plain_name(path).endswith((".sgm", ".xml"))
+
+
+def read_document_file(path: Path, passed: Counter[str]) -> Iterator[tuple[Segment, list[str]]]:
     """Go through the segments of an .xml file, each with its references; "" where a translator has none.
+
+    Args:
+        path: the file.
+        passed: counts the documents and segments that are passed over.
 
     Raises:
         DataError: if the file is no XML, or a segment has no number, or that of another one.
-
     """
     try:
-        documents = [doc for doc in ET.parse(path).getroot().iter("doc") if "testsuite" not in doc.attrib]
+        with opened(path) as file:
+            found_documents = list(ET.parse(file).getroot().iter("doc"))
     except (ET.ParseError, LookupError, ValueError) as error:  # an encoding that there is not, or that expat has not
         raise DataError(f"{path}: {error}") from error
+    documents = [doc for doc in found_documents if "testsuite" not in doc.attrib]
+    if len(documents) < len(found_documents):
+        passed["documents of test suites"] += len(found_documents) - len(documents)
     translators = list(dict.fromkeys(ref.get("translator", "") for doc in documents for ref in doc.iter("ref")))
     for doc in documents:
         references = {ref.get("translator", ""): _texts(ref, path) for ref in doc.iter("ref")}
@@ -132,6 +149,8 @@ def read_document_file(path: Path) -> Iterator[tuple[Segment, list[str]]]:
                 if any(found):
                     found = [found[0] or next(filter(None, found)), *found[1:]]
                     yield Segment(doc.get("id", ""), "", number, text, 1), found
+                else:
+                    passed["segments without a reference"] += 1
 
 
 def _texts(element: ET.Element, path: Path) -> dict[str, str]:

@@ -3,6 +3,7 @@
 Each alarm has a threshold, a share of the lines, above which it is raised:
 
 - ``empty`` (0): nothing but white space.
+- ``cut off at the maximum length`` (0): the search allowed no more tokens, and the end was not the model's choice.
 - ``repeated`` (0.01): a loop: some unit of 1 to 50 characters at least 4 times back to back, over at least 30
   characters. That finds looping words and phrases in any script.
 - ``constant`` (0.05, of at least 20 lines): one and the same output more often than its share, by this much, among the
@@ -19,10 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shared.errors import DataError
-from shared.evaluation.off_target import OffTarget
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.off_target import OffTarget
+from dragoman.shared.text.piece_file import composed
 
 EMPTY_SHARE = 0.0
+CUT_SHARE = 0.0
 REPEATED_SHARE = 0.01
 CONSTANT_SHARE = 0.05
 COPIED_SHARE = 0.05
@@ -38,11 +41,10 @@ class Alarm:
     """Something wrong with a set of outputs.
 
     Attributes:
-        kind: "empty", "repeated", "constant", "copied" or "in another language".
+        kind: "empty", "cut off at the maximum length", "repeated", "constant", "copied" or "in another language".
         share: of the lines that could be judged, 0 to 1.
         example: one such line, with its number.
         judged: what it is a share of.
-
     """
 
     kind: str
@@ -56,18 +58,22 @@ class Alarm:
 
 
 def detect(
-    hypotheses: Sequence[str], *, references: Sequence[str] | None = None, sources: Sequence[str] | None = None
+    hypotheses: Sequence[str],
+    *,
+    references: Sequence[str] | None = None,
+    sources: Sequence[str] | None = None,
+    cut: Sequence[int] = (),
 ) -> list[Alarm]:
-    """Look for outputs that are empty, loop, are always the same, or repeat their source.
+    """Look for outputs that are empty, cut off, loop, are always the same, or repeat their source.
 
     Args:
         hypotheses: the outputs.
         references: as many lines, to know what is usual (a transcript does equal its source).
         sources: as many lines; without them copies are not looked for.
+        cut: the numbers of those hypotheses that have all the tokens that the search allows, from 0, in order.
 
     Raises:
         DataError: if the numbers of lines differ.
-
     """
     for name, lines in (("references", references), ("sources", sources)):
         if lines is not None and len(lines) != len(hypotheses):
@@ -76,7 +82,11 @@ def detect(
         return []
     empty = [number for number, line in enumerate(hypotheses) if not line.strip()]
     repeated = [number for number, line in enumerate(hypotheses) if loops(line)]
-    found = [_alarm("empty", hypotheses, empty, EMPTY_SHARE), _alarm("repeated", hypotheses, repeated, REPEATED_SHARE)]
+    found = [
+        _alarm("empty", hypotheses, empty, EMPTY_SHARE),
+        _alarm("cut off at the maximum length", hypotheses, list(cut), CUT_SHARE),
+        _alarm("repeated", hypotheses, repeated, REPEATED_SHARE),
+    ]
     if len(hypotheses) >= CONSTANT_LINES:
         found.append(_constant(hypotheses, references))
     if sources is not None:
@@ -92,7 +102,6 @@ def detect_off_target(hypotheses: Sequence[str], found: OffTarget, *, usual: flo
         hypotheses: the outputs.
         found: their languages.
         usual: the share of references that seem to be in another language.
-
     """
     if found.share <= usual + OFF_TARGET_SHARE:
         return []
@@ -143,4 +152,4 @@ def _copies(lines: Sequence[str], sources: Sequence[str]) -> list[int]:
 
 
 def _plain(line: str) -> str:
-    return " ".join(line.casefold().split())
+    return " ".join(composed(line).casefold().split())

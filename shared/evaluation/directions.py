@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from statistics import mean
 
-from shared.text import languages
+from dragoman.shared.text import languages
 
 
 def direction_of(split: str) -> tuple[str, str, str] | None:
@@ -34,7 +34,6 @@ def table(scores: Mapping[str, float]) -> list[list[str]]:
 
     Args:
         scores: by test set, all of one name: ``{"de-en/test": 31.2}``.
-
     """
     cells = {parts[:2]: value for split, value in scores.items() if (parts := direction_of(split))}
     sources = list(dict.fromkeys(source for source, _ in cells))

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.evaluation.scores import Score
-from shared.machine.files import replaced_file
-from shared.text import languages
+from dragoman.shared.evaluation.scores import Score
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.text import languages
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,6 @@ class Timed:
         reference: what the output should be.
         source: the sound, for the log.
         source_length: |X|, milliseconds.
-
     """
 
     prediction: str
@@ -72,7 +71,6 @@ def average_lagging(delays: Sequence[float], source: float, target: int) -> floa
         delays: of each word, at least one.
         source: |X|, milliseconds.
         target: number of words.
-
     """
     rate = source / target
     heard_all = next((number for number, delay in enumerate(delays, 1) if delay >= source), len(delays))
@@ -95,14 +93,15 @@ def average_proportion(delays: Sequence[float], source: float, target: int) -> f
 
 
 def latencies(outputs: Sequence[Timed], language: str) -> list[Score]:
-    """Return the means of AL, LAAL, DAL and AP, and of LAAL with computing; empty outputs do not count.
+    """Return the means of AL, LAAL, DAL and AP, and of LAAL with computing.
+
+    Outputs that are empty, or whose reference is, have no delay that could be compared, and do not count.
 
     Args:
-        outputs: of a test. If all are empty, nothing is returned.
+        outputs: of a test. If none counts, nothing is returned.
         language: the code of the language that they are in.
-
     """
-    shown = [one for one in outputs if one.delays]
+    shown = [one for one in outputs if one.delays and words_of(one.reference, language)]
     if not shown:
         return []
 

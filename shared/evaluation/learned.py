@@ -11,12 +11,12 @@ from typing import Protocol
 import numpy as np
 from torch import Tensor
 
-from shared.errors import DataError, UsageError
-from shared.evaluation.metrics import Counts
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.metrics import Counts
 
 
 class SegmentScorer(Protocol):
-    """A model that scores a hypothesis beside its source; see shared/exchange/comet.py."""
+    """A model that scores a hypothesis beside its source; see dragoman/exchange/comet.py."""
 
     #: What the model is called, and a hash of its weights.
     name: str
@@ -47,7 +47,6 @@ class LearnedMetric:
     Raises:
         DataError: if the numbers of texts differ, or are 0.
         UsageError: if the model wants a reference and there are none, or several.
-
     """
 
     def __init__(self, model: SegmentScorer, sources: Sequence[str], references: Sequence[Sequence[str]]) -> None:
@@ -73,7 +72,6 @@ class LearnedMetric:
 
         Raises:
             DataError: if there are not as many as sources.
-
         """
         if len(hypotheses) != len(self._sources):
             raise DataError(f"{len(hypotheses)} hypotheses, but {len(self._sources)} sources")

@@ -3,16 +3,22 @@
 All corpus scores of this project are of that kind, so that the score of any sample of sentences, which a significance
 test needs by the thousand, is a matrix product away.
 
+All texts are compared in Unicode's normal form C; "|unicode:nfc" behind a signature says that this changed one, so that
+sacreBLEU, given the same texts, would find fewer matches.
+
 BLEU, chrF and TER are counted by sacreBLEU (Post 2018), with the tokenizer that fits the language; "bleu_lc" does not
 tell capitals from small letters, and "bleu_bare" no letters with marks from those without, as published scores of WMT16
-Romanian do not ("ș" with comma or cedilla is "s"). WER and CER count edits with RapidFuzz, after one of two
-normalisations that the signature names:
+Romanian do not ("ș" with comma or cedilla is "s"). "spbleu" is BLEU of the pieces of FLORES-200 (Goyal et al. 2022),
+"chrf++" has words and pairs of words beside characters (Popović 2017).
+
+WER and CER count edits with RapidFuzz, after one of two normalisations that the signature names:
 
 - ``raw`` ("wer_raw", "cer_raw"): the text as it is, white space runs made one space.
-- ``13a+lower+nopunct`` ("wer", "cer"): fairseq's convention for speech recognition (``--wer-tokenizer 13a
-  --wer-lowercase --wer-remove-punct``): sacreBLEU's 13a tokenizer, tokens that are nothing but Unicode punctuation
-  dropped, lowercase. 13a leaves punctuation outside ASCII glued to words, so that is made a space before (fairseq does
-  not), but for apostrophes, hyphens and the Catalan middle dot inside words; on ASCII text the two agree.
+- ``nopunct+lower`` ("wer", "cer"): what the text policy of recognisers does (shared/text/normalise.py: punctuation
+  False, lowercase True), by the rules of the language that is named behind it; so a recogniser that has learnt its
+  policy's form loses nothing by it. fairseq's convention (``--wer-tokenizer 13a --wer-lowercase --wer-remove-punct``)
+  is the same on ASCII words with punctuation around them and apostrophes inside. It differs in what it divides: there
+  "well-known" and "3.5" are a word each, and "$5" is two; and outside ASCII it leaves punctuation glued to words.
 
 CER counts the spaces between words as characters, except in languages that do not divide words by spaces, where all
 spaces are dropped; there WER is refused. Empty hypotheses count as they stand. An empty reference is an error for WER
@@ -24,19 +30,24 @@ Legend: S sentences, K counts of a sentence.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.errors import DataError
+from dragoman.shared.text import languages
+from dragoman.shared.text.case import base
+from dragoman.shared.text.normalise import Policy
+from dragoman.shared.text.piece_file import composed, read_piece_file
 
 BLEU_ORDER = 4
-CHRF_ORDER, CHRF_BETA = 6, 2
-WITHIN_WORDS = "\u2019\u2010\u2011\u00b7"  # apostrophe, hyphen, unbroken hyphen, middle dot
+CHRF_BETA = 2
+COMPOSED = "|unicode:nfc"
+SPOKEN = Policy(events=True, punctuation=False, lowercase=True)
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,6 @@ class Counts:
         signature: how it was computed.
         values: the counts, float64 (S, K).
         formula: makes scores (...) of sums of counts (..., K).
-
     """
 
     metric: str
@@ -86,14 +96,16 @@ class SacreMetric:
         from sacrebleu.metrics.ter import TER
 
         self.name = name
-        self.bare = name == "bleu_bare"
+        self.form = _without_marks if name == "bleu_bare" else composed
+        self.mark = _form_of(*sets)
+        sets = [[line and self.form(line) for line in lines] for lines in sets]
         self.scorer: Any
-        if name.startswith("bleu"):
-            sets = [[line and _without_marks(line) for line in lines] for lines in sets] if self.bare else sets
-            self.scorer = _bleu_scorer(sets, language, lowercase=name == "bleu_lc")
+        if "bleu" in name:
+            tokenizer = "flores200" if name == "spbleu" else languages.sacrebleu_tokenizer(language)
+            self.scorer = _bleu_scorer(sets, tokenizer, language, lowercase=name == "bleu_lc")
             self.formula = bleu
-        elif name == "chrf":
-            self.scorer = CHRF(references=sets)
+        elif name.startswith("chrf"):
+            self.scorer = CHRF(word_order=2 if name == "chrf++" else 0, references=sets)
             self.formula = chrf
         else:
             unspaced = not languages.spaced(language)
@@ -101,11 +113,17 @@ class SacreMetric:
             self.formula = rate
 
     def count(self, hypotheses: Sequence[str]) -> Counts:
-        """Count n-grams, or edits; (S, 10), (S, 18) or (S, 2)."""
-        lines = [*map(_without_marks, hypotheses)] if self.bare else hypotheses
+        """Count n-grams, or edits; (S, 10), (S, 18), (S, 24) or (S, 2)."""
+        lines = [*map(self.form, hypotheses)]
         values = np.array(self.scorer._extract_corpus_statistics(lines, None), dtype=np.float64)
-        signature = str(self.scorer.get_signature()) + ("|marks:removed" if self.bare else "")
-        return Counts(self.name, signature, values, self.formula)
+        mark = "|marks:removed" if self.form is _without_marks else self.mark or _form_of(hypotheses)
+        return Counts(self.name, f"{self.scorer.get_signature()}{mark}", values, self.formula)
+
+
+def _form_of(*texts: Sequence[str | None]) -> str:
+    """Return what a signature says of texts that are not all in normal form C."""
+    changed = any(line and not unicodedata.is_normalized("NFC", line) for lines in texts for line in lines)
+    return COMPOSED if changed else ""
 
 
 def _without_marks(line: str) -> str:
@@ -114,10 +132,11 @@ def _without_marks(line: str) -> str:
     return unicodedata.normalize("NFC", "".join(parts))
 
 
-def _bleu_scorer(sets: list[Any], language: str, *, lowercase: bool) -> Any:
+def _bleu_scorer(sets: list[Any], tokenizer: str, language: str, *, lowercase: bool) -> Any:
     from sacrebleu.metrics.bleu import BLEU
 
-    tokenizer = languages.sacrebleu_tokenizer(language)
+    if tokenizer == "flores200":
+        _check_pieces(tokenizer)
     try:
         return BLEU(tokenize=tokenizer, lowercase=lowercase, references=sets)
     except (RuntimeError, ImportError) as error:
@@ -127,12 +146,22 @@ def _bleu_scorer(sets: list[Any], language: str, *, lowercase: bool) -> Any:
         ) from error
 
 
+def _check_pieces(tokenizer: str) -> None:
+    """Refuse a tokenizer whose pieces are not there: sacreBLEU would download them, and wait for a network."""
+    from sacrebleu.tokenizers import tokenizer_spm
+
+    address = tokenizer_spm.SPM_MODELS[tokenizer]["url"]
+    try:
+        read_piece_file(Path(tokenizer_spm.SACREBLEU_DIR, "models", address.rpartition("/")[2]))
+    except DataError as error:
+        raise DataError(f"{error}; spbleu needs there what is at {address}") from error
+
+
 def bleu(totals: np.ndarray) -> np.ndarray:
     """Return BLEU as sacreBLEU has it: four orders, exponential smoothing (Chen and Cherry 2014, method 3).
 
     Args:
         totals: (..., 10): hypothesis length, reference length, n-grams that match, n-grams.
-
     """
     hypothesis, reference = totals[..., 0], totals[..., 1]
     correct, total = totals[..., 2 : 2 + BLEU_ORDER], totals[..., 2 + BLEU_ORDER :]
@@ -146,13 +175,13 @@ def bleu(totals: np.ndarray) -> np.ndarray:
 
 
 def chrf(totals: np.ndarray) -> np.ndarray:
-    """Return chrF2 (Popović 2015), averaged over the orders that both sides have.
+    """Return chrF2 or chrF2++ (Popović 2015, 2017), averaged over the orders that both sides have.
 
     Args:
-        totals: (..., 18): for each order the n-grams of the hypotheses, of the references, and those that match.
-
+        totals: (..., 18) or (..., 24): for each order, of characters and of words, the n-grams of the hypotheses, of
+            the references, and those that match.
     """
-    parts = totals.reshape(*totals.shape[:-1], CHRF_ORDER, 3)
+    parts = totals.reshape(*totals.shape[:-1], -1, 3)
     hypothesis, reference, match = parts[..., 0], parts[..., 1], parts[..., 2]
     known = (hypothesis > 0) & (reference > 0)
     orders = np.maximum(known.sum(axis=-1), 1)
@@ -189,13 +218,14 @@ class EditRate:
         if unit == "wer" and not spaced:
             raise DataError(f"{languages.name(language)} does not divide words by spaces: use cer instead of {name}")
         self.name = name
-        self._normalise = _collapse if raw else _without_case_and_punctuation()
+        self._normalise = _collapse if raw else lambda line: SPOKEN(line, language)
         self._divide: Callable[[str], Sequence[str]] = str.split
         if unit == "cer":
             self._divide = str if spaced else _without_spaces
-        normalisation = "raw" if raw else "13a+lower+nopunct"
+        normalisation = "raw" if raw else f"nopunct+lower|lang:{base(language)}"
         spaces = "" if unit == "wer" else f"|spaces:{'yes' if spaced else 'no'}"
         self._signature = f"{unit}|norm:{normalisation}{spaces}|rapidfuzz:{version('rapidfuzz')}"
+        self._raw = sets[0] if raw else None
         self._expected = [self._units(line or "") for line in sets[0]]
         if not any(self._expected):
             raise DataError(f"all {len(self._expected)} references are empty once punctuation is removed")
@@ -206,41 +236,19 @@ class EditRate:
 
         pairs = zip(self._expected, map(self._units, hypotheses), strict=True)
         counts = [(Levenshtein.distance(expected, found), len(expected)) for expected, found in pairs]
-        return Counts(self.name, self._signature, np.array(counts, dtype=np.float64), rate)
+        mark = "" if self._raw is None else _form_of(self._raw, hypotheses)
+        return Counts(self.name, self._signature + mark, np.array(counts, dtype=np.float64), rate)
 
     def _units(self, line: str) -> Sequence[str]:
         return self._divide(self._normalise(line))
 
 
 def _collapse(line: str) -> str:
-    return " ".join(line.split())
+    return " ".join(composed(line).split())
 
 
 def _without_spaces(line: str) -> str:
     return "".join(line.split())
-
-
-def _without_case_and_punctuation() -> Callable[[str], str]:
-    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
-
-    tokenizer = Tokenizer13a()
-
-    def normalise(line: str) -> str:
-        tokens = tokenizer("".join(_spaced_out(line))).split()
-        return " ".join(token for token in tokens if not all(map(_is_punctuation, token))).lower()
-
-    return normalise
-
-
-def _spaced_out(line: str) -> Iterator[str]:
-    """Yield the characters, with a space for each punctuation mark outside ASCII that is not part of a word."""
-    for before, character, after in zip(" " + line, line, line[1:] + " ", strict=False):
-        inside = character in WITHIN_WORDS and before.isalnum() and after.isalnum()
-        yield " " if not character.isascii() and _is_punctuation(character) and not inside else character
-
-
-def _is_punctuation(character: str) -> bool:
-    return unicodedata.category(character).startswith("P")
 
 
 def unknown(metric: str) -> str:
@@ -252,7 +260,18 @@ def unknown(metric: str) -> str:
 
 #: Made of a name, sets of references (a line for each sentence, None where one has fewer), and their language.
 METRICS: dict[str, Callable[[str, list[Any], str], Metric]] = {
-    **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "chrf", "ter"), SacreMetric),
+    **dict.fromkeys(("bleu", "bleu_lc", "bleu_bare", "spbleu", "chrf", "chrf++", "ter"), SacreMetric),
     **dict.fromkeys(("wer", "cer", "wer_raw", "cer_raw"), EditRate),
 }
-HIGHER_IS_BETTER = {"bleu", "bleu_lc", "bleu_bare", "chrf", "comet", "cosine", "retrieval", "word_f"}
+HIGHER_IS_BETTER = {
+    "bleu",
+    "bleu_lc",
+    "bleu_bare",
+    "spbleu",
+    "chrf",
+    "chrf++",
+    "comet",
+    "cosine",
+    "retrieval",
+    "word_f",
+}

@@ -13,16 +13,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.evaluation.representations import principal_axes, row_vectors
-from shared.machine.files import replaced_file
-from shared.machine.workspace import Workspace
-from shared.nn.translator import MEMORY
-from shared.padded import Padded
-from shared.systems.system import System
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.representations import principal_axes, row_vectors
+from dragoman.shared.machine.extras import present
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.system import System
 
 
 def input_vectors(
@@ -42,7 +43,6 @@ def input_vectors(
     Raises:
         UsageError: if the system has no such input.
         DataError: if rows have different numbers of states, and no mean is taken.
-
     """
     if name not in system.inputs:
         raise UsageError(f"the system can read {' and '.join(system.inputs)}, not {name!r}")
@@ -70,8 +70,9 @@ def plot_pairs(one: Tensor, other: Tensor, path: Path, labels: tuple[str, str]) 
         other: (N, E).
         path: of the PNG.
         labels: what the two are.
-
     """
+    if not present("matplotlib", "plots", "pictures of pairs are not drawn"):
+        return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -21,8 +21,8 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from shared.evaluation.scores import Score
-from shared.text import languages
+from dragoman.shared.evaluation.scores import Score
+from dragoman.shared.text import languages
 
 CERTAIN = 0.9
 #: py3langid's codes where they are not the first part of ours.
@@ -37,7 +37,6 @@ class OffTarget:
         expected: the code of the language that they should be in.
         found: the language of each output; None for those that could not be judged.
         signature: how they were judged.
-
     """
 
     expected: str
@@ -76,7 +75,6 @@ def judge(lines: Sequence[str], expected: str, in_play: Sequence[str]) -> OffTar
 
     Raises:
         DataError: for an unknown code.
-
     """
     known = set(_identifier().nb_classes) if lines else set()
     labels = {_label(code) for code in [expected, *in_play]}

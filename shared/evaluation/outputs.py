@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from shared.corpus.lines import read_table
-from shared.corpus.reader import Unusable
-from shared.errors import DataError
-from shared.machine.files import replaced_file
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.text.lines import Unusable, read_table
 
 ONE_LINE = str.maketrans("\t\n\r", "   ")
 
@@ -23,7 +22,6 @@ class Outputs:
         hypotheses: as many.
         references: sets of as many reference texts; in all but the first, None where a row has fewer than others.
         sources: the source texts ("" where a row has none).
-
     """
 
     ids: list[str]
@@ -48,7 +46,6 @@ class Outputs:
 
         Raises:
             DataError: naming file and line, if it is none.
-
         """
         rows: list[dict[str, str]] = []
         for line, cells in read_table(path, ("id", "hypothesis", "reference", "source")):

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shared.machine.files import replaced_file
+import numpy as np
+
+from dragoman.shared.machine.extras import present
+from dragoman.shared.machine.files import replaced_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Of all text but titles, in points.
+SIZE = 8
 INK, GRID = "#333333", "#e4e4e4"
 COLOURS = ["#2f6db3", "#d1652d", "#3c8d5a", "#8659a8", "#b53f5c", "#7a6a4f"]
 HIDDEN = {"ctc_infeasible"}  # parts that are counts, not losses
@@ -29,7 +34,6 @@ def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -
             ``{"update", "validation": {"loss": ..., "bleu": ...}}`` for validations, in any order.
         path: of the PNG; replaced when the new one is complete. Nothing is drawn if there are no rows.
         title: above the curves.
-
     """
     if not rows:
         return
@@ -59,7 +63,7 @@ def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -
         _draw_rate(next(remaining), training)
     for axis in axes:
         _dress(axis)
-    axes[-1].set_xlabel("updates", color=INK)
+    axes[-1].set_xlabel("updates", color=INK, fontsize=SIZE)
     axes[-1].set_xlim(left=0, right=max(1, rows[-1]["update"]) * 1.02)
     if title:
         axes[0].set_title(title, loc="left", color=INK, fontsize=11, fontweight="bold")
@@ -71,44 +75,47 @@ def plot_training(rows: Sequence[dict[str, Any]], path: Path, title: str = "") -
 def _draw_losses(
     axis: Axes, training: list[dict[str, Any]], validations: list[dict[str, Any]], names: list[str]
 ) -> None:
-    """Draw the total loss bold, its parts thin, the development loss with points."""
+    """Draw the total loss broad and pale, its parts thin and above it, the development loss with points."""
     drawn = []
     if len(names) > 1:
         for name, colour in zip(names, _cycle(2), strict=False):
             points = [(row["update"], row["parts"][name]) for row in training if name in row.get("parts", {})]
-            axis.plot(
-                *_columns(points), color=colour, linewidth=1, alpha=0.75, label=f"train: {name.replace('_', ' ')}"
-            )
+            _draw(axis, points, color=colour, linewidth=1, zorder=3, label=f"train: {name.replace('_', ' ')}")
             drawn += points
     points = [(row["update"], row["loss"]) for row in training]
-    axis.plot(*_columns(points), color=COLOURS[0], linewidth=1.8, label="train: loss")
+    axis.plot(*_columns(points), color=COLOURS[0], linewidth=4, alpha=0.45, marker=_marker(points), label="train: loss")
     drawn += points
     points = [(row["update"], row["loss"]) for row in validations if "loss" in row]
     axis.plot(*_columns(points), color=COLOURS[1], linewidth=1.8, marker="o", markersize=3.5, label="dev: loss")
     drawn += points
     values = [value for _, value in drawn if value == value and abs(value) != float("inf")]
     if values and min(values) > 0 and max(values) > 20 * min(values):
+        from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
         axis.set_yscale("log")
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axis.yaxis.set_minor_locator(NullLocator())
     axis.set_ylabel("loss", color=INK)
-    axis.legend(frameon=False, fontsize=8, labelcolor=INK)
+    axis.legend(frameon=False, fontsize=SIZE, labelcolor=INK)
 
 
 def _draw_measure(axis: Axes, training: list[dict[str, Any]], names: list[str], measure: str) -> None:
     """Draw what training reports beside its losses, all of one kind."""
     for name, colour in zip(names, _cycle(2), strict=False):
         points = [(row["update"], row["parts"][name]) for row in training if name in row.get("parts", {})]
-        axis.plot(*_columns(points), color=colour, linewidth=1.4, label=f"train: {name.replace('_', ' ')}")
+        _draw(axis, points, color=colour, linewidth=1.4, label=f"train: {name.replace('_', ' ')}")
     axis.set_ylim(bottom=0)
     axis.set_ylabel(measure, color=INK)
-    axis.legend(frameon=False, fontsize=8, labelcolor=INK)
+    axis.legend(frameon=False, fontsize=SIZE, labelcolor=INK)
 
 
 def _draw_scores(axis: Axes, validations: list[dict[str, Any]], names: list[str]) -> None:
     """Draw each score, with its last value written beside it."""
     for name, colour in zip(names, _cycle(2), strict=False):
         points = [(row["update"], row[name]) for row in validations if name in row]
-        label = name.replace("_", " ").upper().replace("CHRF", "chrF2")
-        axis.plot(*_columns(points), color=colour, linewidth=1.8, marker="o", markersize=3.5, label=label)
+        label = name.replace("_", " ").upper().replace("CHRF", "chrF2").replace("SPBLEU", "spBLEU")
+        _draw(axis, points, color=colour, linewidth=1.8, marker="o", markersize=3.5, label=label)
         update, value = points[-1]
         axis.annotate(
             f"{value:.1f}",
@@ -116,20 +123,30 @@ def _draw_scores(axis: Axes, validations: list[dict[str, Any]], names: list[str]
             xytext=(0, 5),
             textcoords="offset points",
             ha="center",
-            fontsize=8,
+            fontsize=SIZE,
             color=colour,
         )
     axis.margins(y=0.18)
     axis.set_ylabel("score on dev", color=INK)
-    axis.legend(frameon=False, fontsize=8, labelcolor=INK)
+    axis.legend(frameon=False, fontsize=SIZE, labelcolor=INK)
 
 
 def _draw_rate(axis: Axes, training: list[dict[str, Any]]) -> None:
     points = [(row["update"], row["lr"]) for row in training if "lr" in row]
-    axis.plot(*_columns(points), color="#888888", linewidth=1.4)
+    _draw(axis, points, color="#888888", linewidth=1.4)
     axis.set_ylim(bottom=0)
     axis.ticklabel_format(axis="y", style="sci", scilimits=(-3, 3))
     axis.set_ylabel("learning rate", color=INK)
+
+
+def _draw(axis: Axes, points: list[tuple[float, float]], **style: Any) -> None:
+    """Draw a curve; over another of the same points it is dashed, so that both are seen, and one point is a dot."""
+    hidden = any(np.asarray(line.get_xydata()).tolist() == [[*point] for point in points] for line in axis.lines)
+    axis.plot(*_columns(points), linestyle="--" if hidden else "-", **{"marker": _marker(points), **style})
+
+
+def _marker(points: list[tuple[float, float]]) -> str:
+    return "o" if len(points) == 1 else ""
 
 
 def _columns(points: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -144,7 +161,9 @@ def _cycle(start: int) -> list[str]:
 def _dress(axis: Axes) -> None:
     axis.grid(True, color=GRID, linewidth=0.8)
     axis.set_axisbelow(True)
-    axis.tick_params(colors=INK, labelsize=8, length=0)
+    axis.yaxis.label.set_fontsize(SIZE)
+    axis.yaxis.get_offset_text().set(fontsize=SIZE, color=INK)
+    axis.tick_params(colors=INK, which="both", labelsize=SIZE, length=0)
     for side, spine in axis.spines.items():
         spine.set_visible(side in ("left", "bottom"))
         spine.set_color("#bbbbbb")
@@ -156,8 +175,9 @@ def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> 
     Args:
         points: x, y, the word, and the language, which chooses the colour.
         path: of the PNG; replaced when the new one is complete.
-
     """
+    if not present("matplotlib", "plots", "pictures of words are not drawn"):
+        return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -13,17 +13,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.corpus.fields import Field, TextField, reading
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.nn.state import evaluating
-from shared.nn.translator import MEMORY
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Field, TextField, reading
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.system import System
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Similarity:
         pairs: how many pairs of words.
         translations: mean cosine of a word and its translation.
         others: mean cosine of a word and the translation of another one, which is what there is without any meaning.
-
     """
 
     pairs: int
@@ -48,7 +47,6 @@ def word_vectors(system: System, words: Sequence[str], field: str = "source") ->
     Raises:
         DataError: for a word without pieces.
         UsageError: if the system does not read text.
-
     """
     reader = text_reader(system, field)
     model: Any = system.model
@@ -104,7 +102,6 @@ def row_vectors(
 
     Raises:
         DataError: if there are no rows, a row lacks a field, or vectors of rows have different lengths.
-
     """
     found: Tensor | None = None
     with evaluating(system), torch.inference_mode():
@@ -144,7 +141,6 @@ def sentence_vectors(
     Raises:
         DataError: if a row lacks the text.
         UsageError: if the system does not read text, or its model has no such tap.
-
     """
     model: Any = system.model
     if tap is not None and tap not in model.taps:
@@ -166,7 +162,6 @@ def last_states(
     Raises:
         DataError: if a row lacks the text, or there are none.
         UsageError: if the system does not read text.
-
     """
     fields: dict[str, Field] = {
         field: reading(field=text_reader(system, field), column=column),
@@ -189,7 +184,6 @@ def retrieved(queries: Tensor, candidates: Tensor, texts: Sequence[str]) -> int:
         queries: of sentences.
         candidates: of their translations, in the same order.
         texts: of the candidates: one that is spelled like the right one is right, too.
-
     """
     found = (F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T).argmax(1).tolist()
     return sum(texts[place] == texts[number] for number, place in enumerate(found))
@@ -200,7 +194,6 @@ def text_reader(system: ReadingModel, field: str) -> TextField:
 
     Raises:
         UsageError: if it reads no such field, or it is not of text.
-
     """
     found = system.inputs.get(field)
     if not isinstance(found, TextField):

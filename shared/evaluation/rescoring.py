@@ -12,20 +12,20 @@ from pathlib import Path
 
 import torch
 
-from shared.corpus.fields import Rows
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.evaluation.outputs import ONE_LINE
-from shared.evaluation.scores import Score
-from shared.generator import Scorer
-from shared.machine.files import replaced_file
-from shared.machine.progress import progress_bar
-from shared.machine.workspace import Workspace
-from shared.nn.state import evaluating
-from shared.search.forced import forced_scores
-from shared.systems.system import System
+from dragoman.shared.batches.fields import Rows
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.outputs import ONE_LINE
+from dragoman.shared.evaluation.scores import Score
+from dragoman.shared.generator import Scorer
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.progress import progress_bar
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.search.forced import forced_scores
+from dragoman.shared.systems.system import System
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class Rescored:
         total: sum of the log-probabilities (nats) of its tokens, the end symbol among them.
         tokens: how many those are.
         text: what was scored.
-
     """
 
     id: str
@@ -67,7 +66,6 @@ def rescore(
     Raises:
         DataError: if there are not as many texts as rows, a row has no text, or one that is too long for the model.
         UsageError: if the system has no decoder.
-
     """
     model = system.model
     if not isinstance(model, Scorer):
@@ -105,7 +103,6 @@ def perplexity(rescored: Sequence[Rescored], tokenizer: str) -> Score:
 
     Raises:
         DataError: if there are no outputs.
-
     """
     if not rescored:
         raise DataError("there are no outputs to score")
@@ -121,5 +118,5 @@ def write_rescored(rescored: Sequence[Rescored], path: Path) -> None:
     with replaced_file(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as file:
         file.write("id\tsum\ttokens\tmean\ttext\n")
         for one in rescored:
-            text = one.text.translate(ONE_LINE)
-            file.write(f"{one.id}\t{one.total:.4f}\t{one.tokens}\t{one.mean:.6f}\t{text}\n")
+            id, text = one.id.translate(ONE_LINE), one.text.translate(ONE_LINE)
+            file.write(f"{id}\t{one.total:.4f}\t{one.tokens}\t{one.mean:.6f}\t{text}\n")

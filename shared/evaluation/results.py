@@ -1,21 +1,25 @@
-"""Results: one JSON line per measured number in results.jsonl, and the RESULTS.md that is made of them (tables.py).
+"""Results: a JSON line for each run and test set in results.jsonl, and the RESULTS.md that is made of them (tables.py).
 
-A row says everything that is needed to trust or repeat its number:
+In memory a row is one measured number, a *measurement*; it says everything that is needed to trust or repeat it:
 
-- what was run: ``recipe`` and ``keys`` (those given other values), or ``model`` where no recipe is known; ``phase``,
-  ``seed``, ``command``, ``commit``;
+- what was run: ``recipe``, its ``arm`` and ``keys`` (those given other values), or ``model`` where no recipe is known;
+  ``phase``, ``seed``, ``command``, ``commit``;
 - on what: ``split``, ``corpus`` (the manifest's fingerprint), ``language`` and ``outputs`` (the table of hypotheses,
   seen from the run's folder);
-- how: ``averaging``, ``beam``, ``length_penalty``, ``search`` with all its settings;
+- how: ``averaging``, ``search`` with all its settings;
 - what of: ``text``, the name of the text that was scored, where a system writes several; ``reads`` and ``writes`` where
   it was given another task than its own;
 - what came out: ``metric``, ``value``, ``signature``, ``lines``; ``without_speech`` (how many recordings hold none);
 - on which ``hardware``, in how many ``minutes`` up to the evaluation, and ``evaluation_minutes``.
 
-Rows of the ``kind`` "seeds" are means over ``seeds``, with their standard ``deviation`` and ``values``, the ``data``
-that the runs have learned from, the ``minutes`` of all their training and, where a part was tuned, the millions of
-parameters ``learning``; those of the kind "comparison" are differences of such means ``against`` another recipe, with
-``low`` and ``high``, ``p`` and ``verdict`` (see significance.py). Nothing is typed by hand.
+In a file the measurements of one run on one test set are one line: the values stand by metric under ``scores``,
+signatures under ``signatures``, and ``lines`` is one number unless the metrics differ in it.
+
+Collected, a run's rows leave out what its recipe and arm say at that commit, and tell the ``data`` that it learned
+from, the ``minutes`` of all its training and, where a part was tuned, the millions of parameters ``learning``. Rows of
+the ``kind`` "comparison" are differences of means over ``seeds`` ``against`` another recipe, with ``low``, ``high`` and
+``p`` (see significance.py), and those of the kind "comparison of means" likewise of means over directions. Means and
+verdicts are computed from these rows wherever they are shown. Nothing is typed by hand.
 """
 
 from __future__ import annotations
@@ -25,21 +29,21 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired
 
-from shared.errors import DataError
-from shared.evaluation.tables import render
-from shared.machine.files import names_when_full, replaced_file
-from shared.machine.processor import processor
-from shared.machine.records import check_record, parse_record
-from shared.machine.workspace import PhaseRecord
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.tables import render
+from dragoman.shared.machine.files import names_when_full, replaced_file
+from dragoman.shared.machine.processor import processor
+from dragoman.shared.machine.records import check_record, parse_record
+from dragoman.shared.machine.workspace import PhaseRecord
 
 if TYPE_CHECKING:
     import torch
 
-#: What every row has to say, and what is read of those that say more.
+#: What every measurement has to say, and what is read of those that say more.
 ROW: dict[str, Any] = {
     "recipe": str,
     "split": str,
@@ -48,6 +52,7 @@ ROW: dict[str, Any] = {
     "signature": str,
     "lines": int,
     "kind": NotRequired[str],
+    "arm": NotRequired[str],
     "keys": NotRequired[dict[str, Any] | None],
     "phase": NotRequired[str | None],
     "text": NotRequired[str | None],
@@ -60,36 +65,47 @@ ROW: dict[str, Any] = {
     "hardware": NotRequired[str | None],
     "command": NotRequired[str | None],
     "commit": NotRequired[str | None],
-    "deviation": NotRequired[float | None],
-    "values": NotRequired[list[float]],
+    "seed": NotRequired[int | None],
+    "seeds": NotRequired[list[int]],
     "against": NotRequired[str],
+    "against_arm": NotRequired[str],
     "against_keys": NotRequired[dict[str, Any] | None],
     "low": NotRequired[float],
     "high": NotRequired[float],
     "p": NotRequired[float],
 }
 
+#: In which the metrics of one test set differ, and how a line of a file calls it: an object by metric.
+BY_METRIC = {
+    **{"value": "scores", "signature": "signatures", "lines": "lines"},
+    **{"low": "low", "high": "high", "p": "p"},
+}
 #: Rows that agree in these are the same measurement: the last one counts.
 IDENTITY = (
-    *("kind", "recipe", "keys", "model", "against", "against_keys", "phase", "split", "metric", "corpus"),
-    *("averaging", "beam", "search", "seed", "seeds", "hardware", "text", "reads", "writes"),
-    *("ensemble", "language_model", "lm_weight", "ctc_weight"),
+    *("kind", "recipe", "arm", "keys", "model", "against", "against_arm", "against_keys"),
+    *("phase", "split", "metric", "corpus", "seed"),
+    *("text", "reads", "writes", "ensemble", "language_model", "lm_weight", "ctc_weight"),
 )
+#: Known from the recipe, its arm and the commit, or of use in the run's folder only.
+OF_THE_RUN = ("command", "outputs", "language", "averaging", "search", "beam", "length_penalty", "evaluation_minutes")
+#: The phase that needs not be named.
+EVALUATION = "evaluate"
+#: Known when runs are collected by ``dragoman seeds``, and kept when they are collected again.
+OF_TRAINING = ("data", "minutes", "learning")
 
 
-def record(path: Path, row: dict[str, Any]) -> None:
-    """Append a row; several processes may do so at once, and a kill leaves a whole file behind.
+def record(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Append measurements; several processes may do so at once, and a kill leaves a whole file behind.
 
     Args:
         path: results.jsonl; made if missing.
-        row: plain data with at least the keys of :data:`ROW`.
+        rows: plain data with at least the keys of :data:`ROW`.
 
     Raises:
         DataError: if a key is missing or the value is not a finite number.
-
     """
-    check_record(row, str(path), ROW, "a result")
-    _check_value(row, str(path))
+    for row in rows:
+        _check(row, str(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
@@ -97,7 +113,7 @@ def record(path: Path, row: dict[str, Any]) -> None:
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             raise DataError(f"{path}: the last line is cut off; remove it or complete it")
-        data = _line(row).encode("utf-8")
+        data = _text(rows).encode("utf-8")
         with names_when_full(path):
             if os.write(descriptor, data) != len(data):
                 os.ftruncate(descriptor, size)
@@ -113,15 +129,14 @@ def forget(path: Path, recipe: str, phase: str) -> None:
         return
     kept = [row for row in read(path) if (row["recipe"], row.get("phase")) != (recipe, phase)]
     with replaced_file(path) as temporary:
-        temporary.write_text("".join(map(_line, kept)), encoding="utf-8")
+        temporary.write_text(_text(kept), encoding="utf-8")
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """Return all rows, oldest first.
+    """Return all measurements, oldest first.
 
     Raises:
         DataError: naming the line that is not a row.
-
     """
     rows = []
     try:
@@ -130,58 +145,73 @@ def read(path: Path) -> list[dict[str, Any]]:
         raise DataError(f"{path}: not results ({error})") from error
     for number, line in enumerate(text.split("\n") if text else [], 1):
         where = f"{path}, line {number}"
-        row = parse_record(line, where, ROW, "a result")
-        _check_value(row, where)
-        rows.append(row)
+        for row in _measurements(parse_record(line, where, {"scores": dict[str, float]}, "a result")):
+            _check(row, where)
+            rows.append(row)
     return rows
 
 
-def collect(runs: Sequence[Path], into: Path, further: Sequence[dict[str, Any]] = ()) -> Path:
-    """Bring ``into/results.jsonl`` up to date with the results of runs, and write ``into/RESULTS.md`` from it.
-
-    Rows that are there already are not added again, so that collecting twice changes nothing.
+def of_run(run: Path) -> list[dict[str, Any]]:
+    """Return the measurements of a run.
 
     Args:
-        runs: output folders of runs, each with a results.jsonl.
+        run: its output folder.
+
+    Raises:
+        DataError: if it has no results, or a line is not a row.
+    """
+    path = run / "results.jsonl"
+    if not path.is_file():
+        raise DataError(f"{run}: has no results.jsonl; was it run to its end?")
+    return read(path)
+
+
+def collect(rows: Iterable[dict[str, Any]], into: Path) -> Path:
+    """Bring ``into/results.jsonl`` up to date with measurements, and write ``into/RESULTS.md`` from it.
+
+    Of a measurement made again, the last one is kept, so that collecting twice changes nothing.
+
+    Args:
+        rows: of runs, and comparisons of them.
         into: the folder of the table; made if missing.
-        further: rows that are in no run's folder.
 
     Returns:
         The path of RESULTS.md.
 
     Raises:
-        DataError: if a run has no results, or a line is not a row.
-
+        DataError: if a line that is there is not a row.
     """
     path = into / "results.jsonl"
-    more = list(further)
-    rows = read(path) if path.is_file() else []
-    known = {_line(row) for row in rows}
-    for run in runs:
-        own = run / "results.jsonl"
-        if not own.is_file():
-            raise DataError(f"{own}: no results there; was the run finished?")
-        more += read(own)
-    for row in more:
-        if _line(row) not in known:
-            known.add(_line(row))
-            rows.append(row)
+    rows = latest([*(read(path) if path.is_file() else []), *map(_collected, rows)])
     with replaced_file(path) as temporary:
-        temporary.write_text("".join(map(_line, rows)), encoding="utf-8")
+        temporary.write_text(_text(rows), encoding="utf-8")
     table = into / "RESULTS.md"
     with replaced_file(table) as temporary:
-        temporary.write_text(render(latest(rows), path.name), encoding="utf-8")
+        temporary.write_text(render(rows, path.name), encoding="utf-8")
     return table
 
 
-def latest(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def latest(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last row of each measurement, oldest first."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    last: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
         identity = tuple(json.dumps(_or_none(row.get(name)), sort_keys=True) for name in IDENTITY)
-        found.pop(identity, None)
-        found[identity] = row
-    return list(found.values())
+        earlier = last.pop(identity, {})
+        if "data" in earlier and "data" not in row:
+            row = row | {name: earlier[name] for name in OF_TRAINING if name in earlier}
+        last[identity] = row
+    return list(last.values())
+
+
+def _collected(row: dict[str, Any]) -> dict[str, Any]:
+    """Return what is collected of a row: nothing that is empty or that its recipe knows."""
+    left_out = OF_THE_RUN if row["recipe"] else ()
+    kept = {name: value for name, value in row.items() if name not in left_out and _or_none(value) is not None}
+    if kept.get("phase") == EVALUATION:
+        del kept["phase"]
+    if "commit" in kept:
+        kept["commit"] = kept["commit"][:10] + "+" * kept["commit"].endswith("+")
+    return {"recipe": row["recipe"]} | kept
 
 
 def _or_none(value: Any) -> Any:
@@ -189,11 +219,40 @@ def _or_none(value: Any) -> Any:
     return None if value in ("", [], {}) else value
 
 
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n"
+def _measurements(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows that a line of a file holds."""
+    common = {name: value for name, value in line.items() if name not in BY_METRIC.values()}
+    for metric in line["scores"]:
+        own = {name: line[nested] for name, nested in BY_METRIC.items() if nested in line}
+        own = {name: value.get(metric) if isinstance(value, dict) else value for name, value in own.items()}
+        yield common | {"metric": metric} | own
 
 
-def _check_value(row: dict[str, Any], where: str) -> None:
+def _text(rows: Iterable[dict[str, Any]]) -> str:
+    """Return rows as lines of a file: those that differ in nothing but their metrics are one."""
+    lines: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in rows:
+        common = {name: row[name] for name in sorted(row) if name not in ("metric", *BY_METRIC)}
+        by_name = lines.setdefault(_json(common), {})
+        for name in BY_METRIC:
+            if name in row:
+                by_name.setdefault(name, {})[row["metric"]] = row[name]
+    return "".join(f"{_json(json.loads(common) | _nested(by_name))}\n" for common, by_name in lines.items())
+
+
+def _nested(by_name: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what differs by metric, but once where the metrics agree; scores are by metric always."""
+    nested = {BY_METRIC[name]: by_metric for name, by_metric in by_name.items()}
+    alike = {name: values for name, values in nested.items() if name != "scores" and len({*values.values()}) == 1}
+    return nested | {name: next(iter(values.values())) for name, values in alike.items()}
+
+
+def _json(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+
+
+def _check(row: dict[str, Any], where: str) -> None:
+    check_record(row, where, ROW, "a result")
     if not math.isfinite(row["value"]):
         raise DataError(f"{where}: the value {row['value']!r} of {row['metric']} is not a finite number")
 
@@ -216,7 +275,6 @@ def hardware(device: torch.device | str | None = None) -> str:
 
     Args:
         device: by default the graphics cards if there are any.
-
     """
     import torch
 
@@ -236,7 +294,6 @@ def commit(file: Path | None = None) -> str:
     Args:
         file: a file of the code, by default this one. If git does not know it (an installed package, perhaps inside
             somebody's own repository), the answer is "none".
-
     """
     file = (file or Path(__file__)).resolve()
     try:

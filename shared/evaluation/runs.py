@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError, UsageError
-from shared.evaluation.metrics import METRICS, Counts
-from shared.evaluation.outputs import Outputs
-from shared.evaluation.results import read
-from shared.evaluation.scores import TextScorer
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.metrics import METRICS, Counts
+from dragoman.shared.evaluation.outputs import Outputs
+from dragoman.shared.evaluation.results import of_run
+from dragoman.shared.evaluation.scores import TextScorer
 
 #: Rows of one evaluation agree in these.
 ONE_EVALUATION = ("phase", "split", "model", "corpus", "search", "command", "text", "reads", "writes")
@@ -26,7 +26,6 @@ class Tested:
         split: the name of the test set, followed by that of the text if it is one beside the translation.
         rows: the results, by metric.
         outputs: as they were written.
-
     """
 
     place: Path
@@ -44,7 +43,6 @@ class Tested:
 
         Raises:
             DataError: if what comes out is not what the results say.
-
         """
         found = scorer.count(self.outputs.hypotheses)
         for counts in found:
@@ -71,12 +69,9 @@ def tests_of(run: Path, phase: str | None = None) -> dict[str, Tested]:
     Raises:
         DataError: if the run has no results, or they do not say where the outputs are.
         UsageError: if a test set was evaluated in several phases and none is named.
-
     """
     path = run / "results.jsonl"
-    if not path.is_file():
-        raise DataError(f"{run}: has no results.jsonl; was it run to its end?")
-    found = [row for row in read(path) if phase in (None, row.get("phase"))]
+    found = [row for row in of_run(run) if phase in (None, row.get("phase"))]
     rows = [row for row in found if row["metric"] in METRICS and "kind" not in row]
     if not rows and found and phase:
         raise DataError(f"{path}: phase {phase!r} scored no outputs that can be compared; dragoman results collects it")
@@ -102,6 +97,28 @@ def _test(row: dict[str, Any]) -> str:
     return str(row["split"]) if row.get("text") in (None, "translation") else f"{row['split']} ({row['text']})"
 
 
+def same_lines(first: Tested, second: Tested) -> bool:
+    """Return whether two test sets have the same references, sources and language, whatever they are called."""
+    one, other = first.outputs, second.outputs
+    texts = one.references == other.references and one.sources == other.sources
+    return texts and first.any_row["language"] == second.any_row["language"]
+
+
+def pairs_of_tests(first: dict[str, Tested], second: dict[str, Tested]) -> list[tuple[Tested, Tested]]:
+    """Return the test sets that two runs share: those of one name, else those of the same lines.
+
+    Readers call one test set differently (``manifests/test``, ``en-de/test``).
+    """
+    pairs = [(mine, second[name]) for name, mine in first.items() if name in second]
+    left = [theirs for name, theirs in second.items() if name not in first]
+    for name, mine in first.items():
+        same = [theirs for theirs in left if name not in second and same_lines(mine, theirs)]
+        if same:
+            pairs.append((mine, same[0]))
+            left.remove(same[0])
+    return pairs
+
+
 def check_same_test(first: Tested, second: Tested) -> None:
     """Raise a DataError, naming what differs, unless two runs were tested on the same rows."""
     pair = f"{first.place} and {second.place}"
@@ -110,13 +127,14 @@ def check_same_test(first: Tested, second: Tested) -> None:
         raise DataError(f"{pair} are not of the same test: {len(one.ids)} and {len(other.ids)} lines")
     if len(one.references) != len(other.references):
         raise DataError(f"{pair} have {len(one.references)} and {len(other.references)} references a line")
-    kinds = [("id", one.ids, other.ids), ("source", one.sources, other.sources)]
+    kinds = [("id", one.ids, other.ids)] if first.split == second.split else []  # each reader makes its own
+    kinds += [("source", one.sources, other.sources)]
     kinds += [("reference", *sets) for sets in zip(one.references, other.references, strict=True)]  # type: ignore[misc]
     for kind, mine, theirs in kinds:
         for line, (a, b) in enumerate(zip(mine, theirs, strict=True), 2):
             if a != b:
                 raise DataError(f"{pair} are not of the same test: line {line}: {kind} {a!r} and {b!r}")
-    if first.any_row["corpus"] != second.any_row["corpus"]:
+    if first.split == second.split and first.any_row["corpus"] != second.any_row["corpus"]:
         versions = f"{first.any_row['corpus']} and {second.any_row['corpus']}"
         raise DataError(f"{pair} are not of the same test: the texts agree, but not the manifests ({versions})")
     if first.any_row["language"] != second.any_row["language"]:

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shared.errors import DataError
-from shared.evaluation.metrics import HIGHER_IS_BETTER, METRICS, Counts, Metric, unknown
-from shared.text import languages
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.metrics import HIGHER_IS_BETTER, METRICS, Counts, Metric, unknown
+from dragoman.shared.text import languages
 
 
 @dataclass(frozen=True)
@@ -16,15 +16,13 @@ class Score:
     """One number and what it means.
 
     Attributes:
-        name: "bleu", "bleu_lc", "bleu_bare", "chrf", "ter", "wer", "cer", "wer_raw", "cer_raw" (metrics.py); "comet"
-            (learned.py); "off_target" (off_target.py); "cosine", "cosine_of_others", "retrieval", "distance"
-            (representations.py); "word_f" (word_accuracy.py); "precision_1", "coverage" (mt/induction.py);
-            "al", "laal", "dal", "ap", "laal_ca" (latency.py).
-        value: 0 to 100 for bleu and chrf, about that for comet, higher is better; milliseconds for "al" and its kin; a
-            percentage, lower is better, for the others.
+        name: one of METRICS (metrics.py); "comet" (learned.py); "off_target" (off_target.py); "cosine",
+            "cosine_of_others", "retrieval", "distance" (representations.py); "word_f" (word_accuracy.py);
+            "precision_1", "coverage" (mt/induction.py); "al", "laal", "dal", "ap", "laal_ca" (latency.py).
+        value: 0 to 100 for bleu, chrf and their kin, about that for comet, higher is better; milliseconds for "al" and
+            its kin; a percentage, lower is better, for the others.
         signature: how it was computed.
         lines: how many lines were scored: all of them, but for off_target.
-
     """
 
     name: str
@@ -64,7 +62,6 @@ class TextScorer:
     Raises:
         DataError: if the numbers of lines differ or are 0, a metric is unknown or does not fit the language, a
             reference is empty where that has no meaning, or the language needs a tokenizer that is not installed.
-
     """
 
     def __init__(self, references: Sequence[Any], language: str, metrics: Sequence[str]) -> None:
@@ -86,7 +83,6 @@ class TextScorer:
 
         Raises:
             DataError: if their number is not that of the references.
-
         """
         hypotheses = list(hypotheses)
         if len(hypotheses) != self.lines:

@@ -6,23 +6,29 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.corpus.speech_activity import rows_without_speech, speech_detector
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.evaluation.alarms import Alarm, detect, detect_off_target
-from shared.evaluation.metrics import METRICS, unknown
-from shared.evaluation.off_target import judge
-from shared.evaluation.outputs import Outputs
-from shared.evaluation.scores import Score, TextScorer
-from shared.machine.processes import gather, on_main
-from shared.machine.progress import progress_bar
-from shared.machine.workspace import Workspace
-from shared.search.search import AnySearch
-from shared.systems.rows import translate_rows
-from shared.systems.system import System
-from shared.text import languages
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.alarms import Alarm, detect, detect_off_target
+from dragoman.shared.evaluation.metrics import METRICS, unknown
+from dragoman.shared.evaluation.off_target import judge
+from dragoman.shared.evaluation.outputs import Outputs
+from dragoman.shared.evaluation.scores import Score, TextScorer
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.processes import gather, on_main
+from dragoman.shared.machine.progress import progress_bar
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.sound.speech_activity import rows_without_speech, speech_detector
+from dragoman.shared.systems.rows import translate_rows
+from dragoman.shared.systems.system import System
+from dragoman.shared.text import languages
+from dragoman.shared.text.normalise import apply
+from dragoman.shared.text.rewritten import rewritten
+
+#: Metrics that do not see what tokenizers of recognisers rewrite by design: case and punctuation.
+OF_SPEECH = {"wer", "cer"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,6 @@ class Evaluation:
         without_speech: how many rows have a recording without speech (they are translated all the same); None for a
             system that does not read speech.
         further: the evaluations of other texts that the system wrote in the same pass.
-
     """
 
     text: str
@@ -51,6 +56,14 @@ class Evaluation:
     alarms: list[Alarm]
     without_speech: int | None = None
     further: list[Evaluation] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """Return the text's name, language and number of rows, a line for each score and alarm, and other texts."""
+        lines = [f"{self.text} ({self.language}): {len(self.outputs.hypotheses):,} rows", *map(str, self.all_scores)]
+        if self.without_speech:
+            lines.append(f"alarm: {self.without_speech:,} recordings have no speech")
+        lines += [f"alarm: {alarm}" for alarm in self.alarms]
+        return "\n".join([*lines, *map(str, self.further)])
 
     @property
     def all_scores(self) -> list[Score]:
@@ -72,8 +85,8 @@ def check_metrics(metrics: Sequence[str], texts: Mapping[str, Sequence[str]] | N
 
 def translate_share(
     system: System, manifest: Manifest, *, search: AnySearch, budget: Budget, workspace: Workspace
-) -> dict[int, dict[str, str]]:
-    """Translate this process's share of a manifest; return the best hypothesis's texts by row number and name."""
+) -> dict[int, Hypothesis]:
+    """Translate this process's share of a manifest; return the best hypothesis of each row, without its tokens."""
     share = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
         task = bar.add_task("translating", total=-(-len(manifest) // workspace.world), status="")
@@ -87,7 +100,7 @@ def translate_share(
             rank=workspace.rank,
             world=workspace.world,
         ):
-            share[number] = hypotheses[0].texts
+            share[number] = replace(hypotheses[0], tokens=[])
             bar.advance(task)
     return share
 
@@ -108,7 +121,6 @@ class TestSet:
         UsageError: if the system writes no such text.
         DataError: if a row has no reference, naming the row; if there are no rows, or several languages to score; if
             a metric does not fit the language or the references.
-
     """
 
     def __init__(self, system: System, manifest: Manifest, metrics: list[str], text: str = "") -> None:
@@ -121,23 +133,29 @@ class TestSet:
         self.outputs, self.language = _references(self.field, manifest)
         self.scorer = TextScorer(self.outputs.references, self.language, metrics)
 
-    def evaluate(self, shares: Sequence[dict[int, dict[str, str]]]) -> Evaluation:
+    def rewritten(self) -> str | None:
+        """Say which references the system's tokenizer cannot write, and no output equals; None if it can write all."""
+        references = [apply(self.field.normalizers, line or "", self.language) for line in self.outputs.references[0]]
+        return rewritten(references, self.field.tokenizer)
+
+    def evaluate(self, shares: Sequence[dict[int, Hypothesis]]) -> Evaluation:
         """Score what all processes have translated, by row number, and look for what is wrong with it as a whole.
 
         Raises:
             DataError: if a row was not translated.
-
         """
-        found = {number: texts[self.text] for share in shares for number, texts in share.items()}
+        found = {number: hypothesis for share in shares for number, hypothesis in share.items()}
         missing = len(self.manifest) - len(found)
         if missing:
             raise DataError(f"{self.manifest.path}: {missing} of {len(self.manifest)} rows were not translated")
         system, language = self.system, self.language
-        outputs = replace(self.outputs, hypotheses=[found[number] for number in range(len(self.manifest))])
+        lines = [found[number].texts[self.text] for number in range(len(self.manifest))]
+        outputs = replace(self.outputs, hypotheses=lines)
         scores = [Score.of(counts) for counts in self.scorer.count(outputs.hypotheses)]
         references = [line or "" for line in outputs.references[0]]
         copies = outputs.sources if self.field.column != "source_text" else None  # a transcript is its source
-        alarms = detect(outputs.hypotheses, references=references, sources=copies)
+        cut = [number for number in range(len(lines)) if found[number].cut]
+        alarms = detect(lines, references=references, sources=copies, cut=cut)
         in_play = languages.union(system.source_languages, system.target_languages)
         judged = judge(outputs.hypotheses, language, in_play)
         alarms += detect_off_target(outputs.hypotheses, judged, usual=judge(references, language, in_play).share)
@@ -200,10 +218,13 @@ def evaluate_system(
     Raises:
         DataError: if the manifest cannot be scored (see :class:`TestSet`).
         UsageError: if the system does not write one of the texts.
-
     """
     wanted = {system.output_name: metrics} | dict(texts or {})
     tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
+    for test, own in zip(tests, wanted.values(), strict=True):
+        problem = test.rewritten() if workspace.main and {*own} - OF_SPEECH else None
+        if problem:
+            workspace.log.warning("%s: references: %s", manifest.path, problem)
     share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)
     shares = gather(share, workspace)
     evaluation, *further = on_main(lambda: [test.evaluate(shares) for test in tests], workspace)

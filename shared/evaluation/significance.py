@@ -30,13 +30,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shared.errors import DataError
-from shared.evaluation.metrics import Counts
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.metrics import COMPOSED, Counts
 
 SAMPLES = 1000
 TRIALS = 10_000
 SEED = 12345  # sacreBLEU's
 LEVEL = 0.05
+NO_DIFFERENCE = "no significant difference"
 BLOCK = 1 << 24  # sentences drawn at a time
 
 
@@ -54,7 +55,6 @@ class Comparison:
         p_bootstrap: of the paired bootstrap.
         p_randomisation: of the paired approximate randomisation.
         higher_is_better: which way the metric improves.
-
     """
 
     metric: str
@@ -91,7 +91,6 @@ class SeedComparison:
         high: upper end.
         p: of the hierarchical bootstrap.
         higher_is_better: which way the metric improves.
-
     """
 
     metric: str
@@ -117,7 +116,7 @@ class SeedComparison:
 def verdict(difference: float, p: float, higher_is_better: bool) -> str:
     """Say what a difference means at the level of 0.05."""
     if p >= LEVEL or difference == 0:
-        return "no significant difference"
+        return NO_DIFFERENCE
     return "better" if (difference > 0) == higher_is_better else "worse"
 
 
@@ -132,7 +131,6 @@ def compare(system: Counts, baseline: Counts, *, samples: int = SAMPLES, trials:
 
     Raises:
         DataError: if the counts are not of one metric and one number of sentences.
-
     """
     p_bootstrap, low, high = paired_bootstrap(system, baseline, samples=samples)
     return Comparison(
@@ -175,7 +173,6 @@ def compare_seeds(systems: Sequence[Counts], baselines: Sequence[Counts], *, sam
 
     Raises:
         DataError: if the counts are not of one metric and one number of sentences.
-
     """
     _check([*systems, *baselines])
     scores = bootstrap([*systems, *baselines], samples=samples)
@@ -211,7 +208,6 @@ def compare_means(
     Raises:
         DataError: if the counts of a test set are not of one metric and one number of sentences, or the test sets of
             different metrics.
-
     """
     values = []
     for arm in (systems, baselines):
@@ -305,7 +301,8 @@ def _blocks(draw: Callable[[int], np.ndarray], rows: int, sentences: int) -> Ite
 def _check(counts: Sequence[Counts]) -> None:
     first = counts[0]
     for other in counts[1:]:
-        if other.signature != first.signature:
+        # Which of the texts were composed for it is no matter of how a score is computed.
+        if other.signature.removesuffix(COMPOSED) != first.signature.removesuffix(COMPOSED):
             raise DataError(
                 f"cannot compare {first.metric} ({first.signature}) with {other.metric} ({other.signature})"
             )

@@ -8,14 +8,16 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from shared.errors import DataError
-from shared.evaluation import directions
-from shared.machine.files import replaced_file
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation import directions
+from dragoman.shared.evaluation.metrics import HIGHER_IS_BETTER
+from dragoman.shared.evaluation.significance import NO_DIFFERENCE, verdict
+from dragoman.shared.machine.files import replaced_file
 
 Row = dict[str, Any]
 
-#: Rows that agree in these measured the same, perhaps with other seeds.
-SAME = ("corpus", "averaging", "search", "ensemble", "language_model", "lm_weight", "ctc_weight")
+#: Rows that agree in these, and in the number of models, measured the same, perhaps with other seeds.
+SAME = ("corpus", "lm_weight", "ctc_weight")
 #: The metrics that RESULTS.md shows; the others are in results.jsonl. Of a row that has none of them, any is shown.
 HEADLINES = ("bleu", "wer", "perplexity")
 #: Between the name of a test set and that of a part of it, such as the words of some frequency.
@@ -24,84 +26,53 @@ PART = ":"
 MOST_SPLITS = 4
 #: The metrics of which it then shows tables of sources by targets, if the test sets are directions.
 OF_DIRECTIONS = ("bleu", "off_target")
-#: Keys whose text is longer than this stand below the tables, under a number.
-LONGEST_KEYS = 40
 #: The kind of rows that compare means over directions; their "split" names all of these, sorted.
 MEANS = "comparison of means"
-VERDICTS = {"better": "better", "worse": "worse"}
-FORMATS = dict.fromkeys(("value", "deviation", "low", "high", "learning"), ".2f") | {"p": ".4f", "minutes": ".1f"}
+FORMATS = dict.fromkeys(("value", "low", "high", "learning"), ".2f") | {"p": ".4f", "minutes": ".1f"}
 NUMERIC = {*FORMATS, "lines", "beam", "length_penalty", "seed", "seeds"}
 LEGEND = """\
+A line is made by `dragoman seeds RECIPE --arm ARM --seeds 1,2,3 --against CONTROL`, with `--KEY VALUE` for other keys.
 Scores are means over seeds ± their standard deviation. After a comma: the difference from each control in the column
 "against" and what a test over seeds and sentences says of it ("n.s.": no significant difference; docs/results.md).
 Where "data" says what was learned from, minutes are those of all training, that of recipes run before included;
 elsewhere those of the run until its evaluation. "learning" is how many parameters were tuned, where only a part was.
+`dragoman results --into FOLDER --details` prints directions and parts of test sets.
 """
 
 
 def render(rows: Iterable[Row], source: str) -> str:
     """Return RESULTS.md: for each folder of recipes, a table of those that were tested on the same sets.
 
-    A line shows a headline metric of a recipe with given keys: the mean score and its deviation over seeds on each test
-    set, and the verdicts of its comparisons with controls. What else the same models did, such as transcripts beside
-    translations, has a table of its own, and tests of many directions have tables of sources by targets. Single runs
-    and other metrics are left to the source.
+    A line shows a headline metric of a recipe's arm: the mean score and its deviation over seeds on each test set, and
+    the verdicts of its comparisons with controls. What else the same models did, such as transcripts beside
+    translations, has a table of its own. Single runs and other metrics are left to the source, directions and parts of
+    test sets to :func:`details`.
 
     Args:
         rows: one of each measurement, oldest first.
         source: the name of the file that they come from.
-
     """
     groups: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         groups[str(row["recipe"]).rpartition("/")[0] or "others"].append(row)
     parts = [f"# Results\n\nMade from `{source}`, which has every run, by command; do not edit.\n\n{LEGEND}"]
-    for group, found in sorted(groups.items()):
-        common = _common_keys(found)
-        shown = [_without(row, common) for row in _headlines(found)]
-        numbers = _numbers(shown)
-        shown = [_numbered(row, numbers) for row in shown]
-        tables: list[str] = []
-        for splits, arms in _by_tests(_arms(shown)).items():
-            tables += _tables(arms, splits)
-            if len(splits) > MOST_SPLITS:
-                recipes = {arm[0]["recipe"] for arm in arms}
-                own = [_numbered(_without(row, common), numbers) for row in found if row["recipe"] in recipes]
-                tables += _tables_of_directions(own)
-        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_notes(shown, common, numbers)}")
+    for group, own in sorted(groups.items()):
+        shown = [row for row in _headlines(own) if PART not in row["split"]]
+        tables = [table for splits, arms in _by_tests(_arms(shown)).items() for table in _tables(arms, splits)]
+        parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_signatures(shown)}")
     return "\n".join(parts)
 
 
-def _numbers(rows: Sequence[Row]) -> dict[str, str]:
-    """Return a number in parentheses for each text of keys that would make a table too wide."""
-    texts = {_cell("keys", row.get(keys) or {}) for row in rows for keys in ("keys", "against_keys")}
-    return {text: f"({place})" for place, text in enumerate(sorted(t for t in texts if len(t) > LONGEST_KEYS), 1)}
-
-
-def _numbered(row: Row, numbers: Mapping[str, str]) -> Row:
-    texts = {keys: _cell("keys", row[keys]) for keys in ("keys", "against_keys") if row.get(keys)}
-    return row | {keys: numbers[text] for keys, text in texts.items() if text in numbers}
-
-
 def _tables(arms: Sequence[Sequence[Row]], splits: Sequence[str]) -> list[str]:
-    """Return the table of arms that were tested on the same sets, and tables of what else their models did."""
-    of_parts = [arm for arm in arms if all(PART in row["split"] for row in arm)]
-    whole = [arm for arm in arms if arm not in of_parts]
+    """Return the table of arms that were tested on the same sets, and one of what else their models did."""
     main: dict[tuple[str, ...], Sequence[Row]] = {}
-    for arm in sorted(whole, key=_rank):
-        main.setdefault((arm[0]["recipe"], _cell("keys", arm[0].get("keys") or {}), arm[0].get("model") or ""), arm)
+    for arm in sorted(arms, key=_rank):
+        main.setdefault(_model_of(arm[0]), arm)
     chosen = {id(arm) for arm in main.values()}
-    others = [arm for arm in whole if id(arm) not in chosen]
+    others = [arm for arm in arms if id(arm) not in chosen]
     columns = {split: split for split in splits}
-    tables = [_table([arm for arm in whole if id(arm) in chosen], columns)] if whole else []
-    if others:
-        tables.append(f"Other texts and phases of the same models:\n\n{_table(others, columns)}")
-    parts: dict[str, dict[str, str]] = defaultdict(dict)
-    for split in dict.fromkeys(row["split"] for arm in of_parts for row in arm):
-        test, _, part = split.partition(PART)
-        parts[test][split] = part
-    tables += [f"By parts of {test}:\n\n{_table(of_parts, headings)}" for test, headings in parts.items()]
-    return tables
+    tables = [_table([arm for arm in arms if id(arm) in chosen], columns)]
+    return [*tables, f"Other texts and phases of the same models:\n\n{_table(others, columns)}"] if others else tables
 
 
 def _rank(arm: Sequence[Row]) -> tuple[bool, int]:
@@ -113,24 +84,31 @@ def _rank(arm: Sequence[Row]) -> tuple[bool, int]:
 
 def _table(arms: Sequence[Sequence[Row]], tests: Mapping[str, str]) -> str:
     """Return the table of arms that were tested on the same sets, whose headings are given."""
-    columns = {"recipe": "recipe", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
+    columns = {"recipe": "recipe", "arm": "arm", "keys": "keys", "text": "text", "metric": "metric", "seeds": "seeds"}
     columns |= tests if len(tests) <= MOST_SPLITS else {"mean": "mean of tests"}
     columns |= {"against": "against", "learning": "learning (M)", "data": "data", "minutes": "minutes"}
     return markdown([_line_of(arm, list(tests)) for arm in arms], columns)
 
 
-def _tables_of_directions(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield a table of sources by targets for each arm, its means over seeds, with a line that says of what."""
-    of_tests = [row for row in rows if row["metric"] in OF_DIRECTIONS and row.get("kind") != MEANS]
-    for arm in _arms(of_tests).values():
+def details(rows: Iterable[Row]) -> Iterator[str]:
+    """Yield tables that RESULTS.md has no room for: by parts of test sets, and by directions, sources by targets.
+
+    Args:
+        rows: one of each measurement, oldest first.
+    """
+    measured = [row for row in rows if row.get("kind") is None]
+    for test in sorted({row["split"].partition(PART)[0] for row in measured if PART in row["split"]}):
+        arms = _arms([row for row in measured if row["split"].startswith(test + PART)])
+        parts = {row["split"]: row["split"].partition(PART)[2] for arm in arms.values() for row in arm}
+        yield f"By parts of {test}:\n\n{_table([arms[name] for name in sorted(arms)], parts)}"
+    for arm in _arms([row for row in measured if row["metric"] in OF_DIRECTIONS]).values():
         for test, splits in directions.by_name(dict.fromkeys(row["split"] for row in arm)).items():
-            measured = {split: _newest([row for row in arm if row["split"] == split]) for split in splits}
-            scores = {split: mean(_values(found)) for split, found in measured.items() if found}
+            scores = {split: mean(_values(_newest(arm, split))) for split in splits}
             heading, *lines = (f"| {' | '.join(cells)} |" for cells in directions.table(scores))
             ruler = f"|---|{'---:|' * (heading.count('|') - 2)}"
-            name = " ".join(filter(None, [_name(arm[0]), _cell("keys", arm[0].get("keys") or {}), arm[0].get("text")]))
-            title = f"{name}, {arm[0]['metric']} on {test}, sources by targets:"
-            yield "\n".join([title, "", heading, ruler, *lines])
+            given = _cell("keys", arm[0].get("keys") or {})
+            name = " ".join(filter(None, [_name(arm[0]), arm[0].get("arm"), given, arm[0].get("text")]))
+            yield "\n".join([f"{name}, {arm[0]['metric']} on {test}, sources by targets:", "", heading, ruler, *lines])
 
 
 def _name(row: Row) -> str:
@@ -143,7 +121,7 @@ def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...]
     """Return arms, sorted, by the test sets of their recipe: what lacks one of them stays with the others."""
     tests: dict[str, set[str]] = defaultdict(set)
     for (recipe, *_), rows in arms.items():
-        tests[recipe] |= {row["split"] for row in rows if PART not in row["split"] and row.get("kind") != MEANS}
+        tests[recipe] |= {row["split"] for row in rows if row.get("kind") != MEANS}
     found: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
     for (recipe, *_), rows in sorted(arms.items()):
         found[tuple(sorted(tests[recipe]))].append(rows)
@@ -156,6 +134,11 @@ def _headlines(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["metric"] in HEADLINES or _phase_of(row) not in with_headline]
 
 
+def _model_of(row: Row) -> tuple[str, ...]:
+    given = _cell("keys", row.get("keys") or {})
+    return row["recipe"], row.get("arm") or "", given, row.get("model") or ""
+
+
 def _phase_of(row: Row) -> tuple[str, str]:
     return row["recipe"], row.get("phase") or ""
 
@@ -164,64 +147,53 @@ def _arms(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
     """Return the rows of each line of the table, by what identifies the line."""
     arms: dict[tuple[str, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        given = _cell("keys", row.get("keys") or {})
-        arms[
-            (
-                row["recipe"],
-                given,
-                row.get("model") or "",
-                row.get("phase") or "",
-                row.get("text") or "",
-                row["metric"],
-            )
-        ].append(row)
+        arms[(*_model_of(row), row.get("phase") or "", row.get("text") or "", row["metric"])].append(row)
     return arms
 
 
 def _line_of(rows: Sequence[Row], splits: Sequence[str]) -> Row:
-    """Return a line of the table: from the rows of one recipe, keys, phase and metric, oldest first."""
-    measured = {split: _newest([row for row in rows if row["split"] == split]) for split in splits}
-    measured = {split: found for split, found in measured.items() if found}
+    """Return a line of the table: from the rows of one recipe, arm, keys, phase and metric, oldest first."""
+    measured = {split: newest for split in splits if (newest := _newest(rows, split))}
     all_tests = ", ".join(sorted(measured))
     compared: dict[str, dict[str, Row]] = {split: {} for split in (*splits, all_tests)}
     for row in rows:
         if row.get("kind") == "comparison" or (row.get("kind") == MEANS and row["split"] == all_tests):
             compared[row["split"]][_control(row)] = row
     controls = dict.fromkeys(control for by_control in compared.values() for control in by_control)
-    trained = [row for found in measured.values() for row in found if "data" in row]
-    timed = trained or [row for found in measured.values() for row in found]
-    minutes = [row["minutes"] for row in timed if row.get("minutes") is not None]
-    means = [mean(_values(found)) for found in measured.values()]
+    trained = [row for newest in measured.values() for row in newest if "data" in row]
+    timed = trained or [row for newest in measured.values() for row in newest]
+    minutes = {row.get("seed"): row["minutes"] for row in timed if row.get("minutes") is not None}
+    means = [mean(_values(newest)) for newest in measured.values()]
     return {
         "recipe": _name(rows[0]),
+        "arm": rows[0].get("arm") or None,
         "keys": rows[0].get("keys") or rows[0].get("model"),
         "text": rows[0].get("text"),
         "metric": rows[0]["metric"],
-        "seeds": max((len(_values(found)) for found in measured.values()), default=None),
-        **{split: _shown(_values(found), compared[split], controls) for split, found in measured.items()},
+        "seeds": max((len(_values(newest)) for newest in measured.values()), default=None),
+        **{split: _shown(_values(newest), compared[split], controls) for split, newest in measured.items()},
         "mean": _shown([mean(means)], compared[all_tests], controls) if means else None,
         "against": "; ".join(controls) or None,
         "learning": trained[-1].get("learning") if trained else None,
         "data": trained[-1]["data"] if trained else None,
-        "minutes": mean(minutes) if minutes else None,
+        "minutes": mean(minutes.values()) if minutes else None,
     }
 
 
-def _newest(rows: Sequence[Row]) -> list[Row]:
+def _newest(rows: Sequence[Row], split: str) -> list[Row]:
     """Return the rows of one test set that measured the same as the newest one, with any seed."""
-    measured = [row for row in rows if row.get("kind") not in ("comparison", MEANS)]
-    return [row for row in measured if all(row.get(key) == measured[-1].get(key) for key in SAME)]
+    measured = [row for row in rows if row["split"] == split and row.get("kind") is None]
+    return [row for row in measured if _measured_by(row) == _measured_by(measured[-1])]
+
+
+def _measured_by(row: Row) -> tuple[Any, ...]:
+    """Return what rows of other seeds have in common: the folders of further models have a seed in their names."""
+    return *(row.get(key) for key in SAME), len(row.get("ensemble") or ())
 
 
 def _values(rows: Sequence[Row]) -> list[float]:
     """Return the newest score of each seed."""
-    found: dict[Any, float] = {}
-    for row in rows:
-        if "values" in row:
-            found |= dict(zip(row["seeds"], row["values"], strict=True))
-        else:
-            found[row.get("seed")] = row["value"]
-    return list(found.values())
+    return list({row.get("seed"): row["value"] for row in rows}.values())
 
 
 def _shown(values: Sequence[float], comparisons: Mapping[str, Row], controls: Iterable[str]) -> str:
@@ -231,34 +203,17 @@ def _shown(values: Sequence[float], comparisons: Mapping[str, Row], controls: It
 
 
 def _verdict(comparison: Row | None) -> str:
-    return f"{comparison['value']:+.1f} {VERDICTS.get(comparison['verdict'], 'n.s.')}" if comparison else ""
+    if comparison is None:
+        return ""
+    said = verdict(comparison["value"], comparison["p"], comparison["metric"] in HIGHER_IS_BETTER)
+    return f"{comparison['value']:+.1f} {'n.s.' if said == NO_DIFFERENCE else said}"
 
 
 def _control(comparison: Row) -> str:
     keys = _cell("keys", comparison.get("against_keys") or {})
-    other = "" if comparison["against"] == comparison["recipe"] and keys else comparison["against"]
-    return f"{other} {keys}".strip()
-
-
-def _common_keys(rows: Sequence[Row]) -> dict[str, Row]:
-    """Return, by recipe, the given keys that all its rows have in common: they need not stand in every row."""
-    found: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[row["recipe"]].append(row.get("keys") or {})
-        if "against" in row:
-            found[row["against"]].append(row.get("against_keys") or {})
-    return {
-        recipe: {key: value for key, value in keys[0].items() if all(key in own and own[key] == value for own in keys)}
-        for recipe, keys in found.items()
-    }
-
-
-def _without(row: Row, common: Mapping[str, Row]) -> Row:
-    result = dict(row)
-    for recipe, keys in (("recipe", "keys"), ("against", "against_keys")):
-        if row.get(keys):
-            result[keys] = {key: value for key, value in row[keys].items() if key not in common[row[recipe]]}
-    return result
+    arm = comparison.get("against_arm") or ""
+    other = "" if comparison["against"] == comparison["recipe"] and (arm or keys) else comparison["against"]
+    return " ".join(filter(None, [other, arm, keys]))
 
 
 def markdown(rows: Sequence[Row], columns: dict[str, str]) -> str:
@@ -297,10 +252,6 @@ def _cell(key: str, value: Any) -> str:
         return ""
     if key in FORMATS:
         return format(value, FORMATS[key])
-    if key == "commit":
-        value = value[:10] + ("+" if value.endswith("+") else "")
-    if key == "values":
-        value = ", ".join(f"{number:.2f}" for number in value)
     if isinstance(value, dict):
         value = " ".join(f"{name}={_written(given)}" for name, given in sorted(value.items()))
     if isinstance(value, list):
@@ -320,16 +271,9 @@ def _written(value: Any) -> str:
     return "null" if value is None else str(value)
 
 
-def _notes(rows: Sequence[Row], common: Mapping[str, Row], numbers: Mapping[str, str]) -> str:
-    signatures = dict.fromkeys(f"- {row['metric']}: `{row['signature']}`\n" for row in rows)
-    arms = _arms([row for row in rows if row.get("kind") != MEANS]).values()
-    newest = [_newest([row for row in arm if row["split"] == arm[-1]["split"]]) for arm in arms]
-    found = [max(reversed(arm), key=lambda row: len(row.get("values", ()))) for arm in newest if arm]  # of most seeds
-    commands = dict.fromkeys(f"- {row['recipe']}: `{row['command']}`\n" for row in found if row.get("command"))
-    keys = [f"- {recipe}: `{_cell('keys', given)}`\n" for recipe, given in common.items() if given]
-    keys += [f"- {number}: `{given}`\n" for given, number in numbers.items()]
-    text = "Signatures:\n\n" + "".join(signatures) + ("\nKeys:\n\n" + "".join(keys) if keys else "")
-    return text + ("\nCommands:\n\n" + "".join(commands) if commands else "")
+def _signatures(rows: Sequence[Row]) -> str:
+    measured = dict.fromkeys((row["metric"], row["signature"]) for row in rows if row.get("kind") is None)
+    return "Signatures:\n\n" + "".join(f"- {metric}: `{signature}`\n" for metric, signature in measured)
 
 
 def summarise(rows: Sequence[Row], file: Path) -> None:
@@ -337,7 +281,6 @@ def summarise(rows: Sequence[Row], file: Path) -> None:
 
     Raises:
         DataError: if the file lacks the marks.
-
     """
     opening, closing = "<!-- results -->", "<!-- /results -->"
     before, mark, rest = file.read_text(encoding="utf-8").partition(opening)

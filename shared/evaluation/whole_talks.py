@@ -6,18 +6,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.pauses import file_segments
-from shared.corpus.segmentation import Segmenter
-from shared.errors import DataError, UsageError
-from shared.evaluation.resegment import resegment_text
-from shared.evaluation.scoring import Evaluation, TestSet
-from shared.machine.processes import gather, on_main
-from shared.machine.progress import progress_bar
-from shared.machine.workspace import Workspace
-from shared.search.search import AnySearch
-from shared.systems.system import System
-from shared.text import languages
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.resegment import resegment_text
+from dragoman.shared.evaluation.scoring import Evaluation, TestSet
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.processes import gather, on_main
+from dragoman.shared.machine.progress import progress_bar
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.sound.pauses import file_segments
+from dragoman.shared.sound.segmentation import Segmenter
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.units import joined
 
 
 def evaluate_talks(
@@ -54,7 +55,6 @@ def evaluate_talks(
     Raises:
         DataError: if a row has no recording, or the manifest cannot be scored.
         UsageError: if the system reads text, or the longest segment is below a second.
-
     """
     if "speech" not in system.reads:
         raise UsageError("whole talks need a system that reads speech")
@@ -62,7 +62,7 @@ def evaluate_talks(
     tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
     talks = _talks(manifest)
     division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
-    share: dict[int, dict[str, str]] = {}
+    share: dict[int, Hypothesis] = {}
     with progress_bar(enabled=workspace.show_progress) as bar:
         mine = list(talks)[workspace.rank :: workspace.world]
         task = bar.add_task("talks", total=len(mine), status="")
@@ -72,11 +72,10 @@ def evaluate_talks(
             with workspace.autocast():
                 [segments] = system.timed([file], search=search, batch_size=batch_size, **division, **codes)
             for test in tests:
-                space = " " if languages.spaced(test.language) else ""
-                whole = space.join(text for segment in segments if (text := segment.texts[test.text]))
+                whole = joined((segment.texts[test.text] for segment in segments), test.language)
                 lines = [test.outputs.references[0][number] or "" for number in talks[file]]
                 for number, line in zip(talks[file], resegment_text(whole, lines, test.language), strict=True):
-                    share.setdefault(number, {})[test.text] = line
+                    share.setdefault(number, Hypothesis([], 0.0)).texts[test.text] = line
             bar.advance(task)
     shares = gather(share, workspace)
     return on_main(lambda: [test.evaluate(shares) for test in tests], workspace)

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.errors import DataError, UsageError
-from shared.text.word_spans import words
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.word_spans import words
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,6 @@ class Bucket:
         matches: words of hypotheses that their reference has, each as often as it has it.
         written: words of hypotheses.
         wanted: words of references.
-
     """
 
     low: int
@@ -52,8 +51,7 @@ def frequencies(texts: Iterable[str], language: str, known: Collection[str] | No
     Args:
         texts: in one language.
         language: its code.
-        known: words of a lexicon, by which texts are divided (see :func:`shared.text.word_spans.words`).
-
+        known: words of a lexicon, by which texts are divided (see :func:`dragoman.shared.text.word_spans.words`).
     """
     longest = max(map(len, known or ()), default=1)
     return Counter(text[slice(*span)] for text in texts for span in words(text, language, known, longest))
@@ -78,7 +76,6 @@ def by_frequency(
     Raises:
         DataError: if there are not as many references as hypotheses.
         UsageError: for edges that do not rise.
-
     """
     bounds = [0, *edges]
     if bounds != sorted(set(bounds)):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import shutil
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from shared.errors import UsageError
-from shared.machine.memory import check_workers
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.digits import whole_number
+from dragoman.shared.machine.memory import check_workers
 
 if TYPE_CHECKING:
     import torch
@@ -25,7 +29,7 @@ class Machine:
     Attributes:
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
         precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32.
-        compile: compile the layers (torch.compile).
+        compile: compile layers and losses (torch.compile); "auto" becomes True on a GPU of CUDA where that can be done.
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         workers: processes that read data beside the training process.
         rank: this process's number among ``world`` processes (set by torchrun).
@@ -33,12 +37,11 @@ class Machine:
 
     Raises:
         UsageError: for a device that is not there, an unknown precision, or too many workers.
-
     """
 
     device: str = "auto"
     precision: str = "auto"
-    compile: bool = False
+    compile: bool | str = "auto"
     deterministic: bool = False
     workers: int = 1
     rank: int = field(default_factory=lambda: int(os.environ.get("RANK", "0")))
@@ -49,6 +52,10 @@ class Machine:
             raise UsageError(f"precision must be one of {', '.join(PRECISIONS)}, not {self.precision!r}")
         check_workers(self.workers)
         self.device = _device(self.device, several=self.world > 1)
+        if self.compile not in (True, False, "auto"):
+            raise UsageError(f"compile must be auto, True or False, not {self.compile!r}")
+        if self.compile == "auto":
+            self.compile = self.device.startswith("cuda") and _can_compile()
         if self.precision == "auto":
             import torch
 
@@ -78,6 +85,17 @@ class Machine:
         return torch.autocast(self.device.split(":")[0], dtype=dtype)
 
 
+def _can_compile() -> bool:
+    """Tell whether torch.compile can make kernels for a GPU; say what is missing."""
+    missing = [] if find_spec("triton") else ["the package triton"]
+    missing += [] if any(map(shutil.which, filter(None, (os.environ.get("CC"), "gcc", "clang")))) else ["a C compiler"]
+    if missing:
+        logging.getLogger("dragoman").warning(
+            "compile: auto: nothing is compiled, which is slower: %s cannot be found", " and ".join(missing)
+        )
+    return not missing
+
+
 def precision_of(dtype: torch.dtype | None) -> str:
     """Return the precision whose autocast multiplies in a type; None for no autocast."""
     import torch
@@ -90,12 +108,13 @@ def _device(name: str, *, several: bool) -> str:
 
     Raises:
         UsageError: if there is no such device.
-
     """
     if name == "cpu":
         return name
     kind, colon, number = name.partition(":")
-    if kind not in ("auto", "cpu", "cuda", "mps") or (colon and not (kind == "cuda" and number.isdecimal())):
+    if kind not in ("auto", "cpu", "cuda", "mps") or (
+        colon and not (kind == "cuda" and whole_number(number) is not None)
+    ):
         raise UsageError(f"device must be auto, cpu, cuda, cuda:N or mps, not {name!r}")
     import torch
 

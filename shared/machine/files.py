@@ -9,10 +9,14 @@ import glob
 import os
 import re
 import shutil
+import stat
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from dragoman.shared.errors import DataError
 
 AT_FDCWD = -100  # Linux: paths are meant as the process sees them
 RENAME_EXCHANGE = 2
@@ -20,7 +24,41 @@ RENAME_EXCHANGE = 2
 #: No space, no quota, a file longer than the system or a limit allows: only writing fails so.
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
+#: What this process is writing now, in either of the ways below.
+_written: set[Path] = set()
+
+#: Held while something written takes its place, and from when it is discarded on: half of it must not get there.
+_placing = threading.Lock()
+
 _LEFT_BEHIND = re.compile(r"\..+\.\d+\.(tmp|old)")
+
+
+#: What is no file on a disk, by the test that knows it.
+_SPECIAL = {
+    "a folder": stat.S_ISDIR,
+    "a named pipe": stat.S_ISFIFO,
+    "a socket": stat.S_ISSOCK,
+    "a device": lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode),
+}
+
+
+def check_regular(path: str | Path, what: str = "file") -> None:
+    """Refuse what is no file on a disk: who reads a named pipe waits for ever, and a device may have no end.
+
+    Args:
+        path: of what is to be read; where there is nothing, whoever opens it says so.
+        what: it should be, for the message.
+
+    Raises:
+        DataError: if there is something else.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return
+    for kind, test in _SPECIAL.items():
+        if test(mode):
+            raise DataError(f"{path}: {kind}, not a {what}")
 
 
 @contextmanager
@@ -29,7 +67,6 @@ def names_when_full(path: Path) -> Iterator[None]:
 
     Raises:
         OSError: with the name.
-
     """
     try:
         yield
@@ -44,14 +81,17 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside ``path``; when the block ends well it is synced and takes the path's place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path, "tmp")
+    _written.add(temporary)
     try:
         with names_when_full(path):
             yield temporary
             sync(temporary)
-            os.replace(temporary, path)
+            with _placing:
+                os.replace(temporary, path)
             sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+        _written.discard(temporary)
 
 
 @contextmanager
@@ -60,19 +100,36 @@ def replaced_folder(path: Path) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = _beside(path, "tmp")
     shutil.rmtree(temporary, ignore_errors=True)
+    _written.add(temporary)
     temporary.mkdir()
     try:
         with names_when_full(path):
             yield temporary
             for place in [*temporary.rglob("*"), temporary]:
                 sync(place)
-            if path.exists():
-                _exchange(temporary, path)
-            else:
-                os.replace(temporary, path)
+            with _placing:
+                if path.exists():
+                    _exchange(temporary, path)
+                else:
+                    os.replace(temporary, path)
             sync(path.parent)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        _written.discard(temporary)
+
+
+def discard_temporaries() -> None:
+    """Delete what this process has half written: for who ends it at once, in any thread.
+
+    Nothing takes its place afterwards. What is being put there at this moment is left as it is.
+    """
+    if not _placing.acquire(blocking=False):
+        return
+    for place in list(_written):
+        if place.is_dir():
+            shutil.rmtree(place, ignore_errors=True)
+        else:
+            place.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from shared.errors import DataError, UsageError
+from dragoman.shared.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     import torch
@@ -27,12 +28,12 @@ UNITS = ("B", "KB", "MB", "GB", "TB", "PB", "EB")
 def available_memory(device: str | torch.device = "cpu") -> int:
     """Return how many bytes a process may still take on a device.
 
-    On a CPU: what the system has left, or less if a control group of the process (a container, a job of a scheduler)
-    allows less. On a GPU: what is free, and what this process holds without using it. A system that does not tell what
-    is left counts with all of its memory.
+    On a CPU: what the system has left, or less if a control group of the process (a container, a job of a scheduler) or
+    its limit of address space (ulimit -v) allows less. On a GPU: what is free, and what this process holds without
+    using it. A system that does not tell what is left counts with all of its memory.
     """
     if str(device) == "cpu":  # without torch, whose import takes seconds
-        return max(min([_left_on_system(PROC), *_left_in_groups(PROC, CGROUPS)]), 0)
+        return max(min([_left_on_system(PROC), *_left_in_groups(PROC, CGROUPS), *_left_to_process(PROC)]), 0)
     import torch
 
     device = torch.device(device)
@@ -57,7 +58,6 @@ def refuse_over(
 
     Raises:
         UsageError: with both figures; or ``error``.
-
     """
     available = available_memory(device)
     if needed > available:
@@ -71,7 +71,6 @@ def check_workers(workers: int) -> None:
 
     Raises:
         UsageError: for a negative number, or with the memory that they need and the memory that there is.
-
     """
     if workers < 0:
         raise UsageError(f"workers must not be negative, not {workers}")
@@ -90,6 +89,14 @@ def _left_on_system(proc: Path) -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _left_to_process(proc: Path) -> Iterator[int]:
+    """Yield what the limit of this process's address space leaves, if there is one."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    used = _text(proc / "self" / "statm").split(" ")[0]
+    if limit != resource.RLIM_INFINITY and used:
+        yield limit - int(used) * resource.getpagesize()
 
 
 def _left_in_groups(proc: Path, cgroups: Path) -> Iterator[int]:

@@ -30,7 +30,6 @@ def yaml_problem(text: str) -> tuple[int, str] | None:
 
     Returns:
         The line, counted from 1, and the problem; None if there is none.
-
     """
     values = repeated = 0
     begun: list[tuple[str | None, int]] = []
@@ -57,8 +56,12 @@ def yaml_problem(text: str) -> tuple[int, str] | None:
                 values += 1
                 if anchor:
                     sizes[anchor] = values - before
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        if "nesting depth" in str(error) and mark is not None:  # libyaml's own limit, in PyYAML from 6.0.4 on
+            return mark.line + 1, _TOO_DEEP
     except (yaml.YAMLError, UnicodeEncodeError):
-        return None
+        pass
     return None
 
 
@@ -67,7 +70,6 @@ def from_json(text: str | bytes) -> Any:
 
     Raises:
         ValueError: if it is not JSON (``json.JSONDecodeError``), or nested too deep.
-
     """
     try:
         found = json.loads(text)

@@ -20,9 +20,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from shared.errors import DataError
-from shared.machine.device import Machine
-from shared.machine.workspace import Phase, Workspace
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.machine.workspace import Phase, Workspace
 
 #: How long processes wait for the one that prepares, validates or evaluates.
 LONGEST_WAIT = timedelta(days=7)
@@ -68,7 +68,6 @@ def together(workspace: Workspace) -> Iterator[None]:
 
     Raises:
         EndedElsewhere: if one is.
-
     """
     try:
         yield
@@ -101,7 +100,6 @@ def silent(workspace: Workspace, roll: dist.Store | None, patience: timedelta = 
         workspace: for rank and world.
         roll: where processes say so; None if this one is alone.
         patience: the time.
-
     """
     if roll is None:
         return []
@@ -155,7 +153,6 @@ def on_main(function: Callable[[], T], machine: Machine) -> T:
 
     Raises:
         EndedElsewhere: on the other ranks, if it raises an error on rank 0.
-
     """
     if machine.world == 1:
         return function()
@@ -163,7 +160,7 @@ def on_main(function: Callable[[], T], machine: Machine) -> T:
     if machine.main:
         try:
             answer = [(function(),)]
-        finally:  # after an error, too: nobody waits for what will not come
+        finally:  # after an error, too: the other processes must not wait for an answer without end
             dist.broadcast_object_list(answer, src=0, group=_control)
     else:
         dist.broadcast_object_list(answer, src=0, group=_control)
@@ -212,6 +209,5 @@ class MainPhase(Phase):
 
         Raises:
             EndedElsewhere: on the other ranks, if it raises an error on rank 0.
-
         """
         on_main(lambda: self.work(workspace), workspace)

@@ -9,11 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from shared.errors import DataError, shortened
-from shared.machine.nesting import from_json
-
-#: Larger whole numbers are damage: no count, seed or update reaches them, and libraries take 64 bits at most.
-LARGEST = 2**63 - 1
+from dragoman.shared.annotations import LARGEST
+from dragoman.shared.errors import DataError, shortened
+from dragoman.shared.machine.nesting import from_json
 
 
 def read_record(path: Path, kinds: Mapping[str, Any], what: str, advice: str = "") -> dict[str, Any]:
@@ -27,12 +25,11 @@ def read_record(path: Path, kinds: Mapping[str, Any], what: str, advice: str = "
 
     Raises:
         DataError: if it cannot be read, naming the file, the key and its value.
-
     """
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise DataError(f"{path}: not {what} ({error})") from error
+        raise _damaged(str(path), what, str(error.strerror), advice) from error
     except UnicodeDecodeError as error:
         raise _damaged(str(path), what, str(error), advice) from error
     return parse_record(text, str(path), kinds, what, advice)
@@ -51,7 +48,6 @@ def parse_record(text: str, where: str, kinds: Mapping[str, Any], what: str, adv
 
     Raises:
         DataError: naming the place, the key and its value.
-
     """
     try:
         record = from_json(text)
@@ -110,7 +106,7 @@ def _name(kind: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    return shortened(json.dumps(value, ensure_ascii=False))
+    return shortened(json.dumps(value, ensure_ascii=False, default=lambda other: type(other).__name__))
 
 
 def _damaged(where: str, what: str, problem: str, advice: str) -> DataError:

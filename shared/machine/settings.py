@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import torch
 
-from shared.errors import DataError
+from dragoman.shared.errors import DataError
 
 TRIM_THRESHOLD, MMAP_MAX = -1, -4  # their numbers in malloc.h
 
@@ -31,7 +31,6 @@ def enough_memory(message: str) -> Iterator[None]:
 
     Raises:
         DataError: with the message, if memory was not enough.
-
     """
     try:
         yield

@@ -10,17 +10,19 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, ClassVar, NotRequired
 
-from shared.errors import DataError, UsageError
-from shared.machine.device import Machine
-from shared.machine.files import replaced_file
-from shared.machine.records import check_record, read_record
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.records import check_record, read_record
+from dragoman.shared.moved import as_earliest
 
 #: The name of the log.
 LOG = "dragoman"
@@ -35,22 +37,33 @@ def _release_locks_in_workers() -> None:
     os.register_at_fork(after_in_child=lambda: [lock.close() for lock in _locks])
 
 
-class Phase(ABC):
+class Phase(Checked, ABC):
     """One step of a recipe: reads artefacts of earlier phases from disk, writes its own.
 
     A phase is built only when its turn comes, so that what it opens (tokenizers, models) exists by then. It writes
     into ``workspace.folder`` and nowhere else, unless it names other ``outputs``.
 
     Attributes:
-        extendable: the arguments that may be larger at a later start, which then goes on from where the phase is.
+        extendable: the arguments that may be larger (or 0, without end) at a later start, which then goes on from where
+            the phase is; with dots for those of its arguments' own, "validation.patience".
+        without_effect: the arguments of which the result of a finished phase does not depend: they may be others at a
+            later start, which need not do the phase again.
+        choices: the arguments by which the phase chooses from what there is already: with others, it is done again,
+            and so are the phases that read from it, if all of those measure.
+        measures: whether the phase only measures what others have made.
         aside: the arguments that change nothing of what the phase makes: they may be others at a later start. So may
             those of these names inside of its arguments.
+        later: arguments that came with a later version, perhaps inside of others, and the value with which the phase is
+            what it was before: with that, they do not count.
         manifests: those that the phase reads, as paths or patterns; they may not change between two starts.
-
     """
 
     extendable: ClassVar[tuple[str, ...]] = ()
+    without_effect: ClassVar[tuple[str, ...]] = ()
+    choices: ClassVar[tuple[str, ...]] = ()
+    measures: ClassVar[bool] = False
     aside: ClassVar[tuple[str, ...]] = ()
+    later: ClassVar[Mapping[str, Any]] = {}
     manifests: Sequence[str] = ()
 
     @abstractmethod
@@ -93,10 +106,10 @@ class Workspace(Machine):
         inside: the phases of other recipes that this run is part of, "asr" or "asr.mt"; "" if there is none.
         command: how the run was started, for the record.
         recipe: the name of the recipe that is run; "" if none is.
+        arm: the name of the recipe's arm; "" if it is run as it is.
         keys: the keys of it that were given other values.
         keep_time: note how long the phase has taken so far; called where work has become safe (at checkpoints), so
             that a kill loses no more time than work.
-
     """
 
     output: Path
@@ -107,6 +120,7 @@ class Workspace(Machine):
     inside: str = ""
     command: str = ""
     recipe: str = ""
+    arm: str = ""
     keys: dict[str, Any] = field(default_factory=dict)
     keep_time: Callable[[], None] = lambda: None
 
@@ -146,7 +160,6 @@ class Workspace(Machine):
 
         Raises:
             UsageError: if another run holds it, or it cannot be written.
-
         """
         logger = logging.getLogger(LOG)
         level = logger.level
@@ -234,7 +247,6 @@ class PhaseRecord:
 
         Raises:
             DataError: if it is not what :meth:`write` has written.
-
         """
         if not self.path.is_file():
             return {}
@@ -264,9 +276,8 @@ def fingerprint(plain: Any, inputs: dict[str, str], output: str = "") -> str:
         plain: the phase's resolved subtree of the recipe, as plain data.
         inputs: fingerprints of the earlier phases it reads from, by name.
         output: the run's folder as the recipe spells it, on which the hash does not depend.
-
     """
-    text = json.dumps([plain, inputs], sort_keys=True, ensure_ascii=False, default=str)
+    text = as_earliest([plain, inputs])
     if output:
         text = text.replace(json.dumps(output, ensure_ascii=False)[1:-1], "<output>")
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -19,9 +19,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.nn import cpu
-from shared.nn.linear import Linear
-from shared.padded import Padded
+from dragoman.shared.annotations import Checked
+from dragoman.shared.nn import cpu
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt, ShareBelowOne
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,6 @@ class Prompts:
         keys: (B, P, H d), or (1, P, H d) for all sentences alike; already projected.
         values: likewise.
         mask: (B, P) bool, True where a key may be attended; None: all may.
-
     """
 
     keys: Tensor
@@ -62,7 +63,6 @@ class KeysValues:
         values: (B, H, S, d).
         mask: (B, 1, 1, S) bool, or (B, 1, L, S) for each query, True where a key may be attended; every row has one. Or
             what is added to scores, 0 or -inf in the type of the keys, which kernels make of it at each call.
-
     """
 
     keys: Tensor
@@ -140,7 +140,7 @@ class Past:
         self._stored, self._spare = spare, self._stored
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Checked, nn.Module):
     """Base class of both kinds of attention: heads, the products, the output projection.
 
     Args:
@@ -150,26 +150,21 @@ class MultiHeadAttention(nn.Module):
         head_width: d; None for D / H.
         bias: add trained vectors to what is projected.
         scaled: divide scores by sqrt(d).
-
     """
 
     def __init__(
         self,
         *,
-        width: int,
-        heads: int,
-        dropout: float = 0.0,
-        head_width: int | None = None,
+        width: PositiveInt,
+        heads: PositiveInt,
+        dropout: ShareBelowOne = 0.0,
+        head_width: PositiveInt | None = None,
         bias: bool = True,
         scaled: bool = True,
     ) -> None:
         super().__init__()
-        if heads < 1 or width < 1 or (head_width is None and width % heads):
+        if head_width is None and width % heads:
             raise ValueError(f"the width {width} cannot be divided among {heads} heads")
-        if head_width is not None and head_width < 1:
-            raise ValueError(f"head_width must be at least 1, not {head_width}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"attention dropout must be at least 0 and below 1, not {dropout}")
         self.width = width
         self.heads = heads
         self.inner = width if head_width is None else heads * head_width
@@ -272,7 +267,6 @@ class SelfAttention(MultiHeadAttention):
 
         Returns:
             (R, L, D).
-
         """
         rows, length, _ = x.shape
         heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
@@ -315,15 +309,19 @@ class MemoryAttention(MultiHeadAttention):
     Args:
         memory_width: the width of the memory's states.
         width: D; this and the other arguments are those of :class:`MultiHeadAttention`.
-
     """
 
     def __init__(
-        self, *, width: int, heads: int, memory_width: int, dropout: float = 0.0, bias: bool = True, **given: Any
+        self,
+        *,
+        width: int,
+        heads: int,
+        memory_width: PositiveInt,
+        dropout: float = 0.0,
+        bias: bool = True,
+        **given: Any,
     ) -> None:
         super().__init__(width=width, heads=heads, dropout=dropout, bias=bias, **given)
-        if memory_width < 1:
-            raise ValueError(f"memory_width must be at least 1, not {memory_width}")
         self.queries = projection(width, self.inner, 1, bias=bias)
         self.keys_values = projection(memory_width, self.inner, 2, bias=bias)
 
@@ -341,7 +339,6 @@ class MemoryAttention(MultiHeadAttention):
             memory: what is attended to.
             seen: (B or 1, L, S) bool, True where the beams of a sentence may attend, at least to one state each; None:
                 to all.
-
         """
         rows, length, _ = x.shape
         sentences = memory.keys.shape[0]

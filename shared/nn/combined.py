@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.generator import Encoding, State, next_scores
-from shared.nn.symbols import SymbolFields
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Encoding, State, next_scores
+from dragoman.shared.nn.symbols import SymbolFields
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveFloat
 
 
 class JointState:
@@ -41,7 +42,6 @@ class Combination(nn.Module):
 
     Args:
         models: generators.
-
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
@@ -122,7 +122,6 @@ class Ensemble(Described, Combination):
 
     Args:
         models: M of them.
-
     """
 
     def __init__(self, *, models: list[nn.Module]) -> None:
@@ -147,12 +146,9 @@ class ShallowFusion(Described, Combination):
         model: the translator or recogniser.
         language_model: over the same vocabulary.
         weight: of the language model.
-
     """
 
-    def __init__(self, *, model: nn.Module, language_model: nn.Module, weight: float) -> None:
-        if not (weight > 0 and math.isfinite(weight)):
-            raise ValueError(f"the weight of a language model must be above 0, not {weight}")
+    def __init__(self, *, model: nn.Module, language_model: nn.Module, weight: PositiveFloat) -> None:
         super().__init__([model, language_model])
         self.weight = weight
 

@@ -5,9 +5,11 @@ Gulati et al. 2020, Interspeech, "Conformer: Convolution-augmented Transformer f
 
     x <- x + 1/2 FeedForward(x); x <- x + Attention(x); x <- x + Convolution(x); x <- Norm(x + 1/2 FeedForward(x))
 
-where each module normalises what enters it. In place of the paper's batch normalisation behind the depthwise
-convolution, channels of a frame are normalised: what a row becomes does not depend on the others of its batch, nor on
-how many processes train. Not for decoders: every frame sees the whole sequence.
+where each module normalises what enters it. Not for decoders: every frame sees the whole sequence.
+
+Differs from the paper: in the convolution, in place of batch normalisation, channels of a frame are normalised: what a
+row becomes does not depend on the others of its batch, nor on how many processes train. Two one-dimensional
+convolutions subsample (recipes/base/speech.yaml), as in fairseq's s2t_conformer.
 
 Legend: R rows, L length, D model width, H heads, d = D / H, K kernel.
 """
@@ -20,12 +22,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.nn.attention import MultiHeadAttention, Prompts, projection
-from shared.nn.dropout import dropout
-from shared.nn.layer import EncoderLayer, activation_module, layer_norm
-from shared.nn.linear import Linear
-from shared.nn.positions import SinusoidalPositions
-from shared.padded import Padded
+from dragoman.shared.annotations import Checked
+from dragoman.shared.nn.attention import MultiHeadAttention, Prompts, projection
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.layer import EncoderLayer, activation_module, layer_norm
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt
 
 
 class RelativeAttention(MultiHeadAttention):
@@ -37,7 +41,6 @@ class RelativeAttention(MultiHeadAttention):
         width: D.
         heads: H, which divides D.
         dropout: of attention weights.
-
     """
 
     def __init__(self, *, width: int, heads: int, dropout: float = 0.0) -> None:
@@ -76,13 +79,12 @@ class ClippedAttention(MultiHeadAttention):
         behind: the furthest distance of a key before its query.
         ahead: of a key after it.
         dropout: of attention weights.
-
     """
 
-    def __init__(self, *, width: int, heads: int, behind: int, ahead: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self, *, width: int, heads: int, behind: NonNegativeInt, ahead: NonNegativeInt, dropout: float = 0.0
+    ) -> None:
         super().__init__(width=width, heads=heads, dropout=dropout)
-        if behind < 0 or ahead < 0:
-            raise ValueError(f"the furthest distances must not be negative: {behind} and {ahead}")
         self.behind = behind
         self.ahead = ahead
         self.queries_keys_values = projection(width, width, 3)
@@ -119,7 +121,7 @@ def by_key(scores: Tensor) -> Tensor:
     return flat.unflatten(-1, (length, short))[..., :length]
 
 
-class ConvolutionModule(nn.Module):
+class ConvolutionModule(Checked, nn.Module):
     """A gated linear unit, a depthwise convolution over time, swish and a linear map (Gulati et al. 2020, section 2.2).
 
     Args:
@@ -130,12 +132,11 @@ class ConvolutionModule(nn.Module):
 
     Raises:
         ValueError: if the kernel is even and has a middle.
-
     """
 
-    def __init__(self, *, width: int, kernel: int, norm_epsilon: float, causal: bool = False) -> None:
+    def __init__(self, *, width: int, kernel: PositiveInt, norm_epsilon: float, causal: bool = False) -> None:
         super().__init__()
-        if kernel < 1 or (kernel % 2 == 0 and not causal):
+        if kernel % 2 == 0 and not causal:
             raise ValueError(f"kernel must be odd, not {kernel}")
         self.before = kernel - 1 if causal else kernel // 2
         self.norm = layer_norm(width, norm_epsilon)
@@ -164,9 +165,8 @@ class FeedForward(nn.Module):
         width: D.
         inner: its inner width.
         dropout: inside it.
-        activation: "swish" in the paper; see :class:`shared.nn.layer.Layer`.
+        activation: "swish" in the paper; see :class:`dragoman.shared.nn.layer.Layer`.
         norm_epsilon: added to the variance by which the norm divides.
-
     """
 
     def __init__(self, *, width: int, inner: int, dropout: float, activation: str, norm_epsilon: float) -> None:
@@ -200,8 +200,7 @@ class ConformerLayer(EncoderLayer):
         causal: the convolution sees no later frame, as the attention does.
 
     Raises:
-        ValueError: for a value out of its range.
-
+        ValueError: for an even kernel with a middle, or other than two distances.
     """
 
     def __init__(
@@ -270,7 +269,6 @@ class ConformerLayer(EncoderLayer):
 
         Raises:
             ValueError: if there are memories or prompts.
-
         """
         if memories or prompts is not None:
             raise ValueError("a Conformer layer attends to its own sequence only, not to memories or prompts")

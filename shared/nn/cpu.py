@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.machine.processor import processor
+from dragoman.shared.machine.processor import processor
 
 #: From how many multiplications on oneDNN pays with AVX-512: it needs some microseconds to find the kernel of a shape.
 WORTH = 2**20

@@ -11,15 +11,15 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from shared.errors import UsageError
-from shared.generator import Encoding, check_fork, kept_sentences
-from shared.nn.attention import KeysValues, MemoryAttention, Past
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.layer import LayerCache
-from shared.nn.positions import LearnedPositions
-from shared.nn.symbols import OUTPUT
-from shared.nn.transformer import Decoder
-from shared.padded import Padded
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding, check_fork, kept_sentences
+from dragoman.shared.nn.attention import KeysValues, MemoryAttention, Past
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.layer import LayerCache
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.symbols import OUTPUT
+from dragoman.shared.nn.transformer import Decoder
+from dragoman.shared.padded import Padded
 
 
 class DecoderState:
@@ -39,7 +39,6 @@ class DecoderState:
 
         Raises:
             ValueError: if it has several already, or ``beams`` is below 1.
-
         """
         check_fork(self.beams, beams)
         for cache in self.caches:
@@ -53,7 +52,6 @@ class DecoderState:
 
         Raises:
             ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
-
         """
         kept = kept_sentences(index, self.beams, self.sentences)
         for cache in self.caches:
@@ -68,7 +66,6 @@ class TokenWriter(nn.Module):
         target_embedding: of the tokens.
         decoder: from embedded tokens (B, T, E) and memories to states (B, T, D).
         projection: from the decoder's states to logits.
-
     """
 
     target_embedding: TextEmbedding
@@ -103,7 +100,6 @@ class TokenDecoder(TokenWriter):
 
     Attributes:
         decoder: from embedded tokens to states.
-
     """
 
     decoder: Decoder
@@ -146,7 +142,6 @@ class TokenDecoder(TokenWriter):
 
         Raises:
             UsageError: if there is no such layer, or it does not attend to the memory.
-
         """
         number = math.ceil(2 / 3 * self.decoder.depth) if layer is None else layer
         if not 1 <= number <= len(self.decoder.layers):

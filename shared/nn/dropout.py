@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.nn import cpu
+from dragoman.shared.nn import cpu
 
 
 def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
@@ -18,7 +18,6 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
         x: of any shape.
         probability: at least 0 and below 1.
         training: without it, x comes back as it is.
-
     """
     if not training or probability == 0.0:
         return x

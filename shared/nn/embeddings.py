@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.nn.dropout import dropout
-from shared.nn.lookup import lookup
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.lookup import lookup
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveFloat, PositiveInt, ShareBelowOne
 
 
 class TypeVector(Described, nn.Module):
@@ -22,7 +23,6 @@ class TypeVector(Described, nn.Module):
 
     Args:
         width: D.
-
     """
 
     def __init__(self, *, width: int) -> None:
@@ -41,13 +41,10 @@ class TypeVectors(Described, nn.Module):
     Args:
         width: D.
         types: how many there are; where none is named, all tokens are of the first.
-
     """
 
-    def __init__(self, *, width: int, types: int = 2) -> None:
+    def __init__(self, *, width: int, types: PositiveInt = 2) -> None:
         super().__init__()
-        if types < 1:
-            raise ValueError(f"types must be at least 1, not {types}")
         self.weight = nn.Parameter(torch.empty(types, width))
         nn.init.normal_(self.weight, std=width**-0.5)
 
@@ -74,30 +71,25 @@ class TextEmbedding(Described, nn.Module):
         shared_with: another embedding of the same vocabulary and width whose token vectors serve here too, while
             positions, type vector and norm are this one's own. The vectors belong to the other, and stand once in a
             model's folder.
-
     """
 
     def __init__(
         self,
         *,
         vocabulary: int,
-        width: int,
+        width: PositiveInt,
         padding: int,
         positions: nn.Module | None = None,
         type_vector: nn.Module | None = None,
-        dropout: float = 0.1,
+        dropout: ShareBelowOne = 0.1,
         scaled: bool = True,
         norm: bool = False,
-        norm_epsilon: float = 1e-5,
+        norm_epsilon: PositiveFloat = 1e-5,
         shared_with: TextEmbedding | None = None,
     ) -> None:
         super().__init__()
         if not 0 <= padding < vocabulary:
             raise ValueError(f"the padding symbol {padding} is outside the vocabulary of {vocabulary}")
-        if width < 1:
-            raise ValueError(f"width must be at least 1, not {width}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
         added = getattr(positions, "width", width)
         if added != width:
             raise ValueError(f"positions of width {added} cannot be added to token vectors of width {width}")
@@ -120,8 +112,6 @@ class TextEmbedding(Described, nn.Module):
         self._shared_with = (shared_with,)
         self.positions = positions
         self.type_vector = type_vector
-        if not norm_epsilon > 0:
-            raise ValueError(f"norm_epsilon must be positive, not {norm_epsilon}")
         self.norm = nn.LayerNorm(width, eps=norm_epsilon) if norm else nn.Identity()
 
     @property

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.machine.memory import refuse_over
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeFloat, PositiveInt, Range
 
 #: Kaldi's features are of 16-bit integers; ours are given waveforms in [-1, 1].
 SCALE = 2.0**15
@@ -64,13 +66,17 @@ class Fbank(Described, nn.Module):
         window: length of a frame in seconds.
         hop: from one frame's start to the next, in seconds.
         rate: samples per second.
-
     """
 
-    def __init__(self, *, bins: int = 80, window: float = 0.025, hop: float = 0.010, rate: int = 16000) -> None:
+    def __init__(
+        self,
+        *,
+        bins: PositiveInt = 80,
+        window: float = 0.025,
+        hop: float = 0.010,
+        rate: Annotated[int, Range(least=100)] = 16000,
+    ) -> None:
         super().__init__()
-        if bins < 1 or rate < 100:
-            raise ValueError(f"a filterbank cannot have {bins} bins at {rate} samples per second")
         self.bins = bins
         self.rate = rate
         self.window = round(window * rate)
@@ -131,17 +137,19 @@ class UtteranceNorm(Described, nn.Module):
         variances: divide by the deviations.
         correction: subtracted from the number of frames by which squares are divided; 1 for an unbiased variance.
         epsilon: added to variances.
-
     """
 
     SMALLEST_VARIANCE = 1e-10
 
     def __init__(
-        self, *, means: bool = True, variances: bool = True, correction: int = 0, epsilon: float = 0.0
+        self,
+        *,
+        means: bool = True,
+        variances: bool = True,
+        correction: Literal[0, 1] = 0,
+        epsilon: NonNegativeFloat = 0.0,
     ) -> None:
         super().__init__()
-        if correction not in (0, 1) or epsilon < 0:
-            raise ValueError(f"correction must be 0 or 1 and epsilon not negative, not {correction} and {epsilon}")
         self.means = means
         self.variances = variances
         self.correction = correction
@@ -168,16 +176,13 @@ class GlobalNorm(Described, nn.Module):
 
     Args:
         bins: F.
-
     """
 
     mean: Tensor
     deviation: Tensor
 
-    def __init__(self, *, bins: int = 80) -> None:
+    def __init__(self, *, bins: PositiveInt = 80) -> None:
         super().__init__()
-        if bins < 1:
-            raise ValueError(f"bins must be at least 1, not {bins}")
         self.register_buffer("mean", torch.zeros(bins))
         self.register_buffer("deviation", torch.ones(bins))
 

@@ -15,7 +15,6 @@ class FrameNorm(nn.Module):
 
     Args:
         channels: C.
-
     """
 
     EPSILON = 1e-5

@@ -10,14 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.generator import Encoding
-from shared.nn.dropout import dropout
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.layer import activation_module, layer_norm
-from shared.nn.linear import Linear, linear, stored_for_search, stored_parameter
-from shared.nn.symbols import CTC, tensors_below
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.layer import activation_module, layer_norm
+from dragoman.shared.nn.linear import Linear, linear, stored_for_search, stored_parameter
+from dragoman.shared.nn.symbols import CTC, tensors_below
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt, ShareBelowOne
 
 
 class OutputProjection(Described, nn.Module):
@@ -27,13 +28,10 @@ class OutputProjection(Described, nn.Module):
         width: D.
         vocabulary: V.
         bias: add a trained number to each logit; fairseq's translators have none.
-
     """
 
-    def __init__(self, *, width: int, vocabulary: int, bias: bool = False) -> None:
+    def __init__(self, *, width: PositiveInt, vocabulary: PositiveInt, bias: bool = False) -> None:
         super().__init__()
-        if width < 1 or vocabulary < 1:
-            raise ValueError(f"an output projection cannot have width {width} and vocabulary {vocabulary}")
         self.weight = nn.Parameter(torch.empty(vocabulary, width))
         nn.init.normal_(self.weight, std=width**-0.5)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
@@ -59,7 +57,6 @@ class TiedProjection(Described, nn.Module):
     Args:
         embedding: the embedding, usually of the target tokens.
         bias: add a trained number, its own, to each logit (as Marian and masked language models do).
-
     """
 
     def __init__(self, *, embedding: TextEmbedding, bias: bool = False) -> None:
@@ -96,7 +93,6 @@ class MaskedTokenHead(Described, nn.Module):
         activation: of the dense layer, as in shared/nn/transformer.py.
         norm_epsilon: added to the variance by which the norm divides.
         field: the input whose tokens it scores.
-
     """
 
     def __init__(
@@ -142,8 +138,7 @@ class CtcHead(Described, nn.Module):
         projection: from states to logits, such as a TiedProjection; by default one of the head's own, with a bias.
 
     Raises:
-        ValueError: if the blank, the dropout or the projection's shape does not fit.
-
+        ValueError: if the blank or the projection's shape does not fit.
     """
 
     symbols_of = CTC
@@ -155,14 +150,12 @@ class CtcHead(Described, nn.Module):
         width: int,
         vocabulary: int,
         blank: int,
-        dropout: float = 0.0,
+        dropout: ShareBelowOne = 0.0,
         projection: OutputProjection | TiedProjection | None = None,
     ) -> None:
         super().__init__()
         if not 0 <= blank < vocabulary:
             raise ValueError(f"the blank symbol {blank} is outside the vocabulary of {vocabulary}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
         self.tap = tap
         self.vocabulary = vocabulary
         self.blank = blank
@@ -199,7 +192,6 @@ def head_logits(model: Any, encoding: Encoding, name: str) -> Padded:
         model: with ``heads``, and ``tap(encoding, name)``.
         encoding: what the model has returned.
         name: of the head in ``model.heads``; it knows its tap.
-
     """
     logits = encoding.extras.get(f"logits.{name}")
     if isinstance(logits, Padded):

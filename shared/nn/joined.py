@@ -13,12 +13,12 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.padded import Padded
 
 
 class JoinedEncoder(EncoderModel):
@@ -33,7 +33,6 @@ class JoinedEncoder(EncoderModel):
 
     Raises:
         ValueError: if layers of the encoder are tapped.
-
     """
 
     def __init__(
@@ -51,7 +50,6 @@ class JoinedEncoder(EncoderModel):
 
         Raises:
             UsageError: if the batch has none of the fields.
-
         """
         names = [name for name in self.embeddings if name in batch] if field is None else [field]
         if not names:

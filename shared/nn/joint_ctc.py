@@ -17,19 +17,20 @@ Legend: B sentences, K beams, R = B x K rows, S positions, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.errors import UsageError
-from shared.generator import Encoding, State, next_scores
-from shared.machine.memory import refuse_over
-from shared.nn.heads import head_log_probabilities
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding, State, next_scores
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.nn.heads import head_log_probabilities
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import Range
 
 NOTHING = float("-inf")
 #: The logarithm of what is impossible: an output longer than its sound is ranked, and the decoder still judges it.
@@ -54,7 +55,6 @@ class CtcPrefixes:
         token: (R, S) log n_t(y), likewise.
         last: (R,) the last token of y; EMPTY where there is none, ENDED where y is over.
         total: (R,) log p_ctc(y ...).
-
     """
 
     scores: Tensor
@@ -89,7 +89,7 @@ class CtcPrefixes:
         return replace(self._taken(rows), beams=beams)
 
     def reorder(self, index: Tensor) -> CtcPrefixes:
-        """Take rows; see :class:`shared.generator.State`."""
+        """Take rows; see :class:`dragoman.shared.generator.State`."""
         taken = self._taken(index)
         if len(index) == len(self.last):
             return taken
@@ -197,14 +197,19 @@ class JointCtc(Described, nn.Module):
         head: the head's name.
 
     Raises:
-        ValueError: if the weight is not between 0 and 1, or there is no such head.
-
+        ValueError: if there is no such head.
     """
 
-    def __init__(self, *, model: nn.Module, weight: float, end: int, passed: list[int], head: str = "ctc") -> None:
+    def __init__(
+        self,
+        *,
+        model: nn.Module,
+        weight: Annotated[float, Range(above=0, below=1)],
+        end: int,
+        passed: list[int],
+        head: str = "ctc",
+    ) -> None:
         super().__init__()
-        if not 0 < weight < 1:
-            raise ValueError(f"the weight of a CTC head must be between 0 and 1, not {weight}")
         if head not in getattr(model, "heads", {}):
             raise ValueError(f"the model has no head {head!r}")
         self.model = model
@@ -244,7 +249,6 @@ class JointCtc(Described, nn.Module):
         Raises:
             UsageError: if there are no states for the head, as of text where it hears speech; if there is not enough
                 memory for its scores.
-
         """
         encoding = self._generator.encode(batch)
         tap = f"tap.{self._generator.heads[self.head].tap}"

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
-from shared.nn.dropout import dropout
-from shared.nn.linear import Linear
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.attention import KeysValues, MemoryAttention, Past, Prompts, SelfAttention
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt, Range, ShareBelowOne
 
 #: By the name that model folders hold; "gelu_tanh" is the tanh approximation (Hendrycks and Gimpel 2016, section 2).
 #: What enters is a linear map's output, which nobody needs afterwards: "relu" writes over it.
@@ -36,7 +37,6 @@ def activation_module(name: str) -> nn.Module:
 
     Raises:
         ValueError: for an unknown name.
-
     """
     if name not in ACTIVATIONS:
         raise ValueError(f"activation must be one of {', '.join(ACTIVATIONS)}, not {name!r}")
@@ -52,13 +52,18 @@ def layer_norm(width: int, epsilon: float, kind: str = "layer") -> nn.LayerNorm 
 
     Raises:
         ValueError: if the epsilon is not positive, or for an unknown kind.
-
     """
     if not epsilon > 0:
         raise ValueError(f"norm_epsilon must be positive, not {epsilon}")
     if kind not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(NORMS)}, not {kind!r}")
     return NORMS[kind](width, eps=epsilon)
+
+
+#: As many layers as the deepest Transformers that were published (Wang et al. 2022, "DeepNet").
+DEEPEST = 1000
+#: A number of layers; to build a million takes minutes.
+Depth = Annotated[int, Range(least=1, most=DEEPEST)]
 
 
 class LayerCache:
@@ -85,25 +90,19 @@ class EncoderLayer(Described, nn.Module):
         activation_dropout: inside the feed-forward net.
         pre_norm: whether what leaves the layer is not normalised, so that what leaves the stack has to be.
         norm_epsilon: added to the variance by which a normalisation divides.
-
     """
 
     def __init__(
         self,
         *,
         width: int,
-        feedforward: int,
-        dropout: float,
-        activation_dropout: float,
+        feedforward: PositiveInt,
+        dropout: ShareBelowOne,
+        activation_dropout: ShareBelowOne,
         pre_norm: bool,
         norm_epsilon: float,
     ) -> None:
         super().__init__()
-        if feedforward < 1:
-            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
-        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         self.width = width
         self.pre_norm = pre_norm
         self.norm_epsilon = norm_epsilon
@@ -133,7 +132,6 @@ class Variant(Described):
         gated: multiply the inner activations of the feed-forward net by a second linear map (Shazeer 2020).
         head_width: of every attention; None for the layer's width divided by the heads.
         scaled: divide the scores of attention by the root of that.
-
     """
 
     def __init__(
@@ -157,6 +155,19 @@ class Variant(Described):
         return self.norm == "layer" and self.bias and not self.gated and self.head_width is None and self.scaled
 
 
+class LayerParts(TypedDict):
+    """The arguments that layers of other kinds hand on to :class:`Layer`."""
+
+    width: int
+    heads: int
+    feedforward: int
+    dropout: NotRequired[float]
+    attention_dropout: NotRequired[float]
+    activation: NotRequired[str]
+    pre_norm: NotRequired[bool]
+    norm_epsilon: NotRequired[float]
+
+
 class Layer(EncoderLayer):
     """One layer.
 
@@ -174,7 +185,6 @@ class Layer(EncoderLayer):
         pre_norm: normalise what enters a sub-layer (Xiong et al. 2020) instead of what leaves it.
         norm_epsilon: added to the variance by which a normalisation divides.
         variant: how it differs from the layers of Vaswani et al.; None for not at all.
-
     """
 
     def __init__(
@@ -260,7 +270,6 @@ class Layer(EncoderLayer):
 
         Raises:
             KeyError: if a memory is given that the layer was not built with.
-
         """
         h = self.self_attention(
             self.before(x, self.self_attention_norm),

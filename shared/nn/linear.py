@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.nn import cpu
+from dragoman.shared.nn import cpu
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -53,7 +53,6 @@ def store_for_search(module: nn.Module, dtype: torch.dtype | None = None) -> Non
         module: whose linear maps and output projections are meant. Shapes stay as they are; what is looked up, as in
             an embedding, stays as it is.
         dtype: that of the autocast under which the search will run, None without: see :func:`stored_for_search`.
-
     """
     for part in module.modules():
         if isinstance(part, Stored):

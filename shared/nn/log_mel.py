@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.errors import TooLongError
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.errors import TooLongError
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt
 
 RATE, FOURIER, HOP = 16000, 400, 160
 #: Hz up to which the mel scale is linear, the mels there, and the mels in which frequencies grow by a factor of 6.4.
@@ -54,10 +55,9 @@ class LogMel(Described, nn.Module):
     Args:
         bins: F.
         seconds: of the window.
-
     """
 
-    def __init__(self, *, bins: int = 80, seconds: float = 30.0) -> None:
+    def __init__(self, *, bins: PositiveInt = 80, seconds: float = 30.0) -> None:
         super().__init__()
         self.hop = HOP
         self.bins = bins
@@ -65,7 +65,7 @@ class LogMel(Described, nn.Module):
         self.frames = round(seconds * RATE) // HOP if 0 < seconds < math.inf else 0
         if self.frames < 2:
             raise ValueError(f"a window must have at least two frames of {HOP / RATE} s, not {seconds} s")
-        if bins < 1 or not (slaney_filters(bins, torch.device("cpu")).sum(0) > 0).all():
+        if not (slaney_filters(bins, torch.device("cpu")).sum(0) > 0).all():
             raise ValueError(f"a filterbank cannot have {bins} bins: some would be empty")
 
     def lengths(self, samples: Tensor) -> Tensor:
@@ -78,7 +78,6 @@ class LogMel(Described, nn.Module):
 
         Raises:
             TooLongError: if a row is longer than the window.
-
         """
         size = self.frames * HOP
         values = waveforms.values.float() * waveforms.mask

@@ -8,9 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.generator import Encoding, Generator, State, next_scores
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding, Generator, State, next_scores
+from dragoman.shared.padded import Padded
 
 
 class MarginalState:
@@ -26,7 +26,7 @@ class MarginalState:
         return MarginalState(self.inner.fork(beams), self.log_weights, beams)
 
     def reorder(self, index: Tensor) -> MarginalState:
-        """Take rows, of all versions alike; see :class:`shared.generator.State`."""
+        """Take rows, of all versions alike; see :class:`dragoman.shared.generator.State`."""
         beams, number = self.beams, self.log_weights.shape[1]
         sentence = index.view(-1, beams) // beams  # (B', K)
         beam = index.view(-1, beams) % beams
@@ -43,7 +43,6 @@ class MarginalGenerator:
         model: p.
         batch: of the B x N versions, those of a sentence side by side.
         log_weights: (B, N) log q; the weights of a sentence sum to 1, and one without a weight (-inf) is not heard.
-
     """
 
     def __init__(self, model: Generator, batch: Batch, log_weights: Tensor) -> None:
@@ -64,7 +63,7 @@ class MarginalGenerator:
         return Encoding({"versions": Padded(empty, longest)}, {"rows": rows})
 
     def start(self, encoding: Encoding, prefix: Padded | None) -> MarginalState:
-        """Return the state before the next token; see :class:`shared.generator.Generator`."""
+        """Return the state before the next token; see :class:`dragoman.shared.generator.Generator`."""
         number = self.log_weights.shape[1]
         sentences = encoding.extras["rows"]
         assert isinstance(sentences, Tensor)

@@ -9,13 +9,15 @@ it: no position is ever spent on padding.
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.errors import TooLongError
+from dragoman.shared.described import Described
+from dragoman.shared.errors import TooLongError
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Range
 
 
 class SinusoidalPositions(Described, nn.Module):
@@ -29,15 +31,16 @@ class SinusoidalPositions(Described, nn.Module):
         offset: the number given to the first element; fairseq counts from its padding index + 1, which is 2.
         endpoint: the longest wavelength is 20000 pi itself (D/2 - 1 equal ratios, fairseq's reading), not one ratio
             below it (D/2 ratios: the paper's formula, which Marian follows).
-
     """
 
-    def __init__(self, *, width: int, offset: int = 2, endpoint: bool = True) -> None:
+    def __init__(
+        self,
+        *,
+        width: Annotated[int, Range(least=4)],
+        offset: Annotated[int, Range(least=0, below=2**31)] = 2,
+        endpoint: bool = True,
+    ) -> None:
         super().__init__()
-        if width < 4:
-            raise ValueError(f"sinusoidal positions need a width of at least 4, not {width}")
-        if not 0 <= offset < 2**31:
-            raise ValueError(f"offset must be at least 0 and below 2^31, not {offset}")
         self.width = width
         self.offset = offset
         self.endpoint = endpoint
@@ -62,13 +65,10 @@ class LearnedPositions(Described, nn.Module):
         width: D.
         length: the longest sequence.
         offset: unused rows before the first position; fairseq's checkpoints have 2 of them.
-
     """
 
-    def __init__(self, *, width: int, length: int, offset: int = 0) -> None:
+    def __init__(self, *, width: PositiveInt, length: PositiveInt, offset: NonNegativeInt = 0) -> None:
         super().__init__()
-        if width < 1 or length < 1 or offset < 0:
-            raise ValueError(f"learned positions cannot have width {width}, length {length} and offset {offset}")
         self.width = width
         self.length = length
         self.offset = offset
@@ -80,7 +80,6 @@ class LearnedPositions(Described, nn.Module):
 
         Raises:
             TooLongError: if the sequence is longer than the positions that were trained.
-
         """
         if start + length > self.length:
             raise TooLongError(f"{start + length} elements are more than the {self.length} positions there are")
@@ -99,14 +98,13 @@ class RelativePositions(Described, nn.Module):
         buckets: how many distances are told apart, in both directions together.
         longest: the distance from which on all are alike.
         causal: only what is before is seen, and has all buckets.
-
     """
 
-    def __init__(self, *, heads: int, buckets: int = 32, longest: int = 128, causal: bool = False) -> None:
+    def __init__(self, *, heads: PositiveInt, buckets: int = 32, longest: int = 128, causal: bool = False) -> None:
         super().__init__()
         exact = buckets // (2 if causal else 4)
-        if heads < 1 or exact < 1 or longest <= exact:
-            raise ValueError(f"relative positions cannot have {heads} heads, {buckets} buckets up to {longest}")
+        if exact < 1 or longest <= exact:
+            raise ValueError(f"relative positions cannot have {buckets} buckets up to {longest}")
         self.buckets = buckets
         self.longest = longest
         self.causal = causal

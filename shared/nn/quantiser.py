@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.nn.dropout import dropout
-from shared.nn.linear import Linear
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt, ShareBelowOne
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,6 @@ class Quantised:
         entries: (B, M, G) int64, the number of the chosen entry of each group.
         probabilities: (G, E) the mean probability of each entry over all real elements, with gradient.
         usage: (G, E) the share of real elements whose most probable entry it is.
-
     """
 
     vectors: Tensor
@@ -56,18 +56,21 @@ class ProductQuantiser(Described, nn.Module):
         dropout: of the inputs.
 
     Raises:
-        ValueError: if a size is not positive, or the width cannot be divided into the groups.
-
+        ValueError: if the width cannot be divided into the groups.
     """
 
     def __init__(
-        self, *, inputs: int, width: int = 256, groups: int = 2, entries: int = 320, dropout: float = 0.0
+        self,
+        *,
+        inputs: PositiveInt,
+        width: PositiveInt = 256,
+        groups: PositiveInt = 2,
+        entries: PositiveInt = 320,
+        dropout: ShareBelowOne = 0.0,
     ) -> None:
         super().__init__()
-        if min(inputs, width, groups, entries) < 1 or width % groups:
-            raise ValueError(f"{inputs=}, {groups=} and {entries=} must be positive, and {width=} a multiple of groups")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
+        if width % groups:
+            raise ValueError(f"the width {width} cannot be divided into {groups} groups")
         self.width = width
         self.groups = groups
         self.entries = entries
@@ -83,7 +86,6 @@ class ProductQuantiser(Described, nn.Module):
         Args:
             x: what to quantise; padding is quantised as well, but takes no part in the means.
             temperature: of the softmax in training.
-
         """
         logits = self.logits(dropout(x.values, self.dropout, self.training)).float()
         logits = logits.unflatten(-1, (self.groups, self.entries))  # (B, M, G, E)
@@ -107,13 +109,10 @@ class ContrastiveHead(Described, nn.Module):
         quantiser: of frames.
         width: D, of the states.
         compared: P.
-
     """
 
-    def __init__(self, *, quantiser: ProductQuantiser, width: int, compared: int = 256) -> None:
+    def __init__(self, *, quantiser: ProductQuantiser, width: PositiveInt, compared: PositiveInt = 256) -> None:
         super().__init__()
-        if width < 1 or compared < 1:
-            raise ValueError(f"{width=} and {compared=} must be positive")
         self.quantiser = quantiser
         self.states = Linear(width, compared)
         self.targets = Linear(quantiser.width, compared)

@@ -6,17 +6,20 @@ Legend: B sentences, K beams, R = B x K rows, L length, S memory states, E width
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import NotRequired, TypedDict, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from shared.described import Described
-from shared.generator import check_fork, kept_sentences
-from shared.nn.dropout import dropout
-from shared.nn.linear import Linear
-from shared.padded import Padded
+from dragoman.shared.annotations import Checked
+from dragoman.shared.described import Described
+from dragoman.shared.generator import check_fork, kept_sentences
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.layer import Depth
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.transformer import checked_taps
+from dragoman.shared.padded import Padded
 
 #: The memory whose states attention compares with a decoder's.
 COMPARED = "source"
@@ -31,7 +34,6 @@ def lstm(inputs: int, width: int, cells: int, *, bidirectional: bool = False) ->
 
     Raises:
         ValueError: if a size is below 1, there are fewer cells than states, or two directions cannot share D.
-
     """
     states, rest = divmod(width, 2 if bidirectional else 1)
     if min(inputs, states) < 1 or rest or cells < states:
@@ -46,7 +48,7 @@ def lstm(inputs: int, width: int, cells: int, *, bidirectional: bool = False) ->
     return layer
 
 
-class LstmStack(nn.Module):
+class LstmStack(Checked, nn.Module):
     """LSTM layers on top of each other.
 
     Args:
@@ -56,7 +58,6 @@ class LstmStack(nn.Module):
         first_cells: C of the first layer in each direction, if it has more cells than states.
         bidirectional: read from the right as well.
         dropout: of what enters each layer but the first, and of what a softmax reads (Zaremba et al. 2014).
-
     """
 
     def __init__(
@@ -64,14 +65,12 @@ class LstmStack(nn.Module):
         *,
         inputs: int,
         width: int,
-        layers: int,
+        layers: Depth,
         first_cells: int | None = None,
         bidirectional: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, not {layers}")
         states = width // 2 if bidirectional else width
         cells = [first_cells or states, *[states] * (layers - 1)]
         reads = [inputs, *[width] * (layers - 1)]
@@ -95,51 +94,37 @@ class LstmStack(nn.Module):
         return cast(list[nn.LSTM], list(self.layers))
 
 
+class LstmParts(TypedDict):
+    """The arguments of :class:`LstmStack` for one direction."""
+
+    inputs: int
+    width: int
+    layers: int
+    first_cells: NotRequired[int | None]
+    dropout: NotRequired[float]
+
+
 class LstmEncoder(Described, LstmStack):
     """LSTM layers that read a whole sequence.
 
     Args:
-        inputs: E.
-        width: D; of two directions, each has half of it.
-        layers: how many.
-        first_cells: see :class:`LstmStack`.
         bidirectional: read from the right as well.
-        dropout: see :class:`LstmStack`.
         taps: the layers whose states others want as well: 1 for the first layer's, 0 for what is read.
-
+        parts: see :class:`LstmStack`.
     """
 
     def __init__(
-        self,
-        *,
-        inputs: int,
-        width: int,
-        layers: int,
-        first_cells: int | None = None,
-        bidirectional: bool = False,
-        dropout: float = 0.0,
-        taps: list[int] | None = None,
+        self, *, bidirectional: bool = False, taps: list[int] | None = None, **parts: Unpack[LstmParts]
     ) -> None:
-        super().__init__(
-            inputs=inputs,
-            width=width,
-            layers=layers,
-            first_cells=first_cells,
-            bidirectional=bidirectional,
-            dropout=dropout,
-        )
+        super().__init__(bidirectional=bidirectional, **parts)
         self.bidirectional = bidirectional
-        self.taps = list(taps or [])
-        for tap in self.taps:
-            if not 0 <= tap <= layers:
-                raise ValueError(f"an encoder of {layers} layers cannot be tapped after layer {tap}")
+        self.taps = checked_taps(taps, len(self.layers))
 
     def forward(self, x: Padded, *, memories: Mapping[str, Padded] | None = None) -> tuple[Padded, dict[int, Padded]]:
         """Encode x (B, L, E); return the states (B, L, D) and those of the tapped layers.
 
         Raises:
             ValueError: if there are memories, to which no layer attends.
-
         """
         if memories:
             raise ValueError(f"an LSTM encoder attends to nothing, not to {' and '.join(memories)}")
@@ -167,7 +152,6 @@ class RecurrentState:
         memories: of the B sentences.
         beams: K.
         length: how many tokens have been read.
-
     """
 
     def __init__(
@@ -183,7 +167,6 @@ class RecurrentState:
 
         Raises:
             ValueError: if it has several already, or ``beams`` is below 1.
-
         """
         check_fork(self.beams, beams)
         layers = [
@@ -196,7 +179,6 @@ class RecurrentState:
 
         Raises:
             ValueError: if the number of rows is not a multiple of K, or exceeds B x K.
-
         """
         kept = kept_sentences(index, self.beams, len(self.layers[0][0]) // self.beams)
         layers = [(state.index_select(0, index), cells.index_select(0, index)) for state, cells in self.layers]
@@ -213,7 +195,6 @@ class StateDecoder(nn.Module):
         inputs: E.
         width: D, of the memory "source" as well.
         memories: the names of those that it attends to.
-
     """
 
     inputs: int
@@ -235,7 +216,6 @@ class StateDecoder(nn.Module):
 
         Raises:
             ValueError: if these are not the memories that the decoder was built for.
-
         """
         raise TypeError(f"{type(self).__name__} does not define start(memories, sentences, like)")
 
@@ -253,7 +233,6 @@ class StateDecoder(nn.Module):
 
         Raises:
             ValueError: if these are not the memories that the decoder was built for.
-
         """
         if {*memories} != {*self.memories}:
             raise ValueError(f"the decoder attends to {self.memories}, but the memories are {list(memories)}")
@@ -272,38 +251,26 @@ class RecurrentDecoder(Described, LstmStack, StateDecoder):
     The layers do not read the context: the first is that of a language model. Without memories, o_t is h_t,N.
 
     Args:
-        inputs: E.
-        width: D, of the memories as well.
-        layers: N.
-        first_cells: see :class:`LstmStack`.
         memories: what is attended to, "source" and others of as many states; None for a language model.
         residual: add the first layer's states to what leaves the decoder.
-        dropout: see :class:`LstmStack`; of what leaves the decoder, too.
+        parts: see :class:`LstmStack`; memories have the width D, too, and what leaves the decoder the dropout.
 
     Raises:
         ValueError: if "source" is not among the memories, or with ``residual`` there is nothing above the first layer.
-
     """
 
     def __init__(
-        self,
-        *,
-        inputs: int,
-        width: int,
-        layers: int,
-        first_cells: int | None = None,
-        memories: list[str] | None = None,
-        residual: bool = False,
-        dropout: float = 0.0,
+        self, *, memories: list[str] | None = None, residual: bool = False, **parts: Unpack[LstmParts]
     ) -> None:
-        super().__init__(inputs=inputs, width=width, layers=layers, first_cells=first_cells, dropout=dropout)
+        super().__init__(**parts)
         self.memories = list(memories or [])
         if self.memories and COMPARED not in self.memories:
             raise ValueError(f"attention compares states with the memory {COMPARED!r}, which is not in {self.memories}")
-        if residual and layers == 1 and not self.memories:
+        if residual and len(self.layers) == 1 and not self.memories:
             raise ValueError("there is nothing above the only layer to which its states could be added")
         self.residual = residual
-        self.output = Linear(width * (1 + len(self.memories)), width, bias=False) if self.memories else None
+        read = self.width * (1 + len(self.memories))
+        self.output = Linear(read, self.width, bias=False) if self.memories else None
 
     @property
     def state_size(self) -> int:

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.generator import Encoding
-from shared.nn.decoding import TokenWriter
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder, RecurrentState, StateDecoder
-from shared.nn.translator import MEMORY, FieldEncoder, without_source
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.decoding import TokenWriter
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder, RecurrentState, StateDecoder
+from dragoman.shared.nn.translator import MEMORY, FieldEncoder, without_source
+from dragoman.shared.padded import Padded
 
 
 class RecurrentWriter(TokenWriter):
@@ -25,7 +25,6 @@ class RecurrentWriter(TokenWriter):
 
     Attributes:
         decoder: from embedded tokens to states.
-
     """
 
     decoder: StateDecoder
@@ -62,7 +61,6 @@ class RecurrentTranslator(Described, FieldEncoder, RecurrentWriter):
 
     Raises:
         ValueError: if widths do not fit, or the decoder attends to what the encoder does not give.
-
     """
 
     encoder: LstmEncoder
@@ -115,7 +113,6 @@ class RecurrentLanguageModel(Described, RecurrentWriter):
 
     Raises:
         ValueError: if widths do not fit, or the decoder attends to a memory.
-
     """
 
     def __init__(self, *, target_embedding: TextEmbedding, decoder: RecurrentDecoder, projection: nn.Module) -> None:

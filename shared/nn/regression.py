@@ -8,15 +8,18 @@ Legend: B segments, L length, D model width, M mixed layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.linear import Linear
-from shared.nn.translator import EncoderModel
-from shared.padded import Padded
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt
 
 #: Under the root of what normalises a text's states, as unbabel-comet has it.
 EPSILON = 1e-12
@@ -43,7 +46,7 @@ def softmax(scores: Tensor) -> Tensor:
 TRANSFORMATIONS: dict[str, Callable[[Tensor], Tensor]] = {"softmax": softmax, "sparsemax": sparsemax}
 
 
-class LayerMix(nn.Module):
+class LayerMix(Checked, nn.Module):
     """A weighted mean of the states of all layers, times a trained number (Peters et al. 2018; Rei et al., eq. 1).
 
     Args:
@@ -51,18 +54,16 @@ class LayerMix(nn.Module):
         transformation: what makes weights of trained numbers: "softmax" or "sparsemax".
         normalised: shift and scale the states of each text and layer to mean 0 and variance 1 first, over all elements
             and dimensions together.
-
-    Raises:
-        UsageError: for another transformation.
-
     """
 
-    def __init__(self, *, layers: int, transformation: str = "softmax", normalised: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        layers: PositiveInt,
+        transformation: Literal["softmax", "sparsemax"] = "softmax",
+        normalised: bool = False,
+    ) -> None:
         super().__init__()
-        if transformation not in TRANSFORMATIONS:
-            raise UsageError(f"transformation must be one of {', '.join(TRANSFORMATIONS)}, not {transformation!r}")
-        if layers < 1:
-            raise UsageError(f"layers must be at least 1, not {layers}")
         self.transformation = transformation
         self.normalised = normalised
         self.scores = nn.Parameter(torch.zeros(layers))
@@ -117,7 +118,6 @@ class SegmentRegressor(nn.Module):
 
     Raises:
         UsageError: for unknown names, or several taps without a mixture.
-
     """
 
     def __init__(
@@ -166,7 +166,6 @@ class SegmentRegressor(nn.Module):
 
         Raises:
             UsageError: if a reference is missing, or is given to a model that reads none.
-
         """
         if (reference is not None) != self.with_reference:
             raise UsageError(f"this model reads {'a' if self.with_reference else 'no'} reference")

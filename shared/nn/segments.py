@@ -1,4 +1,4 @@
-"""Segments of sequences: stretches from a first element to the one behind the last, several in a row of a batch.
+"""Segments of sequences: stretches of elements, given by the first one and the one after the last; a row has several.
 
 Legend: B rows, L elements, W segments of a row, D width.
 """
@@ -18,7 +18,6 @@ def touched(samples: Tensor, stride: int) -> Tensor:
 
     Returns:
         (..., 2) int64: first element (rounded down), and the one behind the last (rounded up).
-
     """
     first, end = samples.unbind(-1)
     return torch.stack([first // stride, -(-end // stride)], dim=-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.padded import Padded
+from dragoman.shared.padded import Padded
 
 
 def ctc_shrink(states: Padded, logits: Tensor, blank: int) -> Padded:
@@ -24,7 +24,6 @@ def ctc_shrink(states: Padded, logits: Tensor, blank: int) -> Padded:
 
     Returns:
         (B, S', D), with S' from 1 to S where there are states.
-
     """
     labels = logits.argmax(-1)  # (B, S)
     previous = F.pad(labels, (1, 0), value=-1)[:, :-1]

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.nn.attention import MemoryAttention, Prompts
-from shared.nn.dropout import dropout
-from shared.nn.layer import EncoderLayer, layer_norm
-from shared.nn.linear import Linear
-from shared.nn.transformer import Encoder, fresh
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.attention import MemoryAttention, Prompts
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.layer import Depth, EncoderLayer, layer_norm
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.transformer import Encoder, fresh
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt, ShareBelowOne
 
 
 class MemoryLayer(Described, nn.Module):
@@ -33,7 +34,6 @@ class MemoryLayer(Described, nn.Module):
         attention_dropout: of attention weights.
         activation_dropout: inside the feed-forward net.
         norm_epsilon: added to the variance by which norms divide.
-
     """
 
     def __init__(
@@ -41,18 +41,13 @@ class MemoryLayer(Described, nn.Module):
         *,
         width: int,
         heads: int,
-        feedforward: int,
-        dropout: float = 0.1,
+        feedforward: PositiveInt,
+        dropout: ShareBelowOne = 0.1,
         attention_dropout: float = 0.0,
-        activation_dropout: float = 0.0,
+        activation_dropout: ShareBelowOne = 0.0,
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
-        if feedforward < 1:
-            raise ValueError(f"feedforward must be at least 1, not {feedforward}")
-        for name, value in (("dropout", dropout), ("activation_dropout", activation_dropout)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         self.width = width
         self.norm_epsilon = norm_epsilon
         self.dropout = dropout
@@ -89,8 +84,7 @@ class SlotEncoder(Encoder):
         recompute: compute the encoder's activations again in the backward pass.
 
     Raises:
-        ValueError: if there is no slot or no layer, or widths differ.
-
+        ValueError: if widths differ.
     """
 
     def __init__(
@@ -99,16 +93,14 @@ class SlotEncoder(Encoder):
         layer: EncoderLayer,
         layers: int,
         memory_layer: MemoryLayer,
-        memory_layers: int = 3,
-        slots: int = 64,
+        memory_layers: Depth = 3,
+        slots: PositiveInt = 64,
         norm: bool = True,
         taps: list[int] | None = None,
         layer_drop: float = 0.0,
         recompute: bool = False,
     ) -> None:
         super().__init__(layer=layer, layers=layers, taps=taps, layer_drop=layer_drop, recompute=recompute)
-        if slots < 1 or memory_layers < 1:
-            raise ValueError(f"a memory needs slots and layers, not {slots} slots and {memory_layers} layers")
         if memory_layer.width != self.width:
             raise ValueError(f"the memory's width {memory_layer.width} is not the encoder's {self.width}")
         self.slots = nn.Parameter(torch.empty(slots, self.width))

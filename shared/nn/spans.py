@@ -11,8 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Share
 
 
 def spans(sizes: Tensor, length: int, *, probability: float, span: int, least: int = 0) -> Tensor:
@@ -30,7 +31,6 @@ def spans(sizes: Tensor, length: int, *, probability: float, span: int, least: i
 
     Returns:
         (R, L) bool, True inside spans, False behind the end of a row.
-
     """
     device, rows = sizes.device, len(sizes)
     count = (probability * sizes / span + torch.rand(rows, device=device)).long().clamp(min=least)
@@ -53,7 +53,6 @@ def others(sizes: Tensor, count: int) -> Tensor:
 
     Returns:
         (R, L, K) int64, the others' numbers; L is the largest size. Behind the end of a row they mean nothing.
-
     """
     device, longest = sizes.device, int(sizes.max())
     rest = (sizes - 1)[:, None, None]
@@ -73,25 +72,19 @@ class SpanMasking(Described, nn.Module):
         least: spans of a row.
         channel_probability: share of channels in spans, 0 for none.
         channel_span: channels of a span.
-
     """
 
     def __init__(
         self,
         *,
         width: int,
-        probability: float = 0.65,
-        span: int = 10,
-        least: int = 2,
-        channel_probability: float = 0.0,
-        channel_span: int = 10,
+        probability: Share = 0.65,
+        span: PositiveInt = 10,
+        least: NonNegativeInt = 2,
+        channel_probability: Share = 0.0,
+        channel_span: PositiveInt = 10,
     ) -> None:
         super().__init__()
-        for name, share in (("probability", probability), ("channel_probability", channel_probability)):
-            if not 0 <= share <= 1:
-                raise ValueError(f"{name} must be between 0 and 1, not {share}")
-        if span < 1 or channel_span < 1 or least < 0:
-            raise ValueError(f"spans cannot have {span} frames, {channel_span} channels, or be at least {least}")
         self.width = width
         self.probability = probability
         self.span = span

@@ -10,8 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, Share
 
 
 class SpecAugment(Described, nn.Module):
@@ -26,24 +27,18 @@ class SpecAugment(Described, nn.Module):
         time_masks: how many stretches.
         time_width: the widest stretch, in frames (T in the paper).
         time_share: no stretch is wider than this share of the row's own length (p in the paper).
-
     """
 
     def __init__(
         self,
         *,
-        frequency_masks: int = 1,
-        frequency_width: int = 27,
-        time_masks: int = 1,
-        time_width: int = 100,
-        time_share: float = 1.0,
+        frequency_masks: NonNegativeInt = 1,
+        frequency_width: NonNegativeInt = 27,
+        time_masks: NonNegativeInt = 1,
+        time_width: NonNegativeInt = 100,
+        time_share: Share = 1.0,
     ) -> None:
         super().__init__()
-        numbers = (frequency_masks, frequency_width, time_masks, time_width)
-        if min(numbers) < 0:
-            raise ValueError(f"numbers and widths of masks must not be negative: {numbers}")
-        if not 0 <= time_share <= 1:
-            raise ValueError(f"time_share must be between 0 and 1, not {time_share}")
         self.frequency_masks = frequency_masks
         self.frequency_width = frequency_width
         self.time_masks = time_masks

@@ -11,9 +11,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.nn.dropout import dropout
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import ShareBelowOne
 
 
 class SpeechEmbedding(Described, nn.Module):
@@ -29,7 +30,6 @@ class SpeechEmbedding(Described, nn.Module):
         type_vector: what is added to tell speech from other inputs, or None.
         dropout: of the sum.
         scaled: multiply the subsampled features by sqrt(D), as text embeddings are.
-
     """
 
     def __init__(
@@ -42,12 +42,10 @@ class SpeechEmbedding(Described, nn.Module):
         waveform_augmentation: nn.Module | None = None,
         positions: nn.Module | None = None,
         type_vector: nn.Module | None = None,
-        dropout: float = 0.1,
+        dropout: ShareBelowOne = 0.1,
         scaled: bool = True,
     ) -> None:
         super().__init__()
-        if not 0 <= dropout < 1:
-            raise ValueError(f"dropout must be at least 0 and below 1, not {dropout}")
         inputs = getattr(subsampler, "inputs", None)
         bins = getattr(frontend, "bins", inputs)
         if inputs is not None and bins != inputs:

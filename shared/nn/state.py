@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from shared.errors import DataError
+from dragoman.shared.errors import DataError
 
 
 @contextmanager
@@ -43,7 +43,6 @@ def check_fit(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) 
 
     Raises:
         DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
-
     """
     own = module.state_dict()
     problems = [f"missing {name}" for name in own if name not in tensors]
@@ -68,7 +67,6 @@ def load_exactly(module: nn.Module, tensors: dict[str, torch.Tensor], source: st
 
     Raises:
         DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
-
     """
     check_fit(module, tensors, source)
     module.load_state_dict(tensors)

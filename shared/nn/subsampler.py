@@ -11,10 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.nn.layer import layer_norm
-from shared.nn.linear import Linear
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.nn.layer import layer_norm
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt
 
 
 class HalvingSubsampler(nn.Module):
@@ -22,7 +23,6 @@ class HalvingSubsampler(nn.Module):
 
     Attributes:
         convolutions: one after the other.
-
     """
 
     STRIDE = 2
@@ -55,16 +55,22 @@ class Conv1dSubsampler(Described, HalvingSubsampler):
         channels: of the inner convolutions, before the gates halve them.
         width: D.
         kernels: the width of each convolution in frames, odd; as many numbers as convolutions.
-
     """
 
-    def __init__(self, *, inputs: int = 80, channels: int = 1024, width: int, kernels: list[int] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        inputs: PositiveInt = 80,
+        channels: PositiveInt = 1024,
+        width: PositiveInt,
+        kernels: list[PositiveInt] | None = None,
+    ) -> None:
         super().__init__()
         kernels = [5, 5] if kernels is None else list(kernels)
-        if not kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
+        if not kernels or any(kernel % 2 == 0 for kernel in kernels):
             raise ValueError(f"kernels must be odd numbers, at least one, not {kernels}")
-        if inputs < 1 or width < 1 or channels < 2 or channels % 2:
-            raise ValueError(f"{inputs=}, {width=} must be positive and {channels=} positive and even")
+        if channels % 2:
+            raise ValueError(f"channels must be even, not {channels}")
         outputs = [*[channels] * (len(kernels) - 1), 2 * width]
         entering = [inputs, *[size // 2 for size in outputs[:-1]]]
         self.inputs = inputs
@@ -92,15 +98,12 @@ class ConvolutionalStem(Described, nn.Module):
     Args:
         inputs: F.
         width: D.
-
     """
 
     KERNEL, STRIDE = 3, 2
 
-    def __init__(self, *, inputs: int = 80, width: int) -> None:
+    def __init__(self, *, inputs: PositiveInt = 80, width: PositiveInt) -> None:
         super().__init__()
-        if inputs < 1 or width < 1:
-            raise ValueError(f"{inputs=} and {width=} must be positive")
         self.inputs = inputs
         self.width = width
         self.first = nn.Conv1d(inputs, width, self.KERNEL, padding=self.KERNEL // 2)
@@ -134,13 +137,12 @@ class StackedFrames(Described, nn.Module):
         width: D.
         stride: how many frames become one.
         norm_epsilon: added to the variance by which the norm divides.
-
     """
 
-    def __init__(self, *, inputs: int = 80, width: int, stride: int = 2, norm_epsilon: float = 1e-5) -> None:
+    def __init__(
+        self, *, inputs: PositiveInt = 80, width: PositiveInt, stride: PositiveInt = 2, norm_epsilon: float = 1e-5
+    ) -> None:
         super().__init__()
-        if inputs < 1 or width < 1 or stride < 1:
-            raise ValueError(f"{inputs=}, {width=} and {stride=} must be positive")
         self.inputs = inputs
         self.width = width
         self.stride = stride

@@ -8,18 +8,17 @@ Legend: B sentences, S states, D width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Unpack
 
 from torch import nn
 
-from shared.batch import Batch
-from shared.generator import Encoding
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead
-from shared.nn.recurrent import LstmEncoder
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import SPEECH, FieldEncoder, Translator
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.heads import CtcHead
+from dragoman.shared.nn.recurrent import LstmEncoder
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import SPEECH, FieldEncoder, SidesParts, Translator
+from dragoman.shared.padded import Padded
 
 #: The tap that the CTC head reads: the acoustic encoder's states.
 ACOUSTIC = "acoustic"
@@ -36,7 +35,6 @@ class Tandem(FieldEncoder):
 
     Raises:
         ValueError: if there is no head "ctc" that reads the acoustic states, and as the translator does.
-
     """
 
     #: The tap that the upper encoder reads.
@@ -76,7 +74,6 @@ class Tandem(FieldEncoder):
 
         Returns:
             The memory "source" (B, S, D); of speech, also what :meth:`heard` returns.
-
         """
         if (field or self.default_field(batch)) != SPEECH:
             return super().encode(batch, field)
@@ -91,40 +88,20 @@ class Tandem(FieldEncoder):
         return states.map(lambda values: values + positions(values.shape[1], like=values))
 
 
+class TandemParts(SidesParts):
+    """The arguments of :class:`TandemTranslator` beside ``positions``."""
+
+    acoustic: Encoder
+    heads: dict[str, nn.Module]
+
+
 class TandemTranslator(Tandem, Translator):
     """A tandem of Transformers: a Translator, whose ``encoder`` is the semantic one, above an acoustic encoder.
 
     Args:
-        embeddings: see :class:`Translator`; those of text, if there are any, lead to the semantic encoder at once.
-        acoustic: see :class:`Tandem`.
-        encoder: the semantic one.
         positions: see :class:`Tandem`.
-        target_embedding: see :class:`Translator`, as the rest.
-        decoder: whose layers attend to the semantic encoder's states.
-        projection: from the decoder's states to logits.
-        heads: see :class:`Tandem`.
-
+        parts: of :class:`Tandem` and :class:`Translator`; embeddings of text lead to the semantic encoder at once.
     """
 
-    def __init__(
-        self,
-        *,
-        embeddings: dict[str, nn.Module],
-        acoustic: Encoder,
-        encoder: Encoder,
-        positions: nn.Module | None = None,
-        target_embedding: TextEmbedding,
-        decoder: Decoder,
-        projection: nn.Module,
-        heads: dict[str, nn.Module],
-    ) -> None:
-        super().__init__(
-            embeddings=embeddings,
-            acoustic=acoustic,
-            encoder=encoder,
-            positions=positions,
-            target_embedding=target_embedding,
-            decoder=decoder,
-            projection=projection,
-            heads=heads,
-        )
+    def __init__(self, *, positions: nn.Module | None = None, **parts: Unpack[TandemParts]) -> None:
+        super().__init__(positions=positions, **parts)

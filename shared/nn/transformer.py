@@ -6,20 +6,21 @@ Legend: B sentences, K beams, R = B x K rows, L length, D model width.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NotRequired, TypedDict, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from shared.described import Described
-from shared.machine.memory import refuse_over
-from shared.nn.attention import Prompts
-from shared.nn.dropout import dropout
-from shared.nn.layer import EncoderLayer, Layer, LayerCache
-from shared.nn.positions import RelativePositions
-from shared.nn.weights import size_of
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.nn.attention import Prompts
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.layer import Depth, EncoderLayer, Layer, LayerCache
+from dragoman.shared.nn.positions import RelativePositions
+from dragoman.shared.nn.weights import size_of
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import ShareBelowOne
 
 #: Bytes that the objects of a layer take beside its parameters, at least.
 OVERHEAD = 20_000
@@ -48,7 +49,6 @@ class Stack(Described, nn.Module):
             checkpointing): a third more time for a fraction of the memory.
         relative: scores that the self-attention of all layers adds for the distance of two elements; None: none.
         final_dropout: of what leaves the stack.
-
     """
 
     #: Whether an element sees what is before it only.
@@ -58,21 +58,15 @@ class Stack(Described, nn.Module):
         self,
         *,
         layer: EncoderLayer,
-        layers: int,
+        layers: Depth,
         final_norm: bool | None = None,
-        layer_drop: float = 0.0,
+        layer_drop: ShareBelowOne = 0.0,
         recompute: bool = False,
         relative: RelativePositions | None = None,
-        final_dropout: float = 0.0,
+        final_dropout: ShareBelowOne = 0.0,
     ) -> None:
         super().__init__()
         self.check_layer(layer)
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, not {layers}")
-        if not 0 <= layer_drop < 1:
-            raise ValueError(f"layer_drop must be at least 0 and below 1, not {layer_drop}")
-        if not 0 <= final_dropout < 1:
-            raise ValueError(f"final_dropout must be at least 0 and below 1, not {final_dropout}")
         planned = any(parameter.is_meta for parameter in layer.parameters())
         refuse_over(layers * (OVERHEAD + (0 if planned else size_of(layer))), f"layers {layers}")
         self.width = layer.width
@@ -132,7 +126,6 @@ class Stack(Described, nn.Module):
 
         Raises:
             ValueError: if some but not all of the memories that the layers were built for are there.
-
         """
         if memories and set(memories) != set(self.memories):
             raise ValueError(f"the layers attend to {self.memories}, but the memories are {list(memories)}")
@@ -142,47 +135,49 @@ class Stack(Described, nn.Module):
         return checked
 
 
+class StackParts(TypedDict):
+    """The arguments that stacks of other kinds hand on to :class:`Stack`."""
+
+    layers: int
+    final_norm: NotRequired[bool | None]
+    layer_drop: NotRequired[float]
+    recompute: NotRequired[bool]
+
+
+class AllStackParts(StackParts):
+    """All arguments of :class:`Stack`."""
+
+    layer: EncoderLayer
+    relative: NotRequired[RelativePositions | None]
+    final_dropout: NotRequired[float]
+
+
+class EncoderParts(StackParts):
+    """The arguments that other encoders hand on to :class:`Encoder`."""
+
+    taps: NotRequired[list[int] | None]
+
+
+def checked_taps(taps: list[int] | None, layers: int) -> list[int]:
+    """Return the layers of a stack that are tapped, or refuse one that it does not have, by ValueError."""
+    for tap in taps or []:
+        if not 0 <= tap <= layers:
+            raise ValueError(f"an encoder of {layers} layers cannot be tapped after layer {tap}")
+    return list(taps or [])
+
+
 class Encoder(Stack):
     """Layers that see the whole sequence.
 
     Args:
-        layer: the first layer.
-        layers: how many.
         taps: the layers whose states others want as well: 1 for the first layer's, ``layers`` for the encoder's output
             (normalised, as the inner ones are not), 0 for its input.
-        final_norm: see :class:`Stack`.
-        layer_drop: see :class:`Stack`.
-        recompute: see :class:`Stack`.
-        relative: see :class:`Stack`.
-        final_dropout: see :class:`Stack`.
-
+        parts: see :class:`Stack`.
     """
 
-    def __init__(
-        self,
-        *,
-        layer: EncoderLayer,
-        layers: int,
-        taps: list[int] | None = None,
-        final_norm: bool | None = None,
-        layer_drop: float = 0.0,
-        recompute: bool = False,
-        relative: RelativePositions | None = None,
-        final_dropout: float = 0.0,
-    ) -> None:
-        super().__init__(
-            layer=layer,
-            layers=layers,
-            final_norm=final_norm,
-            layer_drop=layer_drop,
-            recompute=recompute,
-            relative=relative,
-            final_dropout=final_dropout,
-        )
-        self.taps = list(taps or [])
-        for tap in self.taps:
-            if not 0 <= tap <= layers:
-                raise ValueError(f"an encoder of {layers} layers cannot be tapped after layer {tap}")
+    def __init__(self, *, taps: list[int] | None = None, **parts: Unpack[AllStackParts]) -> None:
+        super().__init__(**parts)
+        self.taps = checked_taps(taps, len(self.layers))
 
     def forward(
         self,
@@ -200,7 +195,6 @@ class Encoder(Stack):
 
         Returns:
             The states (B, L, D) and those of the tapped layers.
-
         """
         checked = self.check(memories or {})
         mask = self.mask(Padded(x.values, x.lengths.clamp(min=1)))
@@ -227,7 +221,6 @@ class Decoder(Stack):
 
     Raises:
         ValueError: if the layer sees what comes later, as those that are made for encoders only, or positions do.
-
     """
 
     CAUSAL = True
@@ -263,7 +256,6 @@ class Decoder(Stack):
 
         Returns:
             (R, L, D), the last layer's states.
-
         """
         checked = self.check(memories or {})
         states = x.values

@@ -6,19 +6,20 @@ Legend: B sentences, N input length, S encoder states, D model width.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NotRequired, TypedDict
 
 import torch
 from torch import nn
 
-from shared.batch import Batch, naming_longest
-from shared.described import Described
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.decoding import TokenDecoder
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.recurrent import LstmEncoder
-from shared.nn.transformer import Decoder, Encoder
-from shared.padded import Padded
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.decoding import TokenDecoder
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.recurrent import LstmEncoder
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.padded import Padded
 
 #: The name under which decoders find the encoder's states, whatever was encoded.
 MEMORY = "source"
@@ -32,7 +33,6 @@ class FieldEncoder(nn.Module):
     Attributes:
         embeddings: by batch field ("speech", "source", ...): modules from Padded input to Padded (B, S, D).
         encoder: from (B, S, D) to states (B, S, D).
-
     """
 
     embeddings: nn.ModuleDict
@@ -53,7 +53,6 @@ class FieldEncoder(nn.Module):
 
         Returns:
             The memory "source" (B, S, D), and for each of :attr:`taps` the extra "tap.<name>" (B, S, D).
-
         """
         return self.encode_embedded(self.embed(batch, field))
 
@@ -67,7 +66,6 @@ class FieldEncoder(nn.Module):
         Raises:
             DataError: if a row is longer than the model has positions, naming it.
             UsageError: if the batch lacks the field, or the model an embedding for it.
-
         """
         field = field or self.default_field(batch) or self._preferred()[0]
         if field not in self.embeddings:
@@ -101,7 +99,6 @@ class FieldEncoder(nn.Module):
 
         Raises:
             ValueError: if there is no embedding, or a head reads a tap that the model lacks.
-
         """
         if not embeddings:
             raise ValueError("a model needs at least one embedding")
@@ -126,7 +123,6 @@ class EncoderModel(Described, FieldEncoder):
         embeddings: by batch field ("speech", "source", ...): modules from Padded input to Padded (B, S, D).
         encoder: from (B, S, D) to states (B, S, D).
         heads: further modules by name that read encoder states, such as a MaskedTokenHead; objectives use them.
-
     """
 
     encoder: Encoder
@@ -150,6 +146,22 @@ class EncoderModel(Described, FieldEncoder):
             raise ValueError(f"the reader has heads that nobody reads: {' and '.join(self.heads)}")
 
 
+class SidesParts(TypedDict):
+    """The arguments that translators with heads of their own hand on to :class:`Translator`."""
+
+    embeddings: dict[str, nn.Module]
+    encoder: Encoder
+    target_embedding: TextEmbedding
+    decoder: Decoder
+    projection: nn.Module
+
+
+class TranslatorParts(SidesParts):
+    """The arguments of :class:`Translator`."""
+
+    heads: NotRequired[dict[str, nn.Module] | None]
+
+
 class Translator(Described, FieldEncoder, TokenDecoder):
     """An encoder-decoder.
 
@@ -160,7 +172,6 @@ class Translator(Described, FieldEncoder, TokenDecoder):
         decoder: whose layers attend to the memory "source".
         projection: from the decoder's states to logits.
         heads: further modules by name that read encoder states, such as a CtcHead; objectives use them.
-
     """
 
     encoder: Encoder
@@ -197,7 +208,6 @@ class LanguageModel(Described, TokenDecoder):
         target_embedding: of the tokens.
         decoder: whose layers attend to no memory.
         projection: from the decoder's states to logits.
-
     """
 
     def __init__(self, *, target_embedding: TextEmbedding, decoder: Decoder, projection: nn.Module) -> None:

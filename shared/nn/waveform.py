@@ -17,14 +17,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from shared.described import Described
-from shared.nn.dropout import dropout
-from shared.nn.frame_norms import ChannelNorm, FrameNorm, TimeNorm, WholeNorm
-from shared.nn.layer import layer_norm
-from shared.nn.linear import Linear
-from shared.nn.spans import SpanMasking
-from shared.nn.transformer import Encoder
-from shared.padded import Padded
+from dragoman.shared.annotations import Checked
+from dragoman.shared.described import Described
+from dragoman.shared.nn.dropout import dropout
+from dragoman.shared.nn.frame_norms import ChannelNorm, FrameNorm, TimeNorm, WholeNorm
+from dragoman.shared.nn.layer import layer_norm
+from dragoman.shared.nn.linear import Linear
+from dragoman.shared.nn.spans import SpanMasking
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveFloat, PositiveInt, Share, ShareBelowOne
 
 #: (channels, kernel, stride) of each convolution: a frame of 25 ms every 20 ms at 16 kHz.
 CONVOLUTIONS = [[512, 10, 5], *[[512, 3, 2]] * 4, *[[512, 2, 2]] * 2]
@@ -37,13 +39,10 @@ class WaveformNorm(Described, nn.Module):
     Args:
         epsilon: added to the variance: 1e-5 in fairseq, 1e-7 in Hugging Face's feature extractor. The variance of quiet
             speech is 1e-4, so they differ.
-
     """
 
-    def __init__(self, *, epsilon: float = 1e-5) -> None:
+    def __init__(self, *, epsilon: PositiveFloat = 1e-5) -> None:
         super().__init__()
-        if not epsilon > 0:
-            raise ValueError(f"epsilon must be positive, not {epsilon}")
         self.epsilon = epsilon
 
     @torch.no_grad()
@@ -56,7 +55,7 @@ class WaveformNorm(Described, nn.Module):
         return Padded(centred * (variance + self.epsilon).rsqrt(), waveforms.lengths)
 
 
-class Convolution(nn.Module):
+class Convolution(Checked, nn.Module):
     """One convolution without padding, its norm if it has one, and an activation.
 
     Args:
@@ -67,23 +66,20 @@ class Convolution(nn.Module):
         bias: of the convolution.
         norm: of what leaves it, such as a TimeNorm, or None.
         activation: of ACTIVATIONS.
-
     """
 
     def __init__(
         self,
         *,
-        before: int,
-        after: int,
-        kernel: int,
-        stride: int,
+        before: PositiveInt,
+        after: PositiveInt,
+        kernel: PositiveInt,
+        stride: PositiveInt,
         bias: bool,
         norm: FrameNorm | None,
         activation: str = "gelu",
     ) -> None:
         super().__init__()
-        if min(before, after, kernel, stride) < 1:
-            raise ValueError(f"a convolution cannot have {after} channels, kernel {kernel} and stride {stride}")
         self.convolution = nn.Conv1d(before, after, kernel, stride=stride, bias=bias)
         nn.init.kaiming_normal_(self.convolution.weight)
         self.norm = norm
@@ -114,7 +110,6 @@ class WaveformConvolutions(Described, nn.Module):
             them, and nothing is kept of them for the backward pass.
         recompute: keep only what enters each convolution, and compute the rest again in the backward pass.
         activation: "gelu" or "relu".
-
     """
 
     def __init__(
@@ -124,7 +119,7 @@ class WaveformConvolutions(Described, nn.Module):
         bias: bool = False,
         norm_each: bool = False,
         norm_whole: bool = False,
-        gradient_scale: float = 1.0,
+        gradient_scale: Share = 1.0,
         recompute: bool = False,
         activation: str = "gelu",
     ) -> None:
@@ -132,8 +127,6 @@ class WaveformConvolutions(Described, nn.Module):
         sizes = CONVOLUTIONS if convolutions is None else convolutions
         if not sizes or any(len(size) != 3 for size in sizes):
             raise ValueError(f"convolutions must be [channels, kernel, stride] of each, not {sizes}")
-        if not 0 <= gradient_scale <= 1:
-            raise ValueError(f"gradient_scale must be between 0 and 1, not {gradient_scale}")
         if norm_each and norm_whole:
             raise ValueError("norm_each and norm_whole exclude each other")
         if activation not in ACTIVATIONS:
@@ -200,13 +193,12 @@ class ConvolutionalPositions(Described, nn.Module):
         width: D.
         kernel: in frames.
         groups: into which channels are divided.
-
     """
 
-    def __init__(self, *, width: int, kernel: int = 128, groups: int = 16) -> None:
+    def __init__(self, *, width: PositiveInt, kernel: PositiveInt = 128, groups: PositiveInt = 16) -> None:
         super().__init__()
-        if kernel < 1 or groups < 1 or width % groups:
-            raise ValueError(f"{width=} cannot be divided into {groups=} for a convolution with {kernel=}")
+        if width % groups:
+            raise ValueError(f"the width {width} cannot be divided into {groups} groups")
         self.width = width
         self.kernel = kernel
         convolution = nn.Conv1d(width, width, kernel, padding=kernel // 2, groups=groups)
@@ -236,8 +228,7 @@ class WaveformEmbedding(Described, nn.Module):
         norm_epsilon: added to the variance by which norms of vectors divide.
 
     Raises:
-        ValueError: if the widths do not fit, or a dropout is out of its range.
-
+        ValueError: if the widths do not fit.
     """
 
     def __init__(
@@ -249,14 +240,11 @@ class WaveformEmbedding(Described, nn.Module):
         masking: SpanMasking | None = None,
         projected: bool = True,
         norm: bool = True,
-        dropout: float = 0.1,
-        frame_dropout: float = 0.0,
+        dropout: ShareBelowOne = 0.1,
+        frame_dropout: ShareBelowOne = 0.0,
         norm_epsilon: float = 1e-5,
     ) -> None:
         super().__init__()
-        for name, value in (("dropout", dropout), ("frame_dropout", frame_dropout)):
-            if not 0 <= value < 1:
-                raise ValueError(f"{name} must be at least 0 and below 1, not {value}")
         self.width = positions.width
         if not projected and convolutions.channels != self.width:
             raise ValueError(f"{convolutions.channels} channels have to be projected to the width {self.width}")
@@ -297,7 +285,6 @@ class WaveformEmbedding(Described, nn.Module):
 
         Raises:
             ValueError: if frames are to be masked, and there is no masking.
-
         """
         x = frames.map(self.projection).map(lambda values: dropout(values, self.frame_dropout, self.training))
         if masked is not None and self.masking is None:
@@ -331,7 +318,6 @@ class WaveformEncoder(Described, nn.Module):
     Args:
         embedding: of waveforms.
         encoder: that was pre-trained with it, or the lower one of two.
-
     """
 
     def __init__(self, *, embedding: SoundEmbedding, encoder: Encoder) -> None:

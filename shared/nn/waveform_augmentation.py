@@ -13,9 +13,12 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from shared.described import Described
-from shared.errors import DataError
-from shared.padded import Padded
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.extras import require
+from dragoman.shared.machine.files import check_regular
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import Share
 
 RATE = 16000
 #: Samples of sound files that are kept, 1 GiB: noise may be recordings of hours, of which a count would bound nothing.
@@ -41,26 +44,22 @@ class WaveformAugmentation(Described, nn.Module):
         chunk_samples: shortest and longest chunk, in samples.
 
     Raises:
-        ValueError: if a share is not between 0 and 1, a range is not increasing, or reverberation has no folder.
-
+        ValueError: if a range is not increasing, or reverberation has no folder.
     """
 
     def __init__(
         self,
         *,
-        noise_share: float = 0.0,
+        noise_share: Share = 0.0,
         snr: list[float] | None = None,
         noise_folder: str | None = None,
-        reverberation_share: float = 0.0,
+        reverberation_share: Share = 0.0,
         reverberation_folder: str | None = None,
-        chunk_share: float = 0.0,
+        chunk_share: Share = 0.0,
         chunks: list[int] | None = None,
         chunk_samples: list[int] | None = None,
     ) -> None:
         super().__init__()
-        for share in (noise_share, reverberation_share, chunk_share):
-            if not 0 <= share <= 1:
-                raise ValueError(f"a share must be between 0 and 1, not {share}")
         self.snr = _range("snr", snr or [0.0, 15.0])
         self.chunks = _range("chunks", chunks or [1, 5], lowest=0)
         self.chunk_samples = _range("chunk_samples", chunk_samples or [1000, 2000], lowest=1)
@@ -77,10 +76,11 @@ class WaveformAugmentation(Described, nn.Module):
 
         Raises:
             DataError: naming a folder without sound files, or a file of another sampling rate.
-
+            UsageError: if speechbrain is not installed.
         """
         if not self.training:
             return speech
+        self.check_libraries()
         with torch.autocast(speech.device.type, enabled=False), torch.no_grad():
             values = speech.values.masked_fill(~speech.mask, 0.0)
             if _drawn(self.reverberation_share):
@@ -90,6 +90,15 @@ class WaveformAugmentation(Described, nn.Module):
             if _drawn(self.chunk_share):
                 values = self._drop_chunks(values, speech)
         return Padded(torch.where(speech.mask, values, speech.values), speech.lengths)
+
+    def check_libraries(self) -> None:
+        """Refuse to distort anything without speechbrain; a model folder is read and translates without it.
+
+        Raises:
+            UsageError: naming the extra.
+        """
+        if self.noise_share or self.reverberation_share or self.chunk_share:
+            require("speechbrain", "speechbrain", "waveform_augmentation")
 
     def _reverberate(self, values: Tensor) -> Tensor:
         from speechbrain.processing.signal_processing import reverberate
@@ -169,6 +178,7 @@ def _sound(path: Path) -> Tensor:
 def _read(path: Path) -> Tensor:
     import soundfile
 
+    check_regular(path, "sound file")
     try:
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except soundfile.SoundFileError as error:

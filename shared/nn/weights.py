@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from shared.errors import DataError, one_line
+from dragoman.shared.errors import DataError, one_line
 
 #: The types of tensors that models hold, by their names in a header.
 TYPES = {
@@ -34,7 +34,6 @@ def header_of(path: Path) -> dict[str, Tensor]:
 
     Raises:
         DataError: naming the file, if it is cut short, its header is damaged, or a tensor has another type than TYPES.
-
     """
     tensors: dict[str, Tensor] = {}
     with _readable(path), safe_open(path, "pt") as file:
@@ -51,7 +50,6 @@ def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Te
 
     Raises:
         DataError: as :func:`header_of`.
-
     """
     header_of(path)
     with _readable(path):
@@ -74,7 +72,6 @@ def described_by(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[None]:
 
     Raises:
         DataError: with both figures, when the block has made too many.
-
     """
     # Some parameters are registered twice: where they are shared, or replaced once the module is there.
     limit = 4 * len(tensors) + 100

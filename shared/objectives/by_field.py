@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.objectives.parts import EncoderDecoderObjective, Part
-from shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.objectives.parts import EncoderDecoderObjective, Part
+from dragoman.shared.systems.encoder_system import EncoderSystem
 
 
 class FieldObjective(EncoderDecoderObjective):
@@ -19,7 +19,6 @@ class FieldObjective(EncoderDecoderObjective):
 
     Raises:
         UsageError: if a part does not name its field.
-
     """
 
     def __init__(self, *, system: EncoderSystem, parts: list[Part]) -> None:
@@ -33,7 +32,6 @@ class FieldObjective(EncoderDecoderObjective):
 
         Raises:
             UsageError: if there is none.
-
         """
         found = [part for part in super().parts_of(batch) if cast(str, part.field) in batch]
         if not found:

@@ -26,7 +26,6 @@ class ContrastiveSums:
         loss: in nats, with gradient.
         correct: anchors to which no candidate is more similar than the positive, detached.
         count: anchors.
-
     """
 
     loss: Tensor
@@ -49,7 +48,6 @@ def contrastive(anchors: Tensor, candidates: Tensor, *, temperature: float) -> C
 
     Raises:
         ValueError: if shapes differ or the temperature is not positive.
-
     """
     if not temperature > 0:
         raise ValueError(f"temperature must be positive, not {temperature}")

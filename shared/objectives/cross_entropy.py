@@ -11,27 +11,45 @@ A row may also have several labels with weights, as a teacher gives them (Hinton
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shared.batch import Batch, naming_longest
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.linear import linear, write_product
-from shared.nn.lookup import announce_gradient
-from shared.objectives.objective import Term
-from shared.objectives.parts import Part
-from shared.padded import Padded
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.linear import linear, write_product
+from dragoman.shared.nn.lookup import announce_gradient
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Part
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, ShareBelowOne
 
 IGNORED = -100  # the label of rows that count for nothing
 CHUNK = 2**26  # logits at a time: 256 MiB in fp32; on a GPU, twice that while they are worked on
 BLOCK, FEWEST = 2**21, 32  # logits that a CPU works on while a cache holds them; and the fewest rows, for its threads
+_backend: ContextVar[str | None] = ContextVar("backend", default=None)  # that compiles losses; None for none
+
+
+@contextmanager
+def compiled_losses(backend: str | None) -> Iterator[None]:
+    """Let losses over a vocabulary be compiled inside: what follows the product becomes a kernel or two.
+
+    Args:
+        backend: of torch.compile, such as "inductor"; None for plain losses.
+    """
+    token = _backend.set(backend)
+    try:
+        yield
+    finally:
+        _backend.reset(token)
 
 
 @dataclass(frozen=True)
@@ -44,7 +62,6 @@ class CrossEntropySums:
         correct: rows no symbol of which is more probable than the (first) label, detached.
         count: rows.
         reported: other sums by name, detached.
-
     """
 
     loss: Tensor
@@ -72,7 +89,7 @@ def label_smoothed_cross_entropy(
     labels: Tensor,
     *,
     weights: Tensor | None = None,
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
     chunk: int = CHUNK,
 ) -> CrossEntropySums:
     """Project states onto the vocabulary and sum the loss.
@@ -89,23 +106,22 @@ def label_smoothed_cross_entropy(
         labels: (N,) int64, :data:`IGNORED` where a row counts for nothing; with ``weights`` (N, K), of which the first
             says whether a row counts. A symbol that is there twice has the sum of its weights.
         weights: (N, K), those of a row adding up to 1: the share of each label in the row's target.
-        smoothing: eps, the probability mass taken from the label; of several, from the first one's share.
+        label_smoothing: eps, the probability mass taken from the label; of several, from the first one's share.
         chunk: logits (rows x V) at a time, at least those of one row.
 
     Raises:
         ValueError: if shapes or numbers do not fit.
-
     """
     expected = states.shape[:1] if weights is None else (len(states), *weights.shape[1:])
     if states.dim() != 2 or labels.shape != expected or (weights is not None and weights.shape != labels.shape):
         shape = "(N,)" if weights is None else f"(N, K), with weights {tuple(weights.shape)}"
         raise ValueError(f"states {tuple(states.shape)} and labels {tuple(labels.shape)} are not (N, D) and {shape}")
-    if not 0 <= smoothing < 1 or chunk < 1:
-        raise ValueError(f"need 0 <= smoothing < 1 and chunk >= 1, not {smoothing} and {chunk}")
+    if not 0 <= label_smoothing < 1 or chunk < 1:
+        raise ValueError(f"need 0 <= label_smoothing < 1 and chunk >= 1, not {label_smoothing} and {chunk}")
     weight, bias = projection.weight, projection.bias
     rows = max(1, chunk // len(weight))
     learning = torch.is_grad_enabled()  # inside of what follows it never is
-    loss, nll, correct = _ProjectedLoss.apply(states, weight, bias, labels, weights, smoothing, rows, learning)
+    loss, nll, correct = _ProjectedLoss.apply(states, weight, bias, labels, weights, label_smoothing, rows, learning)
     return CrossEntropySums(loss, nll, correct, (_first(labels) != IGNORED).sum())
 
 
@@ -130,7 +146,7 @@ class _ProjectedLoss(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         weights: Tensor | None,
-        smoothing: float,
+        label_smoothing: float,
         rows: int,
         learning: bool,
     ) -> tuple[Tensor, Tensor, Tensor]:
@@ -150,9 +166,11 @@ class _ProjectedLoss(torch.autograd.Function):
         matrix = weight.to(dtype)
         # Written again and again: fresh memory of this size would cost as much as what is done with it.
         logits = states.new_empty(rows, vocabulary, dtype=dtype) if parts > 1 else linear(states.to(dtype), matrix)
-        block = min(rows, max(FEWEST, BLOCK // vocabulary)) if device == "cpu" else rows
-        in_place = device == "cpu" and dtype == precision
+        compiled = _backend.get()
+        block = min(rows, max(FEWEST, BLOCK // vocabulary)) if device == "cpu" and compiled is None else rows
+        in_place = compiled is not None or (device == "cpu" and dtype == precision)
         scores = None if in_place else torch.empty_like(logits[:block], dtype=precision)
+        lose = functools.partial(_lose, scores=scores) if compiled is None else _compiled(compiled)
         for start in range(0, len(states), rows):
             part = slice(start, start + rows)
             x, part_labels = states[part].to(dtype), labels[part]
@@ -164,11 +182,12 @@ class _ProjectedLoss(torch.autograd.Function):
                 part_logits += bias
             blocks = zip(part_logits.split(block), part_labels.split(block), strict=True)
             for number, (block_logits, block_labels) in enumerate(blocks):
-                normalised = block_logits if scores is None else scores[: len(block_logits)]
                 block_weights = None if part_weights is None else part_weights[number]
-                found = _lose(block_logits, normalised, block_labels, block_weights, smoothing, any(wanted))
+                found = lose(block_logits, block_labels, block_weights, label_smoothing, any(wanted))
                 for total, value in zip(sums, found, strict=True):
                     total += value
+                if any(wanted):
+                    _take_from_labels(block_logits, block_labels, block_weights, label_smoothing)
             if any(wanted):
                 real = (_first(part_labels) != IGNORED)[:, None]
                 add_gradients(gradients, part_logits, part, x, matrix, real)
@@ -190,39 +209,81 @@ class _ProjectedLoss(torch.autograd.Function):
 
 
 def _lose(
-    logits: Tensor, scores: Tensor, labels: Tensor, weights: Tensor | None, smoothing: float, learning: bool
+    logits: Tensor,
+    labels: Tensor,
+    weights: Tensor | None,
+    label_smoothing: float,
+    learning: bool,
+    *,
+    scores: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the sums of some rows, and leave in ``logits`` (n, V) their gradients, if anything is to learn.
+    """Return the sums of some rows; if anything is to learn, leave in ``logits`` (n, V) probabilities - q.
 
-    ``scores`` (n, V) is where they are normalised: in at least single precision, or the logits themselves.
+    ``scores`` (n or more, V) is where they are normalised, in at least single precision; by default, the logits.
     """
-    ignored = _first(labels) == IGNORED
-    label = (labels[:, None] if weights is None else labels).masked_fill(ignored[:, None], 0)
-    at_label, everywhere = _target(weights, smoothing, logits.shape[1])
+    scores = logits if scores is None else scores[: len(logits)]
     torch.log_softmax(logits, -1, dtype=scores.dtype, out=scores)
+    label, ignored, at_label, everywhere = _targets(labels, weights, label_smoothing, logits.shape[1])
     found = scores.gather(1, label)  # (n, K)
     lost = -(at_label * found).sum(-1)
-    if smoothing:
+    if label_smoothing:  # the sum over the vocabulary is a pass over all logits: not made for nothing
         lost -= (everywhere * scores.sum(-1, keepdim=True))[:, 0]
     loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -found[:, 0]))
     correct = ((found[:, 0] == scores.amax(-1)) & ~ignored).sum()
-    if learning:
+    if learning:  # written over what is not needed any more, without a third (n, V)
         torch.sub(scores.exp_(), everywhere, out=logits)
-        taken = at_label.to(logits.dtype) if isinstance(at_label, Tensor) else logits.new_full((), at_label)
-        logits.scatter_add_(1, label, -taken.expand_as(label))
     return loss, nll, correct
 
 
-def _target(weights: Tensor | None, smoothing: float, vocabulary: int) -> tuple[Tensor | float, Tensor | float]:
+def _lose_at_once(
+    logits: Tensor, labels: Tensor, weights: Tensor | None, label_smoothing: float, learning: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Do what :func:`_lose` does in a form of which a compiler makes two passes, without a copy of the logits."""
+    exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    label, ignored, at_label, everywhere = _targets(labels, weights, label_smoothing, logits.shape[1])
+    normaliser = exact.logsumexp(-1, keepdim=True)
+    found = exact.gather(1, label)  # (n, K)
+    lost = -(at_label * (found - normaliser)).sum(-1)
+    if label_smoothing:
+        lost = lost - (everywhere * (exact.sum(-1, keepdim=True) - logits.shape[1] * normaliser))[:, 0]
+    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, (normaliser - found)[:, 0]))
+    correct = ((found[:, 0] == exact.amax(-1)) & ~ignored).sum()
+    if learning:
+        logits.copy_((exact - normaliser).exp() - everywhere)
+    return loss, nll, correct
+
+
+@functools.cache
+def _compiled(backend: str) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
+    return torch.compile(_lose_at_once, dynamic=True, backend=backend)
+
+
+def _take_from_labels(logits: Tensor, labels: Tensor, weights: Tensor | None, label_smoothing: float) -> None:
+    """Make probabilities - q the gradient of the loss by the logits (n, V): probabilities - target."""
+    label, _, at_label, _ = _targets(labels, weights, label_smoothing, logits.shape[1])
+    taken = at_label.to(logits.dtype) if isinstance(at_label, Tensor) else logits.new_full((), at_label)
+    logits.scatter_add_(1, label, -taken.expand_as(label))
+
+
+def _targets(
+    labels: Tensor, weights: Tensor | None, label_smoothing: float, vocabulary: int
+) -> tuple[Tensor, Tensor, Tensor | float, Tensor | float]:
+    """Return the labels (n, K) with 0 for ignored rows, which those are (n,), and :func:`_target`."""
+    ignored = _first(labels) == IGNORED
+    label = (labels[:, None] if weights is None else labels).masked_fill(ignored[:, None], 0)
+    return label, ignored, *_target(weights, label_smoothing, vocabulary)
+
+
+def _target(weights: Tensor | None, label_smoothing: float, vocabulary: int) -> tuple[Tensor | float, Tensor | float]:
     """Return the two parts of rows' targets: what their labels have beyond all symbols, and what all symbols have.
 
     They are (n, K) and (n, 1); without weights (n, K), numbers.
     """
-    rest = smoothing / max(1, vocabulary - 1)
+    rest = label_smoothing / max(1, vocabulary - 1)
     if weights is None:
-        return 1 - smoothing - rest, rest
+        return 1 - label_smoothing - rest, rest
     first, others = weights[:, :1], weights[:, 1:]
-    return torch.cat([first * (1 - smoothing - rest), others], dim=1), first * rest
+    return torch.cat([first * (1 - label_smoothing - rest), others], dim=1), first * rest
 
 
 def add_gradients(
@@ -237,7 +298,6 @@ def add_gradients(
         x: (n, D), the states.
         matrix: (V, D).
         real: (n, 1) bool, False for rows to be ignored: they are left out here, where they are small.
-
     """
     of_states, of_matrix, of_bias = gradients
     if of_states is not None:
@@ -251,6 +311,16 @@ def add_gradients(
         of_bias += (real.to(gradient.dtype).T @ gradient)[0]
 
 
+class CrossEntropyParts(TypedDict, total=False):
+    """The arguments that objectives of other kinds hand on to :class:`CrossEntropy`."""
+
+    label_smoothing: float
+    target_field: str
+    weight: float
+    prefix: str
+    source: str | None
+
+
 class CrossEntropy(Part):
     """Label-smoothed cross entropy of a decoder's output, per target token, and what it is made of.
 
@@ -259,7 +329,7 @@ class CrossEntropy(Part):
     the right beginning is given).
 
     Args:
-        smoothing: eps, the probability mass that the label gives to all other symbols.
+        label_smoothing: eps, the probability mass that the label gives to all other symbols.
         target_field: batch field (B, T) that begins with the start symbol and ends with the end symbol.
         weight: factor of the term in the loss.
         ignore_prefix: how many tokens after the start symbol are forced at inference, and so are not learned
@@ -267,26 +337,21 @@ class CrossEntropy(Part):
         chunk: logits at a time; see :func:`label_smoothed_cross_entropy`.
         prefix: put before the names of the terms, for a second part of this kind.
         source: the batch field whose encoding the decoder reads; by default the objective's own.
-
     """
 
     def __init__(
         self,
         *,
-        smoothing: float = 0.1,
+        label_smoothing: ShareBelowOne = 0.1,
         target_field: str = "target",
         weight: float = 1.0,
-        ignore_prefix: int = 0,
-        chunk: int = CHUNK,
+        ignore_prefix: NonNegativeInt = 0,
+        chunk: PositiveInt = CHUNK,
         prefix: str = "",
         source: str | None = None,
     ) -> None:
         super().__init__(source=source)
-        if not 0 <= smoothing < 1:
-            raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
-        if ignore_prefix < 0 or chunk < 1:
-            raise UsageError(f"need ignore_prefix >= 0 and chunk >= 1, not {ignore_prefix} and {chunk}")
-        self.smoothing = smoothing
+        self.label_smoothing = label_smoothing
         self.target_field = target_field
         self.weight = weight
         self.ignore_prefix = ignore_prefix
@@ -330,5 +395,5 @@ class CrossEntropy(Part):
     def compare(self, model: Any, batch: Batch, states: Tensor, labels: Tensor) -> CrossEntropySums:
         """Return the sums for states (N, D) and their labels (N,); subclasses may add labels of their own."""
         return label_smoothed_cross_entropy(
-            states, model.projection, labels, smoothing=self.smoothing, chunk=self.chunk
+            states, model.projection, labels, label_smoothing=self.label_smoothing, chunk=self.chunk
         )

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.heads import head_log_probabilities
-from shared.objectives.objective import Term
-from shared.objectives.parts import Part, check_head
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.heads import head_log_probabilities
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Part, check_head
+from dragoman.shared.ranges import NonNegativeInt
 
 
 def ctc_loss(scores: Tensor, labels: Tensor, positions: Tensor, lengths: Tensor, blank: int) -> Tensor:
@@ -30,7 +30,6 @@ def ctc_loss(scores: Tensor, labels: Tensor, positions: Tensor, lengths: Tensor,
         positions: (B,) how many of S are real.
         lengths: (B,) how many of L are real.
         blank: the blank symbol.
-
     """
     device = scores.device
     if device.type != "cpu" and torch.are_deterministic_algorithms_enabled():
@@ -54,7 +53,6 @@ class Ctc(Part):
         strip_suffix: how many end symbols are not labels.
         prefix: put before the names of the terms, for a second part of this kind.
         source: the batch field whose encoding the head reads; by default the objective's own.
-
     """
 
     def __init__(
@@ -63,14 +61,12 @@ class Ctc(Part):
         weight: float = 1.0,
         field: str = "transcript",
         head: str = "ctc",
-        strip_prefix: int = 1,
-        strip_suffix: int = 1,
+        strip_prefix: NonNegativeInt = 1,
+        strip_suffix: NonNegativeInt = 1,
         prefix: str = "",
         source: str | None = None,
     ) -> None:
         super().__init__(source=source)
-        if strip_prefix < 0 or strip_suffix < 0:
-            raise UsageError(f"cannot strip {strip_prefix} start symbols and {strip_suffix} end symbols")
         self.weight = weight
         self.field = field
         self.head = head

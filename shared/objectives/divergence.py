@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shared.nn.linear import linear
-from shared.nn.lookup import announce_gradient
-from shared.objectives.cross_entropy import Linear, add_gradients
+from dragoman.shared.nn.linear import linear
+from dragoman.shared.nn.lookup import announce_gradient
+from dragoman.shared.objectives.cross_entropy import Linear, add_gradients
 
 CHUNK = 2**24  # logits at a time: of these there are some copies
 
@@ -47,7 +47,6 @@ def divergence(
 
     Raises:
         ValueError: if shapes or numbers do not fit.
-
     """
     if states.dim() != 2 or counted.shape != states.shape[:1]:
         raise ValueError(f"states {tuple(states.shape)} and counted {tuple(counted.shape)} are not (N, D) and (N,)")

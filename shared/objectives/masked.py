@@ -1,7 +1,7 @@
 """Masked prediction: a model is asked what stood at places that were hidden from it (Devlin et al. 2019, section 3.1).
 
-Tokens are hidden by a field, in workers (shared/corpus/masked_text.py). Frames are hidden in ``Objective.prepare``:
-draw a mask with ``shared.nn.spans.spans``, and take its places with :func:`places_of`.
+Tokens are hidden by a field, in workers (shared/batches/masked_text.py). Frames are hidden in ``Objective.prepare``:
+draw a mask with ``dragoman.shared.nn.spans.spans``, and take its places with :func:`places_of`.
 
 Legend: B batch, L length, M masked places, D width, V vocabulary.
 """
@@ -16,14 +16,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.translator import MEMORY
-from shared.objectives.cross_entropy import CHUNK, IGNORED, CrossEntropySums, label_smoothed_cross_entropy
-from shared.objectives.objective import Term
-from shared.objectives.parts import Part, check_head
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.objectives.cross_entropy import CHUNK, IGNORED, CrossEntropySums, label_smoothed_cross_entropy
+from dragoman.shared.objectives.objective import Term
+from dragoman.shared.objectives.parts import Part, check_head
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import ShareBelowOne
 
 
 def places_of(mask: Tensor) -> Padded:
@@ -41,12 +41,12 @@ def at_places(states: Tensor, places: Padded) -> Tensor:
 
 
 def compare_at_places(
-    states: Tensor, projection: Any, batch: Batch, field: str, *, smoothing: float
+    states: Tensor, projection: Any, batch: Batch, field: str, *, label_smoothing: float
 ) -> CrossEntropySums:
     """Compare what a projection makes of states (B, M, D) at ``<field>.places`` with ``<field>.labels``."""
     labels = batch[f"{field}.labels"].values.masked_fill(~batch[f"{field}.places"].mask, IGNORED)
     return label_smoothed_cross_entropy(
-        states.flatten(0, 1), projection, labels.flatten(), smoothing=smoothing, chunk=CHUNK
+        states.flatten(0, 1), projection, labels.flatten(), label_smoothing=label_smoothing, chunk=CHUNK
     )
 
 
@@ -60,23 +60,23 @@ class AtPlaces(Part):
         name: of the term.
         fields: whose tokens are asked for.
         source: see :class:`Part`.
-        smoothing: label smoothing.
+        label_smoothing: label smoothing.
         weight: factor of the term in the loss.
-
-    Raises:
-        UsageError: for a smoothing outside [0, 1).
-
     """
 
     def __init__(
-        self, *, name: str, fields: Sequence[str], source: str | None = None, smoothing: float, weight: float
+        self,
+        *,
+        name: str,
+        fields: Sequence[str],
+        source: str | None = None,
+        label_smoothing: ShareBelowOne,
+        weight: float,
     ) -> None:
         super().__init__(source=source)
-        if not 0 <= smoothing < 1:
-            raise UsageError(f"smoothing must be at least 0 and below 1, not {smoothing}")
         self.name = name
         self.fields = tuple(fields)
-        self.smoothing = smoothing
+        self.label_smoothing = label_smoothing
         self.weight = weight
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
@@ -87,7 +87,7 @@ class AtPlaces(Part):
     def compared(self, projection: Any, batch: Batch, states: Mapping[str, Tensor]) -> dict[str, Term]:
         """Return the terms of what a projection makes of the states (B, M, D) at the places of each field."""
         sums = [
-            compare_at_places(states[field], projection, batch, field, smoothing=self.smoothing)
+            compare_at_places(states[field], projection, batch, field, label_smoothing=self.label_smoothing)
             for field in self.fields
         ]
         count = _added([one.count for one in sums])
@@ -111,13 +111,9 @@ class MaskedTokens(AtPlaces):
         head: name of a ``MaskedTokenHead`` in ``model.heads``.
         field: batch field whose tokens are masked.
         memory: which memory of the encoding holds the field's states.
-        smoothing: label smoothing.
+        label_smoothing: label smoothing.
         weight: factor of the term in the loss.
         prefix: put before the names of the terms, for a second part of this kind.
-
-    Raises:
-        UsageError: for an argument out of its range.
-
     """
 
     def __init__(
@@ -126,11 +122,11 @@ class MaskedTokens(AtPlaces):
         head: str = "masked",
         field: str = "source",
         memory: str = MEMORY,
-        smoothing: float = 0.0,
+        label_smoothing: ShareBelowOne = 0.0,
         weight: float = 1.0,
         prefix: str = "",
     ) -> None:
-        super().__init__(name=f"{prefix}masked", fields=[field], smoothing=smoothing, weight=weight)
+        super().__init__(name=f"{prefix}masked", fields=[field], label_smoothing=label_smoothing, weight=weight)
         self.head = head
         self.field = field
         self.memory = memory

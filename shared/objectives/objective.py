@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
 
 if TYPE_CHECKING:
-    from shared.systems.reading_model import ReadingModel
+    from dragoman.shared.systems.reading_model import ReadingModel
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,6 @@ class Term:
         sum: scalar tensor with gradient: the loss summed over the part's own units.
         count: scalar tensor: how many units (tokens, sentences, frames) were summed over.
         weight: the part's factor in the total.
-
     """
 
     sum: Tensor
@@ -46,7 +46,6 @@ class Loss:
         Raises:
             UsageError: naming a part that ``counts`` lacks: the local batch alone would normalise it.
             ValueError: if no part has a weight.
-
         """
         total = None
         for name, term in self.parts.items():
@@ -69,7 +68,6 @@ class Loss:
 
         Raises:
             UsageError: naming a part whose count differs, or that one of the two lacks.
-
         """
         for name in sorted(self.parts.keys() | counts.keys()):
             own = float(self.parts[name].count) if name in self.parts else None
@@ -81,7 +79,7 @@ class Loss:
                 )
 
 
-class Objective(nn.Module):
+class Objective(Checked, nn.Module):
     """Owns what it trains. DDP wraps it whole; its ``state_dict`` is what a checkpoint holds.
 
     Subclasses implement ``forward`` and ``counts``; ``self.system`` is what phases after training work with.

@@ -6,7 +6,7 @@ A recipe composes them::
         system: !ref <system>
         parts:
             - !new:shared.objectives.CrossEntropy
-                smoothing: 0.1
+                label_smoothing: 0.1
             - !new:shared.objectives.Ctc
                 weight: 0.3
 """
@@ -18,20 +18,21 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.translator import FieldEncoder
-from shared.objectives.objective import Loss, Objective, Term
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.translator import FieldEncoder
+from dragoman.shared.objectives.objective import Loss, Objective, Term
 
 if TYPE_CHECKING:
-    from shared.systems.reading_model import ReadingModel
+    from dragoman.shared.systems.reading_model import ReadingModel
 
 #: Encodes a field of the batch, None for the objective's own: once, however many parts ask for it.
 Encode = Callable[[str | None], Encoding]
 
 
-class Part(nn.Module):
+class Part(Checked, nn.Module):
     """One part of a loss: reads a batch and its encoding, and returns terms.
 
     A part does not own the model, which is handed to it at every call, so that several parts can share it and the
@@ -39,7 +40,6 @@ class Part(nn.Module):
 
     Args:
         source: the batch field whose encoding it reads; None: the one that the objective encodes.
-
     """
 
     def __init__(self, *, source: str | None = None) -> None:
@@ -66,10 +66,9 @@ class Part(nn.Module):
         A part that reads several encodings, or none, overrides this method; others define :meth:`terms`.
 
         Args:
-            model: usually a ``shared.nn.translator.Translator``.
+            model: usually a ``dragoman.shared.nn.translator.Translator``.
             batch: the prepared batch.
             encode: returns the encoding of a field of the batch.
-
         """
         return self.terms(model, batch, encode(self.source))
 
@@ -77,10 +76,9 @@ class Part(nn.Module):
         """Return the terms of a part that reads one encoding.
 
         Args:
-            model: usually a ``shared.nn.translator.Translator``.
+            model: usually a ``dragoman.shared.nn.translator.Translator``.
             batch: the prepared batch.
             encoding: of the field ``source``.
-
         """
         raise TypeError(f"{type(self).__name__} does not define terms(model, batch, encoding)")
 
@@ -118,7 +116,6 @@ class EncoderDecoderObjective(Objective):
     Raises:
         UsageError: without parts, or if one does not fit the model, has a negative weight, or reads what the model has
             no embedding for.
-
     """
 
     def __init__(self, *, system: ReadingModel, parts: list[Part], source_field: str | None = None) -> None:

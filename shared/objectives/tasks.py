@@ -26,12 +26,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.objectives.parts import EncoderDecoderObjective, Part
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.objectives.parts import EncoderDecoderObjective, Part
 
 if TYPE_CHECKING:
-    from shared.systems.system import System
+    from dragoman.shared.systems.system import System
 
 
 class TaskObjective(EncoderDecoderObjective):
@@ -46,7 +46,6 @@ class TaskObjective(EncoderDecoderObjective):
 
     Raises:
         UsageError: without tasks, for a task without parts, or if a part does not fit the model.
-
     """
 
     def __init__(self, *, system: System, tasks: dict[str, list[Part]], source_field: str | None = None) -> None:

@@ -11,16 +11,16 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.corpus.fields import Field, TextField
-from shared.errors import DataError, UsageError
-from shared.generator import Encoding
-from shared.nn.decoding import TokenWriter
-from shared.nn.translator import MEMORY
-from shared.padded import Padded
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.decoding import TokenWriter
+from dragoman.shared.nn.translator import MEMORY
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.tokenizer import Tokenizer
 
 #: Logits at a time.
 CHUNK = 2**24
@@ -41,7 +41,6 @@ class Teacher:
 
     Raises:
         UsageError: if ``reads`` names a field, and ``field`` does not.
-
     """
 
     def __init__(
@@ -60,7 +59,6 @@ class Teacher:
 
         Raises:
             UsageError: if it is a language model, which reads none.
-
         """
         if self.field is None:
             raise UsageError(
@@ -75,7 +73,6 @@ class Teacher:
         Raises:
             DataError: if there is no such model, or it was trained with another tokenizer or to read something else.
             UsageError: if it is a language model, which reads nothing.
-
         """
         if self.field is None or self.reads is None:
             raise UsageError(
@@ -97,7 +94,6 @@ class Teacher:
         Raises:
             DataError: if there is no such model, it writes nothing, or it was trained with another tokenizer or to read
                 something else.
-
         """
         system = self._loaded(prefix.device)
         if not isinstance(system, System) or not isinstance(system.model, TokenWriter):
@@ -126,7 +122,6 @@ class Teacher:
         Raises:
             DataError: if there is no such model, it writes nothing, or it was trained with another tokenizer or to read
                 something else.
-
         """
         states = self.decoded(batch, prefix).flatten(0, 1)
         symbols, weights = [], []

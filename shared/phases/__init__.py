@@ -1,25 +1,25 @@
 """The phases that ``phases:`` of a recipe may name: ``!new:shared.phases.Prepare``."""
 
-from shared.phases.aligning import AlignSpeech, ReadWords
-from shared.phases.assembling import Assemble
-from shared.phases.averaging import Average
-from shared.phases.comparing import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
-from shared.phases.covering import LexiconCoverage
-from shared.phases.extracting import ExtractPhrases
-from shared.phases.fitting_each import FitEach
-from shared.phases.generating import Generate
-from shared.phases.linking import AlignWords
-from shared.phases.manifests import Prepare, Write
-from shared.phases.measuring import MeasureFeatures
-from shared.phases.nested import RunRecipe
-from shared.phases.pieces import CountPieces, TrainTokenizer
-from shared.phases.quality import Quality
-from shared.phases.retrieving import CompareInputs
-from shared.phases.simulating import Simulate
-from shared.phases.terms import MeasureTerms
-from shared.phases.testing import Evaluate, Rescore
-from shared.phases.trim import Trim
-from shared.training.fit import Fit
+from dragoman.shared.phases.aligning import AlignSpeech, ReadWords
+from dragoman.shared.phases.assembling import Assemble
+from dragoman.shared.phases.averaging import Average
+from dragoman.shared.phases.comparing import CompareInputs
+from dragoman.shared.phases.covering import LexiconCoverage
+from dragoman.shared.phases.evaluating import Evaluate, Rescore
+from dragoman.shared.phases.extracting import ExtractPhrases
+from dragoman.shared.phases.fitting_each import FitEach
+from dragoman.shared.phases.generating import Generate
+from dragoman.shared.phases.linking import AlignWords
+from dragoman.shared.phases.manifests import Prepare, Write
+from dragoman.shared.phases.measuring import MeasureFeatures
+from dragoman.shared.phases.nested import RunRecipe
+from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
+from dragoman.shared.phases.quality import Quality
+from dragoman.shared.phases.retrieving import PairDistance, Pictures, Retrieve, WordAccuracy, WordSimilarity
+from dragoman.shared.phases.simulating import Simulate
+from dragoman.shared.phases.terms import MeasureTerms
+from dragoman.shared.phases.trim import Trim
+from dragoman.shared.training.fit import Fit
 
 __all__ = [
     "AlignSpeech",

@@ -14,19 +14,20 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from shared.corpus.find import find_manifests
-from shared.corpus.lines import read_lines
-from shared.corpus.manifest import Manifest, Row
-from shared.corpus.spoken_words import WORDS, WORDS_TYPE
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.machine.processes import MainPhase
-from shared.machine.progress import progress
-from shared.machine.workspace import Workspace
-from shared.phases.testing import opened
-from shared.systems.system import System
-from shared.systems.word_times import word_times
-from shared.text.subtitles import Cue
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.batches.spoken_words import WORDS, WORDS_TYPE
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.progress import progress
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.evaluating import opened
+from dragoman.shared.ranges import NonNegativeFloat
+from dragoman.shared.systems.system import System
+from dragoman.shared.systems.word_times import word_times
+from dragoman.shared.text.lines import read_lines
+from dragoman.shared.text.subtitles import Cue
 
 #: Rows that are aligned with their sound at a time.
 ROWS = 2000
@@ -38,7 +39,6 @@ class AddColumns(MainPhase):
     Args:
         manifests: what is copied, as paths or patterns.
         further: manifests that are read beside.
-
     """
 
     columns: Mapping[str, pa.DataType]
@@ -52,7 +52,6 @@ class AddColumns(MainPhase):
 
         Raises:
             UsageError: if two manifests have the same names of folder and file.
-
         """
         paths = find_manifests(self.copied)
         outputs = {workspace.folder / path.parent.name / path.name: path for path in paths}
@@ -87,17 +86,11 @@ class AlignSpeech(AddColumns):
         manifests: see :class:`AddColumns`.
         budget: how large a batch may be.
         reach: seconds.
-
-    Raises:
-        UsageError: for a negative reach.
-
     """
 
     columns = {WORDS: WORDS_TYPE}
 
-    def __init__(self, *, model: str, manifests: list[str], budget: Budget, reach: float = 0.1) -> None:
-        if not reach >= 0:
-            raise UsageError(f"reach must not be negative, not {reach}")
+    def __init__(self, *, model: str, manifests: list[str], budget: Budget, reach: NonNegativeFloat = 0.1) -> None:
         super().__init__(manifests=manifests)
         self.model = Path(model)
         self.budget = budget
@@ -145,7 +138,6 @@ def widened(spans: Sequence[tuple[float, float]], length: float, reach: float) -
         spans: in order, without overlap, between 0 and ``length``.
         length: of the whole.
         reach: how much.
-
     """
     befores = [2 * spans[0][0], *(b[0] - a[1] for a, b in zip(spans, spans[1:], strict=False))] if spans else []
     afters = [*befores[1:], 2 * (length - spans[-1][1])] if spans else []
@@ -163,7 +155,6 @@ class ReadWords(AddColumns):
 
     Args:
         manifests: see :class:`AddColumns`.
-
     """
 
     columns = {WORDS: WORDS_TYPE}
@@ -173,7 +164,6 @@ class ReadWords(AddColumns):
 
         Raises:
             DataError: if a table is missing, or not one.
-
         """
         for row in manifest:
             words = None
@@ -193,7 +183,6 @@ def words_of(path: Path) -> list[Cue]:
 
     Raises:
         DataError: if the table is missing, lacks a column, or has a time that is not one.
-
     """
     header, *lines = (line.split("\t") for line in read_lines(path))
     lost = [name for name in ("word", "start", "end") if name not in header]

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import cast
 
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Workspace
-from shared.systems.reading_model import ReadingModel
-from shared.systems.saved_model import SavedModel
-from shared.training.initialise import Initialiser
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.shared.training.initialise import Initialiser
 
 
 class Assemble(MainPhase):
     """Write a system that a recipe puts together; writes ``model/``.
 
     Args:
-        system: usually made of systems that ``shared.systems.pretrained.load`` has read.
+        system: usually made of systems that ``dragoman.shared.systems.pretrained.load`` has read.
         initialise: what of it takes its parameters from other model folders, one after the other.
-
     """
 
     def __init__(self, *, system: SavedModel, initialise: list[Initialiser] | None = None) -> None:

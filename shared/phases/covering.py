@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Literal
 
-from shared.corpus.find import find_manifests
-from shared.corpus.lexicon import Lexicon
-from shared.errors import DataError, UsageError
-from shared.machine.files import replaced_file
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Workspace
-from shared.phases.testing import opened
-from shared.text.case import lower
-from shared.text.word_spans import is_known, words
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.evaluating import opened
+from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt
+from dragoman.shared.text.case import lower
+from dragoman.shared.text.lexicon import Lexicon
+from dragoman.shared.text.word_spans import is_known, words
 
 
 class LexiconCoverage(MainPhase):
@@ -27,10 +29,6 @@ class LexiconCoverage(MainPhase):
         column: the texts: "source_text" or "target_text".
         least: below this share of running words, in per cent, the log has a warning.
         limit: texts of each manifest that are looked at, from the first; 0: all.
-
-    Raises:
-        UsageError: if a number is negative, or the column is another one.
-
     """
 
     def __init__(
@@ -38,14 +36,10 @@ class LexiconCoverage(MainPhase):
         *,
         manifests: list[str],
         lexicon: Lexicon,
-        column: str = "source_text",
-        least: float = 0.0,
-        limit: int = 100_000,
+        column: Literal["source_text", "target_text"] = "source_text",
+        least: NonNegativeFloat = 0.0,
+        limit: NonNegativeInt = 100_000,
     ) -> None:
-        if least < 0 or limit < 0:
-            raise UsageError(f"least and limit must not be negative, not {least} and {limit}")
-        if column not in ("source_text", "target_text"):
-            raise UsageError(f"column must be source_text or target_text, not {column!r}")
         self.manifests = list(manifests)
         self.lexicon = lexicon
         self.column = column
@@ -57,7 +51,6 @@ class LexiconCoverage(MainPhase):
 
         Raises:
             DataError: if there is no text.
-
         """
         counts: dict[str, Counter[str]] = {}
         for path in find_manifests(self.manifests):

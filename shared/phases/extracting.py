@@ -9,17 +9,18 @@ from hashlib import blake2b
 import numpy as np
 import pyarrow as pa
 
-from shared.corpus.find import find_manifests
-from shared.corpus.manifest import Manifest, Row
-from shared.corpus.normalise import Normalizer, apply
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases.aligning import AddColumns
-from shared.phases.linking import LINKS, keys
-from shared.phases.testing import opened
-from shared.text.phrase_pairs import PHRASES, PhrasePair, phrase_pairs
-from shared.text.word_links import read
-from shared.text.word_spans import linked_words
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.aligning import AddColumns
+from dragoman.shared.phases.evaluating import opened
+from dragoman.shared.phases.linking import LINKS, keys
+from dragoman.shared.ranges import PositiveInt
+from dragoman.shared.text.normalise import Normalizer, apply
+from dragoman.shared.text.phrase_pairs import PHRASES, PhrasePair, phrase_pairs
+from dragoman.shared.text.word_links import read
+from dragoman.shared.text.word_spans import linked_words
 
 PHRASES_TYPE = pa.list_(pa.list_(pa.int32(), 4))
 
@@ -41,10 +42,6 @@ class ExtractPhrases(AddColumns):
         pairs: likewise; those whose phrases make the table.
         normalizers: changes to the texts of each column before they are divided, those of ``AlignWords``.
         longest: the most words of a phrase, on either side.
-
-    Raises:
-        UsageError: if ``longest`` is below 1.
-
     """
 
     columns = dict.fromkeys(PHRASES.values(), PHRASES_TYPE)
@@ -55,10 +52,8 @@ class ExtractPhrases(AddColumns):
         manifests: list[str],
         pairs: list[str],
         normalizers: dict[str, list[Normalizer]] | None = None,
-        longest: int = 4,
+        longest: PositiveInt = 4,
     ) -> None:
-        if longest < 1:
-            raise UsageError(f"longest must be at least 1 word, not {longest}")
         super().__init__(manifests=manifests, further=pairs)
         self.pairs = list(pairs)
         self.normalizers = dict(normalizers or {})
@@ -69,7 +64,6 @@ class ExtractPhrases(AddColumns):
 
         Raises:
             DataError: if a manifest has no links.
-
         """
         found = array("Q")
         for path in find_manifests(self.pairs):

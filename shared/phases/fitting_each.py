@@ -10,17 +10,17 @@ from typing import ClassVar
 
 import torch
 
-from shared.corpus.find import pair_manifests
-from shared.corpus.stream import Stream
-from shared.errors import UsageError
-from shared.machine.files import discard_folder
-from shared.machine.processes import join, on_main
-from shared.machine.workspace import Phase, Workspace
-from shared.objectives.objective import Objective
-from shared.phases.averaging import Average
-from shared.systems.model_folder import CONFIG
-from shared.training.fit import Fit
-from shared.training.validation import Validation
+from dragoman.shared.batches.find import pair_manifests
+from dragoman.shared.batches.stream import Stream
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.files import discard_folder
+from dragoman.shared.machine.processes import join, on_main
+from dragoman.shared.machine.workspace import Phase, Workspace
+from dragoman.shared.objectives.objective import Objective
+from dragoman.shared.phases.averaging import Average
+from dragoman.shared.systems.model_folder import CONFIG
+from dragoman.shared.training.fit import Fit
+from dragoman.shared.training.validation import Validation
 
 
 class FitEach(Phase):
@@ -40,7 +40,6 @@ class FitEach(Phase):
 
     Raises:
         UsageError: if there is no direction, or one is there twice.
-
     """
 
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
@@ -77,8 +76,9 @@ class FitEach(Phase):
             if not (own.folder / "model" / CONFIG).is_file():
                 # A start that goes on with this direction draws what one without a break has drawn.
                 torch.manual_seed(workspace.seed_for(own.phase))
-                self._fit((source, target)).run(own)
-                Average(fit=str(own.folder), checkpoints=self.checkpoints).run(own)
+                fit = self._fit((source, target))
+                fit.run(own)
+                Average(fit=str(own.folder), checkpoints=self.checkpoints, validation=fit.validation).run(own)
             on_main(partial(_discard_checkpoints, own), workspace)
 
     def check_libraries(self) -> None:

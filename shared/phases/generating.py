@@ -19,22 +19,23 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from shared.corpus.find import find_manifests
-from shared.corpus.manifest import Manifest, Row
-from shared.corpus.stream import Budget, field_lengths
-from shared.described import describe
-from shared.errors import DataError, UsageError
-from shared.machine.files import discard_folder, replaced_file
-from shared.machine.processes import barrier, on_main
-from shared.machine.progress import progress
-from shared.machine.records import read_record
-from shared.machine.workspace import Phase, Workspace
-from shared.phases.quality import Quality
-from shared.phases.testing import opened
-from shared.search.search import AnySearch
-from shared.systems.combining import load_combined
-from shared.systems.rows import translate_rows
-from shared.systems.system import System
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.batches.stream import Budget, field_lengths
+from dragoman.shared.described import describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.files import discard_folder, replaced_file
+from dragoman.shared.machine.processes import barrier, on_main
+from dragoman.shared.machine.progress import progress
+from dragoman.shared.machine.records import read_record
+from dragoman.shared.machine.workspace import Phase, Workspace
+from dragoman.shared.phases.evaluating import opened
+from dragoman.shared.phases.quality import Quality
+from dragoman.shared.ranges import PositiveInt
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.combining import load_combined
+from dragoman.shared.systems.rows import translate_rows
+from dragoman.shared.systems.system import System
 
 #: What is known of an output, beside the columns of the row that it was made for. ``score`` is the search's.
 COLUMNS = {"score": pa.float64(), "model": pa.string(), "search": pa.string(), "made_from": pa.string()}
@@ -80,8 +81,7 @@ class Generate(Phase):
         shard_rows: how many rows are translated before they are safe on disk.
 
     Raises:
-        UsageError: if a shard has no rows, or the column is not one of text.
-
+        UsageError: if the column is not one of text.
     """
 
     def __init__(
@@ -98,10 +98,8 @@ class Generate(Phase):
         reads: list[str] | None = None,
         writes: str | None = None,
         texts: dict[str, str] | None = None,
-        shard_rows: int = 10_000,
+        shard_rows: PositiveInt = 10_000,
     ) -> None:
-        if shard_rows < 1:
-            raise UsageError(f"shard_rows must be at least 1, not {shard_rows}")
         for name in (column, *(texts or {}).values()):
             if name and not name.endswith("_text"):
                 raise UsageError(f"column must be one of text, whose name ends in _text, not {name!r}")
@@ -124,7 +122,6 @@ class Generate(Phase):
         Raises:
             DataError: if a row lacks what the model reads or its output's language, or too many outputs are dropped.
             UsageError: if model or manifests have changed since the phase was started.
-
         """
         paths = find_manifests(self.manifests)
         manifests = {f"{path.parent.name}/{path.name}": opened(path, workspace) for path in paths}
@@ -260,6 +257,9 @@ class Generate(Phase):
         tokens = own.lengths(filled) - own.overhead
         is_text = [field.unit == "tokens" for field in fields.values()]
         read = (lengths - overheads)[is_text]
+        cut = sum(output.cut for output in best)
+        if cut:
+            workspace.log.warning("%s: %d of %d outputs are cut at their maximum length", shard.path, cut, len(best))
         provenance = {"model": mark, "search": _shown(describe(self.search)), "made_from": source.fingerprint}
         for number, (row, full, output) in enumerate(zip(rows, filled, best, strict=True)):
             reason = ""
@@ -301,7 +301,6 @@ def fingerprint_of_model(folder: Path) -> str:
 
     Raises:
         DataError: if there is no such folder.
-
     """
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such model folder")

@@ -9,20 +9,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from shared.corpus.find import find_manifests
-from shared.corpus.lines import read_lines
-from shared.corpus.manifest import Manifest, Row
-from shared.corpus.normalise import Normalizer, apply
-from shared.corpus.spoken_words import TRANSLATIONS, TRANSLATIONS_TYPE, WORDS
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases.aligning import AddColumns
-from shared.phases.testing import opened
-from shared.text import languages
-from shared.text.case import lower
-from shared.text.word_aligner import Pair, WordAligner
-from shared.text.word_links import Link, read_links, written
-from shared.text.word_spans import bare_span, linked_words
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.batches.spoken_words import TRANSLATIONS, TRANSLATIONS_TYPE, WORDS
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.aligning import AddColumns
+from dragoman.shared.phases.evaluating import opened
+from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt
+from dragoman.shared.text.case import lower
+from dragoman.shared.text.lines import read_lines
+from dragoman.shared.text.normalise import Normalizer, apply
+from dragoman.shared.text.units import joined
+from dragoman.shared.text.word_aligner import Pair, WordAligner
+from dragoman.shared.text.word_links import Link, read_links, written
+from dragoman.shared.text.word_spans import bare_span, linked_words
 
 #: The column of links between words, in Pharaoh's format.
 LINKS = "word_links"
@@ -45,15 +46,14 @@ class AlignWords(AddColumns):
         normalizers: changes to the texts of each column before they are divided, those of the model's fields.
         symmetrisation: of the two directions: "intersection", "grow-diag-final-and", "grow-diag-final" or "union".
         iterations: passes of EM.
-        flat: see :class:`~shared.text.word_aligner.DirectedAligner`.
+        flat: see :class:`~dragoman.shared.text.word_aligner.DirectedAligner`.
         concentration: likewise.
         by_table: do not read the translations of ``manifests``.
         links: files in Pharaoh's format by manifest, "<folder>/<file>", a line for each row, which replace the model's
             links there: ``{"en-de/train.arrow": "train.gdfa"}``.
 
     Raises:
-        UsageError: for an unknown symmetrisation, a number out of its range, or links that would not be read.
-
+        UsageError: for an unknown symmetrisation, or links that would not be read.
     """
 
     def __init__(
@@ -63,9 +63,9 @@ class AlignWords(AddColumns):
         pairs: list[str],
         normalizers: dict[str, list[Normalizer]] | None = None,
         symmetrisation: str = "grow-diag-final",
-        iterations: int = 5,
-        flat: int = 0,
-        concentration: float = 0.0,
+        iterations: PositiveInt = 5,
+        flat: NonNegativeInt = 0,
+        concentration: NonNegativeFloat = 0.0,
         by_table: bool = False,
         links: dict[str, str] | None = None,
     ) -> None:
@@ -92,7 +92,6 @@ class AlignWords(AddColumns):
 
         Raises:
             UsageError: if there is no manifest of the name of a file of links.
-
         """
         names = {f"{path.parent.name}/{path.name}" for path in find_manifests(self.copied)}
         lost = sorted(self.links.keys() - names)
@@ -155,6 +154,8 @@ class AlignWords(AddColumns):
                 words += len(source)
                 translated += sum(map(bool, new[TRANSLATIONS]))
             yield row | new
+        if given is not None:
+            next(given, None)  # the file has to end here, too
         if spoken:
             workspace.log.info(
                 "%s: %s: %d of %d words have a translation", workspace.phase, manifest.path, translated, words
@@ -177,8 +178,7 @@ class AlignWords(AddColumns):
         gathered: list[list[str]] = [[] for _ in source]
         for s, t in sorted(links):
             gathered[s].append(usual.get(key(target[t], direction[1]), bare(target[t])))
-        space = " " if languages.spaced(direction[1]) else ""
-        return [space.join(words) for words in gathered]
+        return [joined(words, direction[1], words=True) for words in gathered]
 
     def _source(self, row: Row) -> list[str] | None:
         """Return the words of a row's source; None if it has none, or they could not be found in its sound."""

@@ -8,16 +8,17 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from shared.corpus.find import find_manifests
-from shared.corpus.loader import Loader
-from shared.corpus.speech_field import SpeechField
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.machine.files import replaced_file
-from shared.machine.processes import MainPhase
-from shared.machine.progress import progress_bar
-from shared.machine.workspace import Workspace
-from shared.phases.testing import opened
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.progress import progress_bar
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.evaluating import opened
+from dragoman.shared.ranges import NonNegativeInt
 
 
 class MeasureFeatures(MainPhase):
@@ -31,15 +32,9 @@ class MeasureFeatures(MainPhase):
         frontend: waveforms (B, N) to features (B, T, F), such as an Fbank.
         budget: the size of a batch.
         limit: how many recordings of each manifest are looked at, from the first; 0: all.
-
-    Raises:
-        UsageError: if the limit is negative.
-
     """
 
-    def __init__(self, *, manifests: list[str], frontend: nn.Module, budget: Budget, limit: int = 0) -> None:
-        if limit < 0:
-            raise UsageError(f"limit must be at least 0, not {limit}")
+    def __init__(self, *, manifests: list[str], frontend: nn.Module, budget: Budget, limit: NonNegativeInt = 0) -> None:
         self.manifests = list(manifests)
         self.frontend = frontend
         self.budget = budget
@@ -51,7 +46,6 @@ class MeasureFeatures(MainPhase):
 
         Raises:
             DataError: if there is no recording, or one cannot be read.
-
         """
         self.frontend.eval().to(workspace.device)
         frames, total, squares = 0, torch.zeros(()), torch.zeros(())

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, ClassVar
 
-from shared.machine.workspace import Phase, Workspace
-from shared.recipe.recipe import Recipe
-from shared.recipe.run_keys import RUN_OPTIONS
-from shared.run.running import intention, run_recipe
+from dragoman.shared.machine.workspace import Phase, Workspace
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.run_keys import RUN_OPTIONS
+from dragoman.shared.run.running import intention, run_recipe
 
 
 class RunRecipe(Phase):
@@ -20,7 +20,6 @@ class RunRecipe(Phase):
             references to groups of keys (``!ref <same_data>``): of a group, the other recipe takes what it has. A
             value of a recipe may be an object (``corpus: !ref <corpus>``): the other recipe builds its own of it, one
             for each key that names it.
-
     """
 
     aside: ClassVar[tuple[str, ...]] = ("trackers",)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from glob import glob
 from itertools import islice
+from os.path import isfile
+from typing import ClassVar
 
 import numpy as np
 
-from shared.corpus.find import find_manifests
-from shared.corpus.manifest import Manifest
-from shared.corpus.normalise import Normalizer, apply
-from shared.errors import DataError, UsageError
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Workspace
-from shared.text.balance import balanced, check_balance
-from shared.text.piece_counts import write_counts
-from shared.text.piece_model import check_training, train_sentencepiece
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.ranges import PositiveInt, Share
+from dragoman.shared.text.balance import balanced
+from dragoman.shared.text.normalise import Normalizer, apply
+from dragoman.shared.text.piece_counts import write_counts
+from dragoman.shared.text.piece_file import NFC
+from dragoman.shared.text.piece_model import check_training, train_sentencepiece
+from dragoman.shared.text.rewritten import rewritten
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer
 
 
 class TrainTokenizer(MainPhase):
@@ -29,11 +35,14 @@ class TrainTokenizer(MainPhase):
         size: number of pieces; fewer if the text does not yield this many.
         alpha: languages are sampled in proportion to their share to this power (1: as they are, 0: equally often).
         coverage: the share of characters that become pieces of their own; the rest is spelled in bytes.
-        normalisation: SentencePiece's rule: "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf" (both lower case), "identity".
+        normalisation: what the tokenizer does to texts: "nfc", "identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf"
+            (the last two in lower case); see :func:`dragoman.shared.text.piece_model.train_sentencepiece`.
         normalizers: changes to the texts of each column, those of the model's fields, so that both see the same text.
         limit: the largest number of sentences that are used.
-
+        dev: further manifests, as paths or patterns, from which nothing is learnt, if they exist: see :meth:`work`.
     """
+
+    aside: ClassVar[tuple[str, ...]] = ("dev",)
 
     def __init__(
         self,
@@ -42,15 +51,15 @@ class TrainTokenizer(MainPhase):
         columns: list[str],
         kind: str = "unigram",
         size: int = 8000,
-        alpha: float = 1.0,
+        alpha: Share = 1.0,
         coverage: float = 1.0,
-        normalisation: str = "nmt_nfkc",
+        normalisation: str = NFC,
         normalizers: dict[str, list[Normalizer]] | None = None,
-        limit: int = 5_000_000,
+        limit: PositiveInt = 5_000_000,
+        dev: list[str] | None = None,
     ) -> None:
         _check_columns(columns, normalizers)
         check_training(kind=kind, size=size, coverage=coverage, normalisation=normalisation)
-        check_balance(alpha, limit)
         self.manifests = list(manifests)
         self.columns = list(columns)
         self.kind = kind
@@ -60,9 +69,10 @@ class TrainTokenizer(MainPhase):
         self.limit = limit
         self.normalisation = normalisation
         self.normalizers = dict(normalizers or {})
+        self.dev = list(dev or [])
 
     def work(self, workspace: Workspace) -> None:
-        """Train; the same texts and seed give the same model."""
+        """Train, and warn of texts that are rewritten; the same texts and seed give the same model."""
         texts: dict[str, list[str]] = {}
         for language, text in changed_texts(self.manifests, self.columns, self.normalizers):
             texts.setdefault(language, []).append(text)
@@ -78,6 +88,12 @@ class TrainTokenizer(MainPhase):
             coverage=self.coverage,
             normalisation=self.normalisation,
         )
+        seen = [text for group in texts.values() for text in group]
+        dev = [path for path in self.dev if isfile(path) or glob(path)]  # a run without training needs none
+        seen += [text for _, text in changed_texts(dev, self.columns, self.normalizers)]
+        problem = rewritten(seen, SentencePieceTokenizer(model=str(out), tags=[]))
+        if problem:
+            workspace.log.warning("%s: %s", out, problem)
 
 
 class CountPieces(MainPhase):
@@ -91,8 +107,7 @@ class CountPieces(MainPhase):
         limit: the largest number of texts of each manifest, from the first.
 
     Raises:
-        UsageError: for another column or another name, or a limit below 1.
-
+        UsageError: for another column or another name.
     """
 
     def __init__(
@@ -102,12 +117,12 @@ class CountPieces(MainPhase):
         tokenizer: Tokenizer,
         normalizers: dict[str, list[Normalizer]] | None = None,
         column: str = "source_text",
-        limit: int = 1_000_000,
+        limit: PositiveInt = 1_000_000,
     ) -> None:
         _check_columns([column], None)
         unknown = {*(normalizers or {})} - {*manifests}
-        if unknown or limit < 1:
-            raise UsageError(f"normalizers of {sorted(unknown)} without manifests, or a limit below 1: {limit}")
+        if unknown:
+            raise UsageError(f"normalizers of {sorted(unknown)} without manifests")
         self.by_name = {name: list(paths) for name, paths in manifests.items()}
         self.manifests = [path for paths in manifests.values() for path in paths]
         self.tokenizer = tokenizer
@@ -120,7 +135,6 @@ class CountPieces(MainPhase):
 
         Raises:
             DataError: if there is no text.
-
         """
         counts = np.zeros(self.tokenizer.size, dtype=np.int64)
         limit = 2 if workspace.debug else self.limit

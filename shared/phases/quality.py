@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from shared.errors import UsageError, check_share
+from typing import Annotated
+
+from dragoman.shared.annotations import Checked
+from dragoman.shared.ranges import PositiveFloat, Range, Share
 
 
-class Quality:
+class Quality(Checked):
     """Conditions that an output must meet to be kept. Empty ones never are.
 
     Args:
@@ -14,25 +17,16 @@ class Quality:
             tokens without symbols; rows whose input is not text are not checked.
         maximum_rate: tokens per second of recording; rows without one are not checked.
         maximum_dropped: the share of rows that may be dropped; more is an error.
-
-    Raises:
-        UsageError: for a ratio below 1, a rate that is not positive, or a share outside [0, 1].
-
     """
 
     def __init__(
         self,
         *,
         minimum_score: float | None = None,
-        maximum_ratio: float | None = None,
-        maximum_rate: float | None = None,
-        maximum_dropped: float = 0.5,
+        maximum_ratio: Annotated[float, Range(least=1)] | None = None,
+        maximum_rate: PositiveFloat | None = None,
+        maximum_dropped: Share = 0.5,
     ) -> None:
-        if maximum_ratio is not None and not maximum_ratio >= 1:
-            raise UsageError(f"maximum_ratio must be at least 1, not {maximum_ratio}")
-        if maximum_rate is not None and not maximum_rate > 0:
-            raise UsageError(f"maximum_rate must be positive, not {maximum_rate}")
-        check_share("maximum_dropped", maximum_dropped)
         self.minimum_score = minimum_score
         self.maximum_ratio = maximum_ratio
         self.maximum_rate = maximum_rate
@@ -46,7 +40,6 @@ class Quality:
             tokens: how many it has.
             inputs: how many tokens each text has that it was made from.
             seconds: how long the recording is that it was made from, if any.
-
         """
         if not tokens:
             return "empty"

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
-from shared.corpus.audio import SAMPLE_RATE, read_audio, samples
-from shared.corpus.manifest import Manifest, Row
-from shared.corpus.stream import Budget
-from shared.described import describe
-from shared.errors import DataError, UsageError
-from shared.evaluation.latency import Timed, latencies, words_of, write_log
-from shared.evaluation.scores import Score
-from shared.evaluation.scoring import TestSet, check_metrics
-from shared.machine.progress import progress_bar
-from shared.machine.workspace import Workspace
-from shared.phases.testing import MeasureManifests
-from shared.search.search import AnySearch
-from shared.systems.simultaneous import Listener, Policy
-from shared.systems.system import System
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.described import describe
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.latency import Timed, latencies, words_of, write_log
+from dragoman.shared.evaluation.scores import Score
+from dragoman.shared.evaluation.scoring import TestSet, check_metrics
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.progress import progress_bar
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.evaluating import MeasureManifests
+from dragoman.shared.ranges import NonNegativeInt, Range
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio, samples
+from dragoman.shared.systems.simultaneous import Listener, Policy
+from dragoman.shared.systems.system import System
 
 
 class Simulate(MeasureManifests):
@@ -40,8 +42,7 @@ class Simulate(MeasureManifests):
         limit: how many rows of each manifest are heard, from the first; 0: all.
 
     Raises:
-        UsageError: for an unknown metric, or a number out of its range.
-
+        UsageError: for an unknown metric.
     """
 
     def __init__(
@@ -52,12 +53,10 @@ class Simulate(MeasureManifests):
         policy: Policy,
         search: AnySearch,
         metrics: list[str],
-        chunk: float = 0.5,
-        limit: int = 0,
+        chunk: Annotated[float, Range(least=1 / SAMPLE_RATE)] = 0.5,
+        limit: NonNegativeInt = 0,
     ) -> None:
         check_metrics(metrics)
-        if not chunk * SAMPLE_RATE >= 1 or limit < 0:
-            raise UsageError(f"need a chunk of some samples and limit >= 0, not {chunk} s and {limit}")
         super().__init__(model=model, manifests=manifests, budget=Budget(rows=1))
         self.policy = policy
         self.search = search
@@ -79,7 +78,9 @@ class Simulate(MeasureManifests):
                 reference = test.outputs.references[0][number] or ""
                 timed.append(self._heard(system, manifest[number], reference, test.language))
                 bar.advance(task)
-        evaluation = test.evaluate([{number: {test.text: one.prediction} for number, one in enumerate(timed)}])
+        evaluation = test.evaluate(
+            [{n: Hypothesis([], 0.0, {test.text: one.prediction}) for n, one in enumerate(timed)}]
+        )
         for alarm in evaluation.alarms:
             workspace.log.warning("%s: %s", name, alarm)
         table = workspace.folder / f"{name}.tsv"

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
-from shared.corpus.fields import Field
-from shared.corpus.find import find_manifests
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import UsageError
-from shared.evaluation.results import split_name
-from shared.evaluation.scores import Score
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Stopwatch, Workspace
-from shared.nn.state import evaluating, load_exactly
-from shared.nn.weights import load_tensors
-from shared.objectives.objective import Objective
-from shared.phases.testing import forget_earlier, opened, record_scores
-from shared.systems.model_folder import WEIGHTS
+from dragoman.shared.batches.fields import Field
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import UsageError
+from dragoman.shared.evaluation.results import split_name
+from dragoman.shared.evaluation.scores import Score
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Stopwatch, Workspace
+from dragoman.shared.nn.state import evaluating, load_exactly
+from dragoman.shared.nn.weights import load_tensors
+from dragoman.shared.objectives.objective import Objective
+from dragoman.shared.phases.evaluating import forget_earlier, opened, record_scores
+from dragoman.shared.systems.model_folder import WEIGHTS
 
 
 class MeasureTerms(MainPhase):
@@ -40,8 +41,9 @@ class MeasureTerms(MainPhase):
 
     Raises:
         UsageError: without terms.
-
     """
+
+    measures: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from shared.machine.processes import MainPhase
-from shared.machine.workspace import Workspace
-from shared.systems.trimming import trim
+from dragoman.shared.machine.processes import MainPhase
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.systems.trimming import trim
 
 
 class Trim(MainPhase):
@@ -13,7 +13,6 @@ class Trim(MainPhase):
     Args:
         model: a model folder.
         manifests: paths or patterns.
-
     """
 
     def __init__(self, *, model: str, manifests: list[str]) -> None:

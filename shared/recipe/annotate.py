@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from shared.recipe.tree import Node, read_text, to_yaml
+from dragoman.shared.recipe.tree import Node, read_text, to_yaml
 
 #: Places begin at most this far to the right; longer lines push theirs further.
 _COLUMN = 60
@@ -17,7 +17,6 @@ def annotated(root: Node, source: str) -> str:
     Args:
         root: the tree.
         source: what to name as the place of nodes that have none.
-
     """
     text = to_yaml(root, width=sys.maxsize)
     lines = text.splitlines()

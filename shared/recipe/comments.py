@@ -20,7 +20,6 @@ def comment(lines: Sequence[str], node: Any, name: Any = None) -> str:
         lines: of the file.
         node: the value, as ruamel composes it.
         name: its key; None for an item of a list.
-
     """
     above = [*_above(lines, name)] if name is not None else []
     return " ".join(filter(None, [*above, *_behind(lines, node, name)]))

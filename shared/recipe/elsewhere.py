@@ -25,7 +25,7 @@ _NAMES = {
     "optimizer": ["optim"],
     "optimizer.betas": ["adam_betas", "adam_beta1", "adam_beta2"],
     "optimizer.eps": ["adam_eps", "adam_epsilon"],
-    "smoothing": ["label_smoothing", "lsm_weight", "label_smoothing_factor"],
+    "label_smoothing": ["smoothing", "lsm_weight", "label_smoothing_factor"],
     "objective": ["criterion", "loss_type"],
     "ctc_weight": ["mtlalpha", "mtl_alpha", "ctc_alpha"],
     "width": ["encoder_embed_dim", "d_model", "hidden_size", "output_size"],
@@ -72,7 +72,10 @@ _ADVICE = {
         "resume",
         "resume_from_checkpoint",
     ],
-    "every run writes TensorBoard's files, into FIT_FOLDER/tensorboard": ["tensorboard_logdir", "use_tensorboard"],
+    "with TensorBoard installed, every run writes its files, into FIT_FOLDER/tensorboard": [
+        "tensorboard_logdir",
+        "use_tensorboard",
+    ],
     "--n-best of `dragoman translate`": ["nbest"],
 }
 
@@ -84,7 +87,6 @@ def keys_called(name: str, keys: Collection[str], objects: Collection[str]) -> l
         name: with underscores.
         keys: the recipe's, dotted.
         objects: those of them that are objects, and take arguments that the recipe does not give.
-
     """
     meant = [key for key, others in _NAMES.items() if name in others]
     if not meant:
@@ -95,3 +97,9 @@ def keys_called(name: str, keys: Collection[str], objects: Collection[str]) -> l
 def advice(name: str) -> str | None:
     """Return what to do in place of giving a key that another toolkit calls ``name``, if it is no key here."""
     return next((text for text, others in _ADVICE.items() if name in others), None)
+
+
+def elsewhere(name: str) -> str:
+    """Return a hint, for a message, at our keys for what another toolkit calls ``name``; "" if there are none."""
+    meant = [key for key, others in _NAMES.items() if name in others]
+    return f" (the key is {' or '.join(map(repr, meant))})" if meant else ""

@@ -1,4 +1,4 @@
-"""Recipes that a recipe runs as phases of its own (``shared.phases.RunRecipe``), and what happens without one.
+"""Recipes that a recipe runs as phases of its own (``dragoman.shared.phases.RunRecipe``), and what happens without one.
 
 ``--phases.asr.updates 600`` gives a key of the recipe that phase ``asr`` runs, ``--phases.asr null`` switches it off:
 what would have been initialised from its models is trained from scratch.
@@ -7,39 +7,63 @@ what would have been initialised from its models is trained from scratch.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from shared.recipe.resolve import Resolver, within
-from shared.recipe.tree import COMMAND_LINE, Node, plain
-
-if TYPE_CHECKING:
-    from shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.resolve import Resolver, within
+from dragoman.shared.recipe.tree import Node, plain
 
 INITIALISE = "!new:shared.training.initialise.Initialise"
 #: The output folder of a debug run ends in this.
 DEBUG = "-debug"
 #: A recipe inside a recipe inside ... more often than this never ends.
 DEEPEST = 8
+#: All recipes that one runs, and that those run; those of this project are at most 17.
+MOST_INSIDE = 200
 
 
-def load_inner(written: Node, resolved: Node, above: Sequence[str]) -> Recipe:
+class Loaded(Protocol):
+    """A recipe, as far as the one around it asks."""
+
+    @property
+    def used_keys(self) -> set[str]:
+        """The names of its top-level keys that are of use."""
+        ...
+
+    def value(self, key: str, *, lenient: bool = False) -> Any:
+        """Return the plain value of a top-level key."""
+        ...
+
+
+Inner = TypeVar("Inner", bound=Loaded)
+
+
+class Above(NamedTuple, Generic[Inner]):
+    """The recipes around one that a phase runs.
+
+    Attributes:
+        names: of the recipes, the outermost first.
+        load: reads a recipe: its name, its keys with other values, and ``above``, the names of those around it.
+    """
+
+    names: tuple[str, ...]
+    load: Callable[..., Inner]
+
+
+def load_inner(written: Node, resolved: Node, above: Above[Inner]) -> Inner:
     """Load the recipe that a phase runs; its keys bear the places where this recipe gives them.
 
     Args:
         written: the phase.
         resolved: the same with its references followed.
-        above: the names of the recipes around it, the outermost first.
+        above: the recipes around it.
 
     Raises:
-        UsageError: as :meth:`shared.recipe.recipe.Recipe.load`, or if recipes run each other without end.
-
+        UsageError: as :meth:`dragoman.shared.recipe.recipe.Recipe.load`, or if recipes run each other without end.
     """
-    from shared.recipe.recipe import Recipe
-
-    if len(above) > DEEPEST:
-        written.refuse(f"recipes run each other without end: {' -> '.join(above)}")
+    if len(above.names) > DEEPEST:
+        written.refuse(f"recipes run each other without end: {' -> '.join(above.names)}")
     arguments = resolved.value if isinstance(resolved.value, dict) else {}
     if "recipe" not in arguments or not isinstance(arguments["recipe"].value, str):
         written.refuse(f"{resolved.path} needs the name or file of a recipe: recipe: almanac/st")
@@ -48,10 +72,21 @@ def load_inner(written: Node, resolved: Node, above: Sequence[str]) -> Recipe:
         overrides.refuse("overrides are a mapping of keys to values, or a list of mappings and of !ref <groups>")
     places = (overrides.source or overrides).value
     given = {key: _placed(node, places.get(key, node)) for key, node in overrides.value.items()}
-    if any(node.place == COMMAND_LINE for node in given.values()):
+    if any(node.given for node in given.values()):
         for node in given.values():  # what is handed on may have become useless by what the user gives
-            node.own = node.place == COMMAND_LINE
-    return Recipe.load(arguments["recipe"].value, given, above=above)
+            node.own = node.given
+    return above.load(arguments["recipe"].value, given, above=above.names)
+
+
+def few(inside: list[str], node: Node) -> list[str]:
+    """Return what there is of each recipe inside another, if they are not too many; else name a node.
+
+    Raises:
+        UsageError: for more than ``MOST_INSIDE``.
+    """
+    if len(inside) > MOST_INSIDE:
+        node.refuse(f"the recipe runs more than {MOST_INSIDE} others")
+    return inside
 
 
 def _placed(node: Node, place: Node) -> Node:
@@ -64,7 +99,6 @@ def arguments_of(phase: Node, build: Callable[[Node], Any]) -> dict[str, Any]:
     Args:
         phase: the phase; its references have been followed, and its overrides are a mapping.
         build: returns the value of a node.
-
     """
     overrides = phase.value.get("overrides", Node({}))
     given = {key: node if _makes_objects(node) else build(node) for key, node in overrides.value.items()}
@@ -78,7 +112,7 @@ def _makes_objects(node: Node) -> bool:
 # -- groups of keys --------------------------------------------------------------------------------------------------
 
 
-def without_groups(written: Node, resolved: Node, above: Sequence[str]) -> Node:
+def without_groups(written: Node, resolved: Node, above: Above[Any]) -> Node:
     """Return a phase that runs a recipe with its overrides as one mapping, if they are a list.
 
     A list holds mappings, whose keys the other recipe has to know, and groups: references to mappings
@@ -87,11 +121,10 @@ def without_groups(written: Node, resolved: Node, above: Sequence[str]) -> Node:
     Args:
         written: the phase.
         resolved: the same with its references followed.
-        above: the names of the recipes around it, the outermost first.
+        above: the recipes around it.
 
     Raises:
         UsageError: if something in the list is no mapping.
-
     """
     overrides = resolved.value.get("overrides", Node({}))
     if not isinstance(overrides.value, list) or overrides.tag:
@@ -152,7 +185,6 @@ class SwitchedOff:
         name: the phase's name.
         folder: the output folder that the recipe would have.
         fresh: the parameters that would have been initialised from it.
-
     """
 
     node: Node
@@ -165,7 +197,6 @@ class SwitchedOff:
 
         Raises:
             UsageError: naming the key that reads.
-
         """
         for node in resolved:
             if isinstance(node.value, str) and within(node.value, self.folder) and not os.path.exists(node.value):
@@ -177,18 +208,17 @@ class SwitchedOff:
         return f"{self.name}: switched off{start}"
 
 
-def switch_off(root: Node, above: Sequence[str], given: Iterable[Node]) -> list[SwitchedOff]:
+def switch_off(root: Node, above: Above[Any], given: Iterable[Node]) -> list[SwitchedOff]:
     """Take what is initialised from recipes whose phases are null out of a tree.
 
     Args:
         root: the tree; changed.
-        above: the names of the recipes around it and its own.
+        above: the recipes around what its phases run: those around it, and itself.
         given: the values of overrides: what is to be initialised from a folder that is one of them stays, and so does
             what the command line itself initialises.
 
     Returns:
         What is switched off.
-
     """
     phases = root.value.get("phases")
     if phases is None or not isinstance(phases.value, dict):
@@ -220,6 +250,6 @@ def _initialised(root: Node, resolver: Resolver, folder: str) -> Iterator[str]:
     for parent in [node for node in root.walk() if isinstance(node.value, list)]:
         for item in [item for item in parent.value if item.tag == INITIALISE and "folder" in item.value]:
             source = resolver.resolve(item.value["folder"]).value
-            if item.place != COMMAND_LINE and isinstance(source, str) and within(source, folder):
+            if not item.given and isinstance(source, str) and within(source, folder):
                 parent.value.remove(item)
                 yield from dict(resolver.resolve(item.value["parts"]).items()) if "parts" in item.value else ()

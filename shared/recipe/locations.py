@@ -13,15 +13,17 @@ from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 
-from shared.described import PACKAGES
-from shared.errors import UsageError
-from shared.recipe.resolve import merge
-from shared.recipe.tree import INNER, Node, nearest, read
+from dragoman.shared.errors import UsageError
+from dragoman.shared.moved import HOME, PACKAGES
+from dragoman.shared.recipe.resolve import merge
+from dragoman.shared.recipe.tree import INNER, Node, nearest, read
 
 #: The key that names folders of modules.
 MODULES = "modules"
 #: The key that names the recipes that one is laid over.
 BASE = "base"
+#: The most files that a recipe is made of; those of this project have at most 12.
+MOST_BASES = 100
 
 
 def is_base(path: Path) -> bool:
@@ -36,7 +38,7 @@ def installed() -> list[tuple[str, Path]]:
 
 
 def _installed_folder() -> Path:
-    return Path(str(files("recipes")))
+    return Path(str(files("dragoman.recipes")))
 
 
 def find(source: str | Path) -> tuple[Path, str, str]:
@@ -44,7 +46,6 @@ def find(source: str | Path) -> tuple[Path, str, str]:
 
     Raises:
         UsageError: if there is none, with the nearest name.
-
     """
     path = Path(source)
     if path.is_file():
@@ -89,7 +90,6 @@ def read_with_bases(path: Path, shown: str, folders: list[str]) -> Node:
         path: the file.
         shown: how messages name it.
         folders: filled with the folders whose modules the recipe and its bases may name.
-
     """
     layers: dict[Path, Node] = {}
     _read_layers(path, shown, folders, layers, above=[])
@@ -105,13 +105,14 @@ def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, 
         folders: filled as those of :func:`read_with_bases`.
         layers: filled with the recipes by their files.
         above: the recipes that have this one as a base.
-
     """
     file = path.resolve()
     if file in above:
         raise UsageError(f"{shown}: base recipes include each other in a circle")
     if file in layers:
         return
+    if len(above) + len(layers) == MOST_BASES:
+        raise UsageError(f"{shown}: the recipe has more than {MOST_BASES} bases")
     root = read(path, shown, own=not above)
     folders += [folder for folder in _module_folders(path, root) if folder not in folders]
     named = root.value.pop(BASE, None)
@@ -191,7 +192,6 @@ def check_not_hidden(root: Node, folders: Sequence[str]) -> None:
 
     Raises:
         UsageError: naming both.
-
     """
     for node, top in _modules_named(root):
         for folder in folders:
@@ -209,9 +209,9 @@ def folders_of_modules(root: Node, folders: Sequence[str]) -> list[str]:
 
 
 def _modules_named(root: Node) -> Iterator[tuple[Node, str]]:
-    seen = {*PACKAGES}
+    seen = {HOME, *PACKAGES}
     for node in root.walk():
         top = node.path.partition(".")[0]
-        if "." in node.path and top not in seen:
+        if "." in node.path and top.isidentifier() and top not in seen:
             seen.add(top)
             yield node, top

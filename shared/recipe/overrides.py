@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from reprlib import repr as shown
+from typing import Any, NamedTuple
 
-from shared.errors import UsageError
-from shared.recipe.tree import COMMAND_LINE, Node
+from dragoman.shared.errors import UsageError
+from dragoman.shared.recipe.tree import COMMAND_LINE, Node
 
 
 def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -25,6 +26,52 @@ def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, A
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
         found.append((key, value))
     return found
+
+
+class Start(NamedTuple):
+    """The values that a recipe is started with, and how.
+
+    Attributes:
+        values: keys of the recipe and their values, in order.
+        arm: the name of ``--arm``, with the place that gives it.
+        run: the name of ``--run``.
+        trusts: whether ``--trust-recipe`` was given.
+    """
+
+    values: list[tuple[str, Any]]
+    arm: Node | None
+    run: str | None
+    trusts: bool
+
+
+def start_options(given: Sequence[tuple[str, Any]], *, inside: bool) -> Start:
+    """Take what says how a recipe is started out of the values for its keys.
+
+    Args:
+        given: keys and values.
+        inside: another recipe runs this one, and cannot say how: all but the arm are keys.
+
+    Raises:
+        UsageError: for a value that cannot be one of these.
+    """
+    rest: list[tuple[str, Any]] = []
+    run: str | None = None
+    arm: Node | None = None
+    trusts = False
+    for key, value in given:
+        if key == "arm":
+            arm = value if isinstance(value, Node) else Node(str(value), place=COMMAND_LINE, key="--arm")
+        elif inside:
+            rest.append((key, value))
+        elif key == "run":
+            run = str(value)
+        elif key.replace("-", "_") == "trust_recipe":
+            if str(value).lower() not in ("true", "false"):
+                raise UsageError(f"{COMMAND_LINE}: --trust-recipe takes no value, not {shown(value)}")
+            trusts = str(value).lower() == "true"
+        else:
+            rest.append((key, value))
+    return Start(rest, arm, run, trusts)
 
 
 def node_of(value: Any, key: str) -> Node:

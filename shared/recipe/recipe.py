@@ -3,7 +3,8 @@
 A recipe is a mapping of keys. ``phases:`` maps names to ``!new:`` phases, which are built when their turn comes;
 ``base: base.yaml`` names another recipe, or a list of them, each laid over the one before, and this one over all; one
 that several name lies once, below them. They are files, seen from the recipe, or installed recipes (``own/mt``).
-``output_folder`` is where the run happens and ``seed`` what its randomness comes from. Classes are those of installed
+``output_folder`` is where the run happens, ``seed`` what its randomness comes from, and ``arms`` are changes that have
+a name (arms.py). Classes are those of installed
 packages, of modules beside the recipe, and of modules in the folders that ``modules: [../src]`` names. The run options
 (``OPTIONS``) may always be given. Values are plain, or ``!new:path {arguments}``, ``!name:path``, ``!ref <key>``,
 ``!ref <a> * <b[c]>``, ``!copy <key>``, ``!apply:path``, ``!PLACEHOLDER``, as HyperPyYAML has them.
@@ -17,11 +18,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from shared.errors import UsageError
-from shared.recipe.annotate import annotated, without_bases
-from shared.recipe.building import build_phase, check_phase
-from shared.recipe.inner import SwitchedOff, debug_folder, debugging, load_inner, switch_off, without_groups
-from shared.recipe.locations import (
+from dragoman.shared.errors import UsageError
+from dragoman.shared.recipe.annotate import annotated, without_bases
+from dragoman.shared.recipe.arms import ARMS, lay_arm, take_arms
+from dragoman.shared.recipe.belonging import moved_manifests
+from dragoman.shared.recipe.inner import (
+    Above,
+    SwitchedOff,
+    debug_folder,
+    few,
+    load_inner,
+    switch_off,
+    without_groups,
+)
+from dragoman.shared.recipe.locations import (
     MODULES,
     add_to_path,
     bases,
@@ -33,18 +43,19 @@ from shared.recipe.locations import (
     is_base,
     read_with_bases,
     title,
-)
-from shared.recipe.overrides import node_of, pairs
-from shared.recipe.resolve import Resolver, override
-from shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder
-from shared.recipe.signatures import locate, mismatch
-from shared.recipe.tree import COMMAND_LINE, INNER, Node, leaf_nodes, leaves, nearest, parse_value, plain, to_yaml
-from shared.recipe.values import Trial
+)  # fmt: skip
+from dragoman.shared.recipe.overrides import node_of, pairs, start_options
+from dragoman.shared.recipe.planned import PlannedPhase
+from dragoman.shared.recipe.reach import Reach
+from dragoman.shared.recipe.resolve import Resolver, override
+from dragoman.shared.recipe.run_keys import OPTIONS, RUN_KEYS, RUN_OPTIONS, add_defaults, name_folder, name_run
+from dragoman.shared.recipe.signatures import check_phase, mismatch
+from dragoman.shared.recipe.tree import INNER, Node, leaves, nearest, parse_value, plain, to_yaml
 
 Names = list[str]
 Listing = list[tuple[str, str]]
-Listing3 = list[tuple[str, str, str]]
 Off = list[SwitchedOff]
+Plan = dict[str, PlannedPhase["Recipe"]]
 
 
 class Recipe:
@@ -53,9 +64,10 @@ class Recipe:
     Attributes:
         name: "almanac/st".
         source: how messages name the file.
+        header: the comment lines at the top of the file.
+        arm: the name of the arm that was chosen, "" for none.
         changed: the keys that overrides gave other values, as plain data.
         switched_off: the recipes that it would run, but for a null in place of their phases.
-
     """
 
     def __init__(
@@ -66,19 +78,24 @@ class Recipe:
         source: str,
         header: str,
         changed: dict[str, Any],
+        arms: Node,
+        arm: str = "",
         above: Sequence[str] = (),
         module_folders: Sequence[str] = (),
         given: Sequence[Node] = (),
+        trusts: bool = False,
     ) -> None:
         self.name = name
         self.source = source
-        self._header = header
+        self.header = header
         self.changed = changed
+        self.arm = arm
+        self._arms = arms
         self._module_folders = module_folders
+        self._reach = Reach.inside(module_folders, trusts)
         self._root = root
-        self._line = (*above, name)
-        self._inner: dict[str, Node] = {}
-        self.switched_off: Off = switch_off(root, self._line, given)
+        self._above = Above((*above, name), Recipe.load)
+        self.switched_off: Off = switch_off(root, self._above, given)
 
     @staticmethod
     def load(
@@ -93,14 +110,12 @@ class Recipe:
         Args:
             source: a file, or the name of an installed recipe ("almanac/st").
             overrides: by dotted key ("model.encoder.layers"), or as on the command line ("--key", "value", ...).
-                Texts are read as YAML; the last one wins.
+                Texts are read as YAML; the last one wins. Beside keys, there are ``arm``, ``run`` and ``trust_recipe``.
             above: the names of the recipes that run this one, the outermost first.
-            handed_on: the overrides are those of a recipe that now runs this one: one may make another useless, and
-                what objects are made of are nodes.
+            handed_on: the overrides are those of a recipe that now runs this one; objects in them are nodes.
 
         Raises:
             UsageError: naming file, line, key and value.
-
         """
         path, shown, name = find(source)
         folders: Names = []
@@ -108,8 +123,10 @@ class Recipe:
         add_to_path(folders)
         add_defaults(root)
         name_folder(root, path)
-        changed, given = {}, []
-        for key, value in pairs(overrides):
+        start = start_options(pairs(overrides), inside=handed_on or bool(above))
+        arms = take_arms(root)
+        changed, given = {}, lay_arm(root, arms, start.arm)
+        for key, value in start.values:
             if isinstance(value, Node) and not handed_on:  # of a recipe that runs this one
                 new, name_in_results = value, key
                 differs = override(root, key, value, of=shown)
@@ -121,9 +138,11 @@ class Recipe:
             if differs:
                 changed[name_in_results] = plain(new)
             given.append(new)
+        name_run(root, start.run)
         return Recipe(
-            root, name=name, source=shown, header=header(path), changed=changed, above=above, module_folders=folders,
-            given=given,
+            root, name=name, source=shown, header=header(path), changed=changed, arms=arms,
+            arm=start.arm.value if start.arm else "", above=above, module_folders=folders, given=given,
+            trusts=start.trusts,
         )  # fmt: skip
 
     @staticmethod
@@ -134,19 +153,29 @@ class Recipe:
     # -- what it says -----------------------------------------------------------------------------------------------
 
     @property
-    def header(self) -> str:
-        """The comment lines at the top of the file."""
-        return self._header
-
-    @property
     def phases(self) -> Names:
         """The names of the phases, in order; a phase that is set to null is left out."""
         return [*self._phases()]
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The phases by name, in order; each is resolved when it is first looked at."""
+        debug = self._debug
+        output = self.value("output_folder", lenient=True) if "output_folder" in self.keys else ""
+        return {
+            name: PlannedPhase(name, self.name, output, node, self._resolver, self._above, self._reach, debug)
+            for name, node in self._phases().items()
+        }
 
     @property
     def keys(self) -> Names:
         """The names of all top-level keys."""
         return [*self._root.value]
+
+    @property
+    def arms(self) -> Names:
+        """The names of the arms."""
+        return [*self._arms.value]
 
     @property
     def used_keys(self) -> set[str]:
@@ -174,7 +203,6 @@ class Recipe:
 
         Raises:
             UsageError: if there is no such key, or it has no value yet.
-
         """
         if key not in self._root.value:
             raise UsageError(f"{self.source}: no key {key!r}{nearest(key, self._root.value)}")
@@ -183,34 +211,16 @@ class Recipe:
         resolver = Resolver(self._root, lenient=True) if lenient else self._resolver
         return plain(resolver.resolve(self._root.value[key]))
 
-    def plain(self, phase: str) -> Any:
-        """Return all that a phase is built from as plain data; objects are ``{"!new:path": {arguments}}``."""
-        return plain(self._resolved(phase))
-
-    def inner(self, phase: str) -> Recipe | None:
-        """Return the recipe that a phase runs, None if it runs none."""
-        written = self._phase(phase)
-        return load_inner(written, self._resolved(phase), self._line) if written.tag == INNER else None
-
     def folders(self) -> Names:
         """Return the output folders of this recipe and of those that it runs, as they are without ``debug``."""
         resolver = Resolver(self._root)
         inner = [
-            load_inner(node, without_groups(node, resolver.resolve(node), self._line), self._line)
+            load_inner(node, without_groups(node, resolver.resolve(node), self._above), self._above)
             for node in self._phases().values()
             if node.tag == INNER
         ]
-        own = resolver.resolve(self._root.value["output_folder"]).value
-        return [own, *(folder for recipe in inner for folder in recipe.folders())]
-
-    def values(self, phase: str) -> Listing3:
-        """Return path inside a phase, value as text, and the key that sets it, of all that the phase is built from."""
-        found = leaf_nodes(self._resolved(phase))
-        return [(path, text, node.key) for path, text, node in found]
-
-    def phase_type(self, phase: str) -> Any:
-        """Return the class of a phase, which is imported."""
-        return locate(self._resolved(phase))
+        own = resolver.resolve(self._root.value["output_folder"])
+        return few([own.value, *(folder for recipe in inner for folder in recipe.folders())], own)
 
     def text(self) -> str:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""
@@ -225,11 +235,12 @@ class Recipe:
 
         Raises:
             UsageError: for a phase that there is not, and references to nothing.
-
         """
         resolver = Resolver(self._root, lenient=True)
         if phase is None:
             root = self._with_modules(self._used(resolver))
+            if self._arms.value and not self.arm:
+                root.value[ARMS] = self._arms
         else:
             for node in [self._phase(phase), *(self._root.value[key] for key in RUN_KEYS if key in self._root.value)]:
                 resolver.resolve(node)
@@ -242,7 +253,7 @@ class Recipe:
 
     @property
     def _comments(self) -> str:
-        return "".join(f"# {line}".rstrip() + "\n" for line in self._header.splitlines())
+        return "".join(f"# {line}".rstrip() + "\n" for line in self.header.splitlines())
 
     def _with_modules(self, keys: Collection[str]) -> Node:
         """Return some of the keys, and those folders of modules that they need."""
@@ -258,16 +269,19 @@ class Recipe:
 
     # -- checking ---------------------------------------------------------------------------------------------------
 
-    def check(self) -> None:
+    def check(self, inside: Names | None = None) -> None:
         """Check all phases: every path, argument, type and reference, and that every key is used.
 
         Imports what the recipe names; builds nothing. Keys of a base that this recipe does not use are ignored.
 
+        Args:
+            inside: filled with the names of the recipes that this one runs, and those run.
+
         Raises:
             UsageError: naming file, line, key and value.
-
         """
         resolver, seen = Resolver(self._root), set[int]()
+        inside = [] if inside is None else inside
         for key, node in self._root.value.items():
             if key.endswith("_folder") and node.value == "":  # a variable of the shell that was not set
                 node.refuse("is empty: give the folder's name, or . for the one that you are in")
@@ -278,29 +292,44 @@ class Recipe:
         self.options  # noqa: B018  (their types)
         phases = {name: resolver.resolve(node) for name, node in self._phases().items()}
         check_not_hidden(Node(phases), self._module_folders)
-        for name, node in self._phases().items():
-            is_inner = phases[name].tag == INNER
-            resolved = without_groups(node, phases[name], self._line) if is_inner else phases[name]
-            check_phase(resolved, node, seen)
+        with self._reach.applied():
+            for name, node in self._phases().items():
+                is_inner = phases[name].tag == INNER
+                resolved = without_groups(node, phases[name], self._above) if is_inner else phases[name]
+                check_phase(resolved, node, seen)
         used = self._used(resolver)
         for key, node in self._root.value.items():
             if key in used or not node.own:
                 continue
+            if not node.given and key in self._used_by_arms:
+                continue
             taken_away = key in self._used_unchanged
-            if node.place == COMMAND_LINE or not taken_away:
+            if node.given or not taken_away:
                 hint = " with the other changes of the recipe" if taken_away else nearest(key, used, few=0)
                 node.refuse(f"nothing uses this key{hint}")
-        for phase in self.phases:
+        for phase in self.plan.values():
             for off in self.switched_off:
-                off.refuse_reading(self._resolved(phase).walk())
-            inner = self.inner(phase)
-            if inner is not None:
-                inner.check()
+                off.refuse_reading(phase.node.walk())
+            if phase.inner is not None:
+                inside.append(phase.inner.name)
+                few(inside, phase.written)
+                phase.inner.check(inside)
 
     @cached_property
     def _used_unchanged(self) -> set[str]:
         """The keys that the recipe uses as its file says, some of which changes may leave without use."""
-        return Recipe.load(self.source).used_keys if self.changed else set()
+        return Recipe.load(self.source).used_keys if self.changed or self.arm else set()
+
+    @cached_property
+    def _used_by_arms(self) -> set[str]:
+        """The keys that arms refer to, or change."""
+        resolver = Resolver(self._root, lenient=True)
+        changed = set()
+        for arm in self._arms.value.values():
+            for key, node in arm.value.items():
+                resolver.resolve(node)
+                changed.add(key.partition(".")[0])
+        return changed | resolver.used
 
     def _used(self, resolver: Resolver) -> set[str]:
         """Return the top-level keys that the run reads or phases refer to."""
@@ -308,33 +337,6 @@ class Recipe:
         for node in [*self._phases().values(), *(self._root.value[key] for key in sorted(read_by_run))]:
             resolver.resolve(node)
         return {"phases", *read_by_run, *resolver.used}
-
-    # -- building ---------------------------------------------------------------------------------------------------
-
-    def try_values(self, phase: str) -> Trial:
-        """Build what of a phase can be built before earlier phases have run.
-
-        Raises:
-            UsageError: as :meth:`check`, and where a constructor refuses a value.
-
-        """
-        check_phase(self._resolved(phase), self._phase(phase), set())
-        return Trial(self._resolved(phase))
-
-    def build(self, phase: str) -> Any:
-        """Build one phase with all that it refers to, and nothing else.
-
-        What one reference names is one object, wherever in the phase it stands. Nothing is shared between phases.
-
-        Raises:
-            UsageError: as :meth:`check`, and where a constructor refuses a value.
-            DataError: from constructors that read files.
-
-        """
-        written = self._phase(phase)
-        resolved = self._resolved(phase)
-        check_phase(resolved, written, set())
-        return build_phase(resolved, written)
 
     # -- inside -----------------------------------------------------------------------------------------------------
 
@@ -344,21 +346,10 @@ class Recipe:
 
     @cached_property
     def _resolver(self) -> Resolver:
-        """The resolver of the recipe's values; those of a debug run are in folders of its own."""
-        moved = self.folders() if self._debug and "output_folder" in self._root.value else []
-        return Resolver(
-            self._root, moved={folder: debug_folder(folder) for folder in moved if isinstance(folder, str) and folder}
-        )
-
-    def _resolved(self, phase: str) -> Node:
-        """Return a phase with its references followed."""
-        written = self._phase(phase)
-        resolved = self._resolver.resolve(written)
-        if resolved.tag != INNER:
-            return resolved
-        if phase not in self._inner:
-            self._inner[phase] = without_groups(written, resolved, self._line)
-        return debugging(self._inner[phase]) if self._debug else self._inner[phase]
+        """The resolver of the recipe's values; those of a debug run, and manifests of other data, are elsewhere."""
+        debugged = self.folders() if self._debug and "output_folder" in self._root.value else []
+        moved = {folder: debug_folder(folder) for folder in debugged if isinstance(folder, str) and folder}
+        return Resolver(self._root, moved=moved_manifests(self._root) | moved)
 
     def _phases(self) -> dict[str, Node]:
         node = self._root.value.get("phases")
@@ -380,7 +371,7 @@ class Recipe:
             raise UsageError(f"{self.source}: no phase {name!r}{nearest(name, phases)}")
         return phases[name]
 
-    def _typed(self, key: str, kind: type) -> Any:
+    def _typed(self, key: str, kind: Any) -> Any:
         node = self._root.value[key]
         resolved = self._resolver.resolve(node)
         problem = mismatch(resolved, kind)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import difflib
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
-from shared.machine.nesting import DEPTH
-from shared.recipe.elsewhere import advice, keys_called
-from shared.recipe.tree import INNER, Node, keys_inside, nearest, plain
+from dragoman.shared.errors import shortened
+from dragoman.shared.machine.nesting import DEPTH
+from dragoman.shared.recipe.arithmetic import LONGEST, calculated
+from dragoman.shared.recipe.elsewhere import advice, keys_called
+from dragoman.shared.recipe.tree import INNER, Node, keys_inside, nearest, plain
 
 _REFERENCE = re.compile(r"<([^<>]+)>")
+#: References may repeat each other up to so many values; the largest of this project's recipes have some thousands.
+MOST_VALUES = 200_000
 
 
 # -- base recipes and overrides -------------------------------------------------------------------------------------
@@ -68,7 +72,6 @@ def override(root: Node, key: str, new: Node, *, of: str = "") -> bool:
     Raises:
         UsageError: for a key that the recipe does not have. An argument that a ``!new:`` object is not given in the
             recipe may be given here; whether its class knows it is checked with everything else.
-
     """
     node = root
     parts = key.split(".")
@@ -119,7 +122,6 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
         key: as given.
         part: the part of it that does not exist.
         names: what exists in its place.
-
     """
     nodes = {known: (name, node) for known, name, node in keys_inside(root)}
     keys = {known: name for known, (name, _) in nodes.items()}
@@ -172,7 +174,6 @@ class Resolver:
     Attributes:
         used: the top-level keys that references have reached.
         missing: the placeholders that have been reached.
-
     """
 
     def __init__(self, root: Node, *, lenient: bool = False, moved: Mapping[str, str] | None = None) -> None:
@@ -182,6 +183,8 @@ class Resolver:
         self.missing: list[Node] = []
         self.used: set[str] = set()
         self._done: dict[int, Node] = {}
+        self._sizes: dict[int, int] = {}  # a text counts once more for every hundred characters
+        self._copied = 0
         self._open: list[Node] = []
 
     def resolve(self, node: Node) -> Node:
@@ -189,7 +192,6 @@ class Resolver:
 
         Raises:
             UsageError: for a reference to nothing or in a circle, and for a placeholder that has no value.
-
         """
         if id(node) in self._done:
             return self._done[id(node)]
@@ -204,7 +206,17 @@ class Resolver:
         finally:
             self._open.pop()
         self._done[id(node)] = result
+        self._check_size(node, result)
         return result
+
+    def _check_size(self, node: Node, result: Node) -> None:
+        """Refuse a value that references, which repeat each other, make larger than any recipe."""
+        if id(result) not in self._sizes:
+            inside = sum(self._sizes.get(id(child), 1) for _, child in result.items())
+            text = len(result.value) // 100 if isinstance(result.value, str) else 0
+            self._sizes[id(result)] = 1 + text + inside
+        if self._sizes[id(result)] > MOST_VALUES:
+            node.refuse(f"references make more than {MOST_VALUES:,} values of it")
 
     def _resolve(self, node: Node) -> Node:
         if node.tag == "!PLACEHOLDER":
@@ -231,7 +243,7 @@ class Resolver:
         whole = _REFERENCE.fullmatch(text)
         if whole:
             found = self._find(whole[1], node)
-            return copy.deepcopy(found) if node.tag == "!copy" else found
+            return self._copy(found, node) if node.tag == "!copy" else found
 
         def insert(match: re.Match[str]) -> str:
             found = self._find(match[1], node)
@@ -239,18 +251,25 @@ class Resolver:
                 node.refuse(f"{node.tag} {text}: <{match[1]}> is used inside text, but is not a plain value")
             return str(found.value)
 
-        from hyperpyyaml.core import parse_arithmetic
-
         filled = _REFERENCE.sub(insert, text)
+        if len(filled) > LONGEST:
+            node.refuse(f"{node.tag} {shortened(text)}: becomes a text of more than {LONGEST:,} characters")
         try:
-            value = parse_arithmetic(filled)
+            value = calculated(filled)
         except ArithmeticError as error:
-            node.refuse(f"{node.tag} {text}: {filled} cannot be calculated ({error})", error)
-        except ValueError:  # text that Python's parser takes no interest in
-            value = filled
+            node.refuse(f"{node.tag} {shortened(text)}: {shortened(filled)} cannot be calculated ({error})", error)
         if isinstance(value, str):
             value = self._moved(value)
         return Node(value, "", node.place, node.key, node.own, node)
+
+    def _copy(self, found: Node, node: Node) -> Node:
+        size = self._sizes.get(id(found), 1)
+        self._copied += size
+        if self._copied > MOST_VALUES:
+            node.refuse(f"copies make more than {MOST_VALUES:,} values")
+        result = _copied(found, {})
+        self._sizes[id(result)] = size
+        return result
 
     def _moved(self, text: str) -> str:
         """Return a path in the place that its folder has moved to; any other text as it is."""
@@ -279,6 +298,18 @@ class Resolver:
             name = Node(attribute, "", node.place, node.key, node.own)
             return Node([found, name], "!apply:getattr", node.place, node.key, node.own)
         return found
+
+
+def _copied(node: Node, done: dict[int, Node]) -> Node:
+    """Copy a tree; what stands in it twice is one node there, too."""
+    if id(node) not in done:
+        value = node.value
+        if isinstance(value, dict):
+            value = {name: _copied(child, done) for name, child in value.items()}
+        elif isinstance(value, list):
+            value = [_copied(child, done) for child in value]
+        done[id(node)] = replace(node, value=value)
+    return done[id(node)]
 
 
 def within(text: str, place: str) -> bool:

@@ -7,23 +7,39 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-import functools
 import importlib
 import inspect
-import math
-import os
 import pkgutil
-import types
-import typing
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from shared.described import PACKAGES, Described, named, register
-from shared.recipe.tree import Node, nearest
+from dragoman.shared.annotations import DICTS, LISTS, Values, hints, is_protocol, methods, parameters
+from dragoman.shared.annotations import mismatch as _mismatch
+from dragoman.shared.described import Described, named, register
+from dragoman.shared.moved import HOME, PACKAGES, importable
+from dragoman.shared.recipe.elsewhere import elsewhere
+from dragoman.shared.recipe.reach import check_object, check_path
+from dragoman.shared.recipe.tree import Node, nearest
 
-_LISTS = (list, tuple, set, frozenset, collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection)
-_DICTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
-_ANYTHING = (Any, object, inspect.Parameter.empty, None)
+
+def check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
+    """Check every path, argument and type of a phase; imports what it names, and builds nothing.
+
+    Args:
+        resolved: the phase with its references followed.
+        written: the phase in the recipe, which messages name.
+        seen: filled with what has been checked, which is not checked again.
+
+    Raises:
+        UsageError: naming file, line, key and value.
+    """
+    if not resolved.tag.startswith("!new:"):
+        written.refuse("a phase is an object: !new:path")
+    if not hasattr(locate(resolved), "run"):
+        written.refuse(f"{resolved.path} is not a phase: it has no run()")
+    check_tree(resolved, seen)
 
 
 def check_tree(root: Node, seen: set[int] | None = None) -> None:
@@ -35,7 +51,6 @@ def check_tree(root: Node, seen: set[int] | None = None) -> None:
 
     Raises:
         UsageError: naming file, line, key, value and the nearest known name.
-
     """
     seen = set() if seen is None else seen
     for node in root.walk():
@@ -71,7 +86,7 @@ def _check_call(node: Node) -> None:
 def _register(node: Node, target: type[Described]) -> None:
     """Let the model folder that the recipe may make name a class, which needs a name of its own there."""
     package = target.__module__.partition(".")[0]
-    if package in PACKAGES:
+    if package == HOME:
         return
     register(package)
     try:
@@ -87,25 +102,30 @@ def locate(node: Node) -> Any:
     """Import what a node's path names.
 
     Raises:
-        UsageError: naming the nearest name, if there is no such thing or its module cannot be imported.
-
+        UsageError: naming the nearest name, if there is no such thing or its module cannot be imported; or if it is
+            beyond a recipe's reach.
     """
-    parts = node.path.split(".")
-    if len(parts) == 1 and hasattr(builtins, parts[0]):
-        return getattr(builtins, parts[0])
-    found: Any = _import(parts[0], node)
-    if found is None:
+    parts = importable(node.path).split(".")
+    is_builtin = len(parts) == 1 and hasattr(builtins, parts[0])
+    if not all(part.isidentifier() for part in parts):
+        node.refuse(f"{node.path!r} is not the path of a class, function or module")
+    if not is_builtin and parts[0] not in sys.modules and find_spec(parts[0]) is None:
         meant = nearest(parts[0], PACKAGES, few=0)
         node.refuse(f"{node.path}: there is no module {parts[0]!r}, installed or beside the recipe{meant}")
+    check_path(node)
+    if is_builtin:
+        return getattr(builtins, parts[0])
+    found: Any = _import(parts[0], node)
     for depth, part in enumerate(parts[1:], 1):
         if inspect.ismodule(found) and not hasattr(found, part):
             _import(".".join(parts[: depth + 1]), node)
         if not hasattr(found, part):
             modules = [m.name for m in pkgutil.iter_modules(getattr(found, "__path__", []))]
             names = [name for name in [*dir(found), *modules] if not name.startswith("_")]
-            where = ".".join(parts[:depth])
+            where = ".".join(parts[:depth]).removeprefix("" if node.path.startswith(HOME) else f"{HOME}.")
             node.refuse(f"{node.path}: there is no {part!r} in {where}{nearest(part, names, few=0)}")
         found = getattr(found, part)
+        check_object(node, ".".join(parts[: depth + 1]), found)
     return found
 
 
@@ -125,36 +145,36 @@ def _import(name: str, node: Node) -> Any:
 
 
 def _check_arguments(node: Node, target: Any, *, partial: bool) -> None:
-    parameters = _parameters(target)
-    if parameters is None:
+    accepted = _parameters(target)
+    if accepted is None:
         return  # written in C, without a signature
     origins = dict((node.source or node).items())
     given: dict[str, tuple[Node, Node]] = {}
     if isinstance(node.value, list):
-        positional = [p for p in parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        if any(p.kind is p.VAR_POSITIONAL for p in parameters.values()):
+        positional = [p for p in accepted.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        if any(p.kind is p.VAR_POSITIONAL for p in accepted.values()):
             return
         if len(node.value) > len(positional):
             node.refuse(f"{node.path} takes {len(positional)} positional arguments, not {len(node.value)}")
         given = {p.name: (child, origins[i]) for i, (p, child) in enumerate(zip(positional, node.value, strict=False))}
     elif isinstance(node.value, dict):
         given = {name: (child, origins[name]) for name, child in node.value.items()}
-    known = [p.name for p in parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    annotated = hints(_function(target) or target)
+    known = [p.name for p in accepted.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
     for name, (child, origin) in given.items():
         if isinstance(node.value, dict) and name not in known:
             if not open_ended:
-                origin.refuse(f"{node.path} has no argument {name!r}{nearest(name, known)}")
+                origin.refuse(f"{node.path} has no argument {name!r}{elsewhere(name) or nearest(name, known)}")
             continue
-        parameter = parameters[name]
-        hint = _hint(parameter, target)
+        parameter = accepted[name]
         if child.value is None and not child.tag and parameter.default is None:
             continue
-        problem = mismatch(child, hint)
+        problem = mismatch(child, annotated.get(parameter.name, Any))
         if problem:
             place = "" if child.place == origin.place else f", written at {child.where}"
             origin.refuse(f"{problem} ({node.path}){place}")
-    for parameter in parameters.values():
+    for parameter in accepted.values():
         wanted = parameter.default is parameter.empty and parameter.kind not in (
             parameter.VAR_POSITIONAL,
             parameter.VAR_KEYWORD,
@@ -179,164 +199,54 @@ def _parameters(target: Any) -> dict[str, inspect.Parameter] | None:
     if function is None and issubclass(target, Described):
         return {}
     try:
-        parameters = list(inspect.signature(target if function is None else function).parameters.values())
+        found = parameters(target if function is None else function)
     except (ValueError, TypeError):
         return None
-    if inspect.isclass(target) and function is not None:
-        parameters = parameters[1:]  # self
-    return {parameter.name: parameter for parameter in parameters}
-
-
-def _hint(parameter: inspect.Parameter, target: Any) -> Any:
-    """Return a parameter's annotation; Any if it names something that is imported for type checkers only."""
-    annotation = parameter.annotation
-    if isinstance(annotation, str):
-        function = inspect.unwrap(_function(target) or target)
-        try:
-            return eval(annotation, getattr(function, "__globals__", {}))
-        except (NameError, AttributeError, TypeError, SyntaxError):
-            return Any
-    return annotation
+    without_self = inspect.isclass(target) and function is not None
+    return dict([*found.items()][1:]) if without_self else found
 
 
 # -- values ---------------------------------------------------------------------------------------------------------
 
 
+class _Nodes(Values):
+    """The values in a recipe's tree, of which an object is known by its class."""
+
+    advice = ": name its class with !new:"
+
+    def inside(self, value: Node) -> Any:
+        return value.value
+
+    def show(self, value: Node) -> str:
+        if value.tag:
+            return f"a tuple of {len(value.value)}" if value.tag == "!tuple" else value.tag
+        if isinstance(value.value, list):
+            return f"a list of {len(value.value)}"
+        return "a mapping" if isinstance(value.value, dict) else repr(value.value)
+
+    def fits(self, value: Node, base: Any) -> bool | None:
+        kind = value.tag.partition(":")[0]
+        if not value.path:
+            return None
+        if kind in ("!apply", "!module") or not isinstance(base, type):
+            return True  # what a function returns is not known
+        target = locate(value)
+        if kind == "!name":
+            if base in (type, collections.abc.Callable):
+                return True
+            if not value.value and not inspect.isroutine(target) and not inspect.isclass(target):
+                return is_protocol(base) or isinstance(target, base)
+            return base not in (int, float, str, bool, Path, *LISTS, *DICTS)
+        if not inspect.isclass(target):
+            return True  # refused when the call itself is checked
+        if is_protocol(base):
+            return all(hasattr(target, name) for name in methods(base))
+        return issubclass(target, base)
+
+
+_NODES = _Nodes()
+
+
 def mismatch(node: Node, hint: Any) -> str:
-    """Compare a value with an annotation; return what is wrong, "" if nothing is."""
-    if any(hint is anything for anything in _ANYTHING) or isinstance(hint, typing.TypeVar | str):
-        return ""
-    if isinstance(hint, typing.NewType):
-        return mismatch(node, hint.__supertype__)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
-        return mismatch(node, arguments[0])
-    if origin in (typing.Union, types.UnionType):
-        return _union(node, hint, arguments)
-    if origin is typing.Literal:
-        known = [a for a in arguments if type(a) is type(node.value) and a == node.value]
-        return "" if known and not node.tag else f"{_show(node)} is not one of {', '.join(map(repr, arguments))}"
-    base = origin or hint
-    if node.path:
-        return "" if _call_fits(node, base) else f"{_show(node)} is not {_name(hint)}"
-    if isinstance(node.value, list):
-        return _list(node, hint, base, arguments)
-    if isinstance(node.value, dict):
-        return _dict(node, hint, base, arguments)
-    return _scalar(node.value, base, hint)
-
-
-def _union(node: Node, hint: Any, members: tuple[Any, ...]) -> str:
-    problems = [mismatch(node, member) for member in members]
-    if "" in problems:
-        return ""
-    real = [problem for problem, member in zip(problems, members, strict=True) if member is not type(None)]
-    return real[0] if len(real) == 1 else f"{_show(node)} is not {_name(hint)}"
-
-
-def _call_fits(node: Node, base: Any) -> bool:
-    kind = node.tag.partition(":")[0]
-    if kind in ("!apply", "!module") or not isinstance(base, type):
-        return True  # what a function returns is not known
-    target = locate(node)
-    if kind == "!name":
-        if base in (type, collections.abc.Callable):
-            return True
-        if not node.value and not inspect.isroutine(target) and not inspect.isclass(target):
-            return isinstance(target, base) if not getattr(base, "_is_protocol", False) else True
-        return base not in (int, float, str, bool, Path, *_LISTS, *_DICTS)
-    if not inspect.isclass(target):
-        return True  # refused when the call itself is checked
-    if getattr(base, "_is_protocol", False):
-        return all(hasattr(target, name) for name in _methods(base))
-    return issubclass(target, base)
-
-
-@functools.cache
-def _methods(protocol: type) -> list[str]:
-    """Return the methods of a protocol; its plain attributes may be set by constructors, and are not known before."""
-    bases = [base for base in protocol.__mro__ if getattr(base, "_is_protocol", False) and base is not typing.Protocol]
-    own = {name: value for base in bases for name, value in vars(base).items()}
-    return [
-        name for name, value in own.items() if inspect.isfunction(value) and (name == "__call__" or name[:1] != "_")
-    ]
-
-
-def _list(node: Node, hint: Any, base: Any, arguments: tuple[Any, ...]) -> str:
-    if base not in _LISTS:
-        fits = not isinstance(base, type) or getattr(base, "_is_protocol", False) or isinstance([], base)
-        return "" if fits else f"{_show(node)} is not {_name(hint)}"
-    if base is tuple and arguments and arguments[-1] is not Ellipsis:
-        if len(arguments) != len(node.value):
-            return f"{_show(node)} is not {_name(hint)}"
-        pairs = list(zip(node.value, arguments, strict=True))
-    else:
-        pairs = [(item, arguments[0]) for item in node.value] if arguments else []
-    return _first(f"item {i}: {p}" if (p := mismatch(item, wanted)) else "" for i, (item, wanted) in enumerate(pairs))
-
-
-def _dict(node: Node, hint: Any, base: Any, arguments: tuple[Any, ...]) -> str:
-    if base not in _DICTS:
-        open_ended = not isinstance(base, type) or getattr(base, "_is_protocol", False) or typing.is_typeddict(base)
-        fits = open_ended or isinstance({}, base)
-        return "" if fits else f"{_show(node)} is not {_name(hint)}: name its class with !new:"
-    wanted = arguments[1] if len(arguments) == 2 else Any
-    return _first(f"{name}: {p}" if (p := mismatch(item, wanted)) else "" for name, item in node.value.items())
-
-
-def _first(problems: typing.Iterable[str]) -> str:
-    return next((problem for problem in problems if problem), "")
-
-
-def _scalar(value: Any, base: Any, hint: Any) -> str:
-    shown = f"{value!r} is not {_name(hint)}"
-    if base in (type(None), None):
-        return "" if value is None else shown
-    if not isinstance(base, type) or getattr(base, "_is_protocol", False):
-        return shown if base in _DICTS or base in _LISTS else ""
-    if base in (Path, os.PathLike):
-        return "" if isinstance(value, str) else shown
-    if isinstance(value, bool):
-        return "" if issubclass(bool, base) and base not in (int,) else shown
-    if base is float and isinstance(value, int):
-        return ""
-    if base in _LISTS:
-        return f"{shown}: put it in brackets, [{value}]"
-    if isinstance(value, base):
-        return ""
-    if base in (int, float) and isinstance(value, str) and _number(value) is not None:
-        return f"{shown}: write {_number(value)!r} without quotes"
-    if base is int and isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return f"{shown}: write {int(value)}"
-    if base is str and isinstance(value, int | float):
-        return f'{shown}: put it in quotes, "{value}"'
-    return shown
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
-def _show(node: Node) -> str:
-    if node.tag == "!tuple":
-        return f"a tuple of {len(node.value)}"
-    if node.tag:
-        return node.tag
-    if isinstance(node.value, list):
-        return f"a list of {len(node.value)}"
-    return "a mapping" if isinstance(node.value, dict) else repr(node.value)
-
-
-def _name(hint: Any) -> str:
-    """Say an annotation as in "is not ..."."""
-    if hint is type(None):
-        return "null"
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return " or ".join(_name(member) for member in typing.get_args(hint))
-    if isinstance(hint, type) and not typing.get_args(hint):
-        article = "an" if hint.__name__[0] in "aeiouAEIOU" else "a"
-        return f"{article} {hint.__name__}"
-    return str(hint).replace("typing.", "").replace("collections.abc.", "")
+    """Compare a value of a recipe with an annotation; return what is wrong, "" if nothing is."""
+    return _mismatch(node, hint, _NODES)

@@ -21,11 +21,14 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 from ruamel.yaml.tag import Tag
 
-from shared.errors import UsageError
-from shared.machine.nesting import yaml_problem
-from shared.recipe.comments import comment
+from dragoman.shared.errors import UsageError, shortened
+from dragoman.shared.machine.nesting import yaml_problem
+from dragoman.shared.recipe.arithmetic import BITS
+from dragoman.shared.recipe.comments import comment
 
 COMMAND_LINE = "command line"
+#: The places of values that an arm gives begin with this.
+OF_ARM = "--arm "
 TAGS = ("!ref", "!copy", "!tuple", "!PLACEHOLDER")
 #: A phase that runs another recipe.
 INNER = "!new:shared.phases.RunRecipe"
@@ -44,13 +47,12 @@ class Node:
     Attributes:
         value: a dictionary or list of nodes, or a plain value; for ``!ref`` and ``!copy`` the text of the reference.
         tag: "" for plain values, else as written: "!new:shared.nn.encoder.Encoder", "!ref", ...
-        place: "recipes/almanac/st.yaml:12", or "command line".
+        place: "recipes/almanac/st.yaml:12", "--arm none (recipes/almanac/st.yaml:30)" or "command line".
         key: "model.encoder.layers".
         own: whether it stands in the recipe itself or on the command line, and not in its base.
         source: for a node whose references have been followed, the node as it was written.
         off: for a null, the phase that it switches off, if that runs another recipe.
         comment: what the file says about it, on one line.
-
     """
 
     value: Any
@@ -68,6 +70,11 @@ class Node:
         return f"{self.place}: {'--' if self.place == COMMAND_LINE else ''}{self.key}"
 
     @property
+    def given(self) -> bool:
+        """True if the command line gives the value, or the arm that it names."""
+        return self.place == COMMAND_LINE or self.place.startswith(OF_ARM)
+
+    @property
     def path(self) -> str:
         """Return what a ``!new:``, ``!name:``, ``!apply:`` or ``!module:`` names, "" for other nodes."""
         return self.tag.partition(":")[2]
@@ -75,6 +82,18 @@ class Node:
     def refuse(self, problem: str, cause: BaseException | None = None) -> NoReturn:
         """Raise a UsageError about this node."""
         raise UsageError(f"{self.where}: {problem}") from cause
+
+    def refuse_value(self, problem: str, cause: BaseException) -> NoReturn:
+        """Raise a UsageError about an object that refuses its arguments; those that it names are said as keys.
+
+        The constructor knows the names of its own arguments only, and a person gives keys: its "total" is "updates".
+        """
+        keys = {}
+        for name, child in self.items():
+            own = child.key.rpartition(".")[2] == str(name)
+            if child.key and not own and re.search(rf"(?<![\w.]){re.escape(str(name))}(?![\w.])", problem):
+                keys[child.key] = f"{name} is the key {child.key}"
+        self.refuse(f"{self.tag}: {problem}" + (f" ({', '.join(keys.values())})" if keys else ""), cause)
 
     def items(self) -> Iterator[tuple[Any, Node]]:
         """Yield the names (or indices) and nodes inside."""
@@ -117,7 +136,6 @@ def read(path: Path, shown: str, *, own: bool = True) -> Node:
 
     Raises:
         UsageError: naming file, line and key, for a file that cannot be read or is not a mapping of keys.
-
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -251,49 +269,49 @@ class _Reader:
                 node.refuse(f"!tuple is followed by {text!r}, not by (1, 2)")
             items: list[Node] = _Reader(f"[{text[1:-1]}]", self.shown, self.own, in_tuple=True).read(node.key).value
             return items
-        if str(yaml_node.tag) in _SCALARS:
-            return self.yaml.constructor.construct_object(yaml_node)
-        return text
+        if str(yaml_node.tag) not in _SCALARS:
+            return text
+        try:
+            value = self.yaml.constructor.construct_object(yaml_node)
+        except ValueError as error:  # more digits than Python converts
+            node.refuse(f"{shortened(text)!r} cannot be read as {str(yaml_node.tag).rpartition(':')[2]}", error)
+        if isinstance(value, int) and value.bit_length() > BITS:
+            node.refuse(f"{shortened(text)!r} has more than {BITS} bits")
+        return value
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def to_yaml(root: Node, *, exact: bool = False, width: int = 120) -> str:
+def to_yaml(root: Node, *, width: int = 120) -> str:
     """Write a tree as YAML; a node that stands in several places is written once, with an anchor.
 
     Args:
         root: the tree.
-        exact: write floats as ``!float 1e-4``, because HyperPyYAML reads a file twice and writes it in between, which
-            changes the last digit of some.
         width: the columns after which long values are folded.
-
     """
     stream = io.StringIO()
     yaml = ruamel.yaml.YAML()
     yaml.width = width
-    yaml.dump(_commented(root, exact, {}), stream)
+    yaml.dump(_commented(root, {}), stream)
     text: str = stream.getvalue()
     return text
 
 
-def _commented(node: Node, exact: bool, done: dict[int, Any]) -> Any:
+def _commented(node: Node, done: dict[int, Any]) -> Any:
     if id(node) in done:
         return done[id(node)]
     result: Any
     if node.tag == "!tuple":
         result = TaggedScalar(value=f"({', '.join(_tuple_item(item) for item in node.value)})", style=None)
     elif isinstance(node.value, dict):
-        result = CommentedMap((name, _commented(child, exact, done)) for name, child in node.value.items())
+        result = CommentedMap((name, _commented(child, done)) for name, child in node.value.items())
     elif isinstance(node.value, list):
-        result = CommentedSeq(_commented(child, exact, done) for child in node.value)
+        result = CommentedSeq(_commented(child, done) for child in node.value)
     elif node.tag:
         result = TaggedScalar(value="" if node.tag == "!PLACEHOLDER" else node.value, style=None)
     elif isinstance(node.value, str) and (_TUPLE.fullmatch(node.value) or "\n" in node.value):
         result = DoubleQuotedScalarString(node.value)
-    elif isinstance(node.value, float) and exact:
-        result = TaggedScalar(value=repr(node.value), style=None)
-        result.yaml_set_ctag(Tag(suffix="!float"))
     else:
         return node.value
     if node.tag:
@@ -346,3 +364,12 @@ def plain(node: Node) -> Any:
     elif isinstance(value, list):
         value = [plain(child) for child in value]
     return {node.tag: value} if node.tag and node.tag != "!tuple" else value
+
+
+def arguments_in(plain: Any) -> dict[str, Any]:
+    """Return the arguments of an object in plain data, ``{"!new:path": {arguments}}``; empty if it is none."""
+    if isinstance(plain, dict) and len(plain) == 1:
+        (tag, arguments), *_ = plain.items()
+        if tag.startswith("!") and isinstance(arguments, dict):
+            return arguments
+    return {}

@@ -1,8 +1,8 @@
-"""Tries the values of a recipe before anything is run: each object that can be built is built.
+"""The objects of a recipe: built when their phase begins, and tried before anything is run.
 
-What an earlier phase has yet to write (a tokenizer, a model folder) cannot be read, so objects made of it cannot be
-built. That is no reason to leave the rest untried: a missing part takes their place, and a constructor that looks at
-its numbers before it looks at a missing part still refuses them.
+In a trial, each object that can be built is built. What an earlier phase has yet to write (a tokenizer, a model folder)
+cannot be read, so objects made of it cannot be built. That is no reason to leave the rest untried: a missing part takes
+their place, and a constructor that looks at its numbers before it looks at a missing part still refuses them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import functools
 from typing import Any, NoReturn
 
-from shared.errors import DataError, one_line
-from shared.recipe.inner import arguments_of
-from shared.recipe.signatures import locate
-from shared.recipe.tree import INNER, Node
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.recipe.inner import arguments_of
+from dragoman.shared.recipe.signatures import locate
+from dragoman.shared.recipe.tree import INNER, Node
 
 
 class LookedAt(Exception):
@@ -36,29 +36,19 @@ class _Missing:
 _MISSING = _Missing()
 
 
-class Trial:
-    """The objects of a tree whose references have been followed, as far as they can be built.
+class Builder:
+    """Builds what a tree describes whose references have been followed: each node once, and nothing else."""
 
-    Args:
-        root: the tree.
-
-    Attributes:
-        result: what the root becomes; None if it needs what is missing.
-        unreadable: objects that could not read a file or folder, and what they say.
-
-    Raises:
-        UsageError: naming file, line and key, if a constructor refuses a value.
-
-    """
-
-    def __init__(self, root: Node) -> None:
+    def __init__(self) -> None:
         self._built: dict[int, tuple[Node, Any]] = {}
-        self.unreadable: list[tuple[Node, DataError]] = []
-        found = self.build(root)
-        self.result = None if found is _MISSING else found
 
     def build(self, node: Node) -> Any:
-        """Build an object and all inside, each node once."""
+        """Build an object and all inside.
+
+        Raises:
+            UsageError: naming file, line and key, if a constructor refuses a value.
+            DataError: from constructors that read files.
+        """
         if id(node) not in self._built:
             self._built[id(node)] = node, self._build(node)
         return self._built[id(node)][1]
@@ -78,15 +68,51 @@ class Trial:
         called = locate(node)
         if node.tag.startswith(("!name:", "!module:")):
             return functools.partial(called, **value) if value else called
+        return self._call(node, called, value)
+
+    def _call(self, node: Node, called: Any, value: Any) -> Any:
         try:
             return called(*value) if isinstance(value, list) else called(**value)
+        except DataError:
+            raise
+        except ValueError as error:
+            node.refuse_value(one_line(error), error)
+
+
+class Trial(Builder):
+    """The objects of a tree, as far as they can be built.
+
+    Args:
+        root: the tree.
+
+    Attributes:
+        result: what the root becomes; None if it needs what is missing.
+        unreadable: objects that could not read a file or folder, and what they say.
+
+    Raises:
+        UsageError: naming file, line and key, if a constructor refuses a value.
+    """
+
+    def __init__(self, root: Node) -> None:
+        super().__init__()
+        self.unreadable: list[tuple[Node, DataError]] = []
+        found = self.build(root)
+        self.result = None if found is _MISSING else found
+
+    def parts(self) -> list[tuple[Node, Any]]:
+        """Return the objects that could be built, with their nodes."""
+        return [(node, built) for node, built in self._built.values() if node.path and built is not _MISSING]
+
+    def _call(self, node: Node, called: Any, value: Any) -> Any:
+        try:
+            return super()._call(node, called, value)
         except LookedAt:
             return _MISSING
+        except UsageError:
+            raise
         except DataError as error:
             self.unreadable.append((node, error))
             return _MISSING
-        except ValueError as error:
-            node.refuse(f"{node.tag}: {one_line(error)}", error)
         except Exception as error:  # of a library that was given a missing part; if of another, the run will say it
             if is_overflow(error):
                 raise

@@ -7,17 +7,23 @@ manifests that it reads. A later start compares them with the recipe and the dis
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count, pairwise
 from reprlib import repr as shown
 from typing import Any
 
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Phase, PhaseRecord, Workspace, fingerprint
-from shared.recipe.recipe import Recipe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.machine.workspace import Phase, PhaseRecord, Workspace, fingerprint
+from dragoman.shared.recipe.planned import PlannedPhase
+from dragoman.shared.recipe.recipe import Plan, Recipe
+from dragoman.shared.recipe.run_keys import folder_of_run
+from dragoman.shared.run.restarting import affected, built_from
 
 #: A refusal names at most this many keys.
 LISTED = 4
@@ -28,7 +34,8 @@ class Verdict(Enum):
 
     SAME = "nothing has changed"
     AFRESH = "the phase failed before it left anything: it starts again, with what the recipe now says"
-    FURTHER = "the phase goes on from where it is, to more updates than it was started for"
+    FURTHER = "the phase goes on from where it is, to a later end than it was started for"
+    AGAIN = "the phase chooses anew from what is there: it starts again, and so do the measurements that read from it"
 
 
 @dataclass(frozen=True)
@@ -36,22 +43,26 @@ class PhaseNow:
     """A phase as its recipe now has it.
 
     Attributes:
-        recipe: the recipe.
-        name: the phase's name.
+        plan: of the recipe.
+        phase: the phase.
         workspace: the run.
         inputs: the fingerprints of the earlier phases that it reads from, by name.
-
     """
 
-    recipe: Recipe
-    name: str
+    plan: Plan
+    phase: PlannedPhase[Recipe]
     workspace: Workspace
     inputs: Mapping[str, str]
 
     @property
+    def name(self) -> str:
+        """The phase's name."""
+        return self.phase.name
+
+    @property
     def mark(self) -> str:
         """The phase's fingerprint."""
-        return phase_mark(self.recipe, self.name, self.inputs)
+        return phase_mark(self.phase, self.inputs)
 
     def started_with(self) -> dict[str, Any]:
         """Return what the phase's record keeps for :meth:`compare`; its manifests are known when it has been built."""
@@ -60,7 +71,7 @@ class PhaseNow:
             "seed": self.workspace.seed,
             "debug": self.workspace.debug,
             "inputs": dict(self.inputs),
-            "values": {path: text for path, (text, _) in _values(self.recipe, self.name).items()},
+            "values": {path: text for path, (text, _) in _values(self.phase).items()},
         }
 
     def compare(self, state: Mapping[str, Any]) -> Verdict:
@@ -72,23 +83,22 @@ class PhaseNow:
         Raises:
             UsageError: for other keys, another seed, or other results of the phases that it reads from; names them.
             DataError: for another manifest.
-
         """
         if not state:
             return Verdict.SAME
-        kind = self.recipe.phase_type(self.name)
+        kind = self.phase.kind
         refusal = self._other_run(state) or self._other_manifest(state)
-        further = False
-        if refusal is None and state["fingerprint"] != self.mark:
-            before = state.get("values") or self._recorded_values()
-            further = self._goes_further(kind, state, before)
-            refusal = self._other_values(kind, state, before)
-        if refusal is None:
+        if refusal is None and is_same(self.phase, self.inputs, state):
             return Verdict.SAME
         if state.get("status") != "finished" and kind.left_nothing(self.workspace.output / self.name):
             return Verdict.AFRESH
-        if further:
-            return Verdict.FURTHER
+        if refusal is None:
+            before = state.get("values") or self._recorded_values()
+            if self._goes_further(kind, state, before):
+                return Verdict.FURTHER
+            if self._chooses_anew(kind, state, before):
+                return Verdict.AGAIN
+            refusal = self._other_values(kind, state, before)
         raise refusal
 
     def check_manifests(self, state: Mapping[str, Any], marks: Mapping[str, str]) -> None:
@@ -100,7 +110,6 @@ class PhaseNow:
 
         Raises:
             DataError: naming one that was added or is missing.
-
         """
         before = state.get("manifests", marks)
         for path in sorted(before.keys() ^ marks.keys()):
@@ -148,28 +157,37 @@ class PhaseNow:
 
     def _differing(self, before: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
         """Yield path, key, old and new value of all that differs."""
-        now = _values(self.recipe, self.name)
+        now, kind = _values(self.phase), self.phase.kind
         for path in dict.fromkeys([*now, *before]):
             text, key = now.get(path, ("nothing", f"phases.{self.name}.{path}"))
-            if before.get(path, "nothing") != text:
+            if before.get(path, "nothing") != text and path not in kind.without_effect:
                 yield path, key, before.get(path, "nothing"), text
 
     def _goes_further(self, kind: type[Phase], state: Mapping[str, Any], before: Mapping[str, str]) -> bool:
         """Tell whether the phase is as it was but for arguments that may be larger at a later start."""
-        [(tag, arguments)] = _plain(self.recipe, self.name).items()
-        known = [name for name in kind.extendable if name in before and name in arguments]
-        old = {name: self._number(name, before[name]) for name in known}
-        if not all(arguments[name] >= value for name, value in old.items()):
+        plain = built_from(self.phase)
+        for path in kind.extendable:
+            now = _at(plain, path)
+            if (
+                now is not None
+                and path in before
+                and (now or math.inf) < (self._number(path, before[path]) or math.inf)
+            ):
+                return False
+        return _is_but_for(self.phase, self.inputs, state, before, (*kind.extendable, *kind.without_effect))
+
+    def _chooses_anew(self, kind: type[Phase], state: Mapping[str, Any], before: Mapping[str, str]) -> bool:
+        """Tell whether nothing but a choice has changed, and nothing but measurements read what comes of it."""
+        if not _is_but_for(self.phase, self.inputs, state, before, kind.choices):
             return False
-        plain = {tag: arguments | old}
-        return fingerprint(plain, dict(self.inputs), self.recipe.value("output_folder")) == state["fingerprint"]
+        lost = affected(self.plan, self.workspace.output, {self.name}) - {self.name}
+        return all(self.plan[name].kind.measures for name in lost)
 
     def _number(self, name: str, text: str) -> int:
         """Return a number that the phase's record keeps as text.
 
         Raises:
             DataError: if it is none.
-
         """
         if not re.fullmatch(r"\d{1,18}", text):
             record = PhaseRecord(self.workspace.output, self.name).path
@@ -180,8 +198,8 @@ class PhaseNow:
         """Return the values of a run whose record does not keep them, from the recipe that it wrote down."""
         try:
             recorded = Recipe.load(self.workspace.output / "recipe.yaml")
-            return {path: text for path, (text, _) in _values(recorded, self.name).items()}
-        except UsageError:  # none was written, or it has no such phase
+            return {path: text for path, (text, _) in _values(recorded.plan[self.name]).items()}
+        except (UsageError, KeyError):  # none was written, or it has no such phase
             return {}
 
     # -- what is said about it ---------------------------------------------------------------------------------------
@@ -189,11 +207,20 @@ class PhaseNow:
     @property
     def _title(self) -> str:
         around = f" (run by phase {self.workspace.inside!r})" if self.workspace.inside else ""
-        return f"{self.workspace.output}: phase {self.name!r} of {self.recipe.name}{around}"
+        return f"{self.workspace.output}: phase {self.name!r} of {self.phase.recipe}{around}"
 
     def _advice(self) -> str:
-        elsewhere = "" if self.workspace.inside else " or another --output_folder"
-        return f"to keep its work, give the old values{elsewhere}; or {self._again()}"
+        return f"to keep its work, give the old values{self._beside()}; or {self._again()}"
+
+    def _beside(self) -> str:
+        """Propose a run of its own, in a folder that there is not yet."""
+        if self.workspace.inside:
+            return ""
+        given = [word for before, word in pairwise(self.workspace.command.split()) if before == "--run"]
+        output, seed = str(self.workspace.output), str(self.workspace.seed)
+        free = next(n for n in count(2) if not os.path.exists(folder_of_run(output, str(n), seed)))
+        name = "-".join([*given[-1:], str(free)])
+        return f", or run it in a folder of its own with {f'{self.workspace.command} --run {name}'.lstrip()}"
 
     def _again(self) -> str:
         restart = "--restart " + ".".join(filter(None, (self.workspace.inside, self.name)))
@@ -202,30 +229,60 @@ class PhaseNow:
         return f"do it again with {restart}"
 
 
-def phase_mark(recipe: Recipe, name: str, inputs: Mapping[str, str]) -> str:
+def phase_mark(phase: PlannedPhase[Recipe], inputs: Mapping[str, str]) -> str:
     """Return the fingerprint of a phase: a hash of its resolved keys and of the fingerprints of its inputs."""
-    return fingerprint(_plain(recipe, name), dict(inputs), recipe.value("output_folder"))
+    return fingerprint(built_from(phase), dict(inputs), phase.output)
 
 
-def _plain(recipe: Recipe, name: str) -> dict[str, dict[str, Any]]:
-    """Return what a phase is built from as plain data, but for arguments that change nothing of what it makes."""
-    [(tag, arguments)] = recipe.plain(name).items()
-    aside = recipe.phase_type(name).aside
-    return {tag: _without(arguments, aside) if aside else arguments}
+def is_same(phase: PlannedPhase[Recipe], inputs: Mapping[str, str], state: Mapping[str, Any]) -> bool:
+    """Tell whether a phase is what its record says, but for arguments that have no effect on its result."""
+    free = phase.kind.without_effect
+    return state["fingerprint"] == phase_mark(phase, inputs) or (
+        bool(free) and _is_but_for(phase, inputs, state, state.get("values", {}), free)
+    )
 
 
-def _without(value: Any, aside: Sequence[str]) -> Any:
-    """Leave out the keys of plain data whose last part is one of these, and the mappings that hold nothing else."""
-    if isinstance(value, list):
-        return [_without(item, aside) for item in value]
-    if not isinstance(value, dict):
+def _is_but_for(
+    phase: PlannedPhase[Recipe],
+    inputs: Mapping[str, str],
+    state: Mapping[str, Any],
+    before: Mapping[str, str],
+    paths: Sequence[str],
+) -> bool:
+    """Tell whether a phase would be the one of a record if the arguments at some paths were as they were then."""
+    plain = built_from(phase)
+    for path in paths:
+        if path in before and _at(plain, path) is not None:
+            try:
+                plain = _changed(plain, path.split("."), from_json(before[path]))
+            except ValueError:  # a damaged record, or one that shortened paths
+                return False
+    return fingerprint(plain, dict(inputs), phase.output) == state["fingerprint"]
+
+
+def _at(plain: Any, path: str) -> Any:
+    """Return the value at a path in plain data, where objects have a tag above their arguments; None without one."""
+    for name in path.split("."):
+        plain = _inside(plain).get(name)
+    return plain
+
+
+def _changed(plain: Any, path: Sequence[str], value: Any) -> Any:
+    """Return plain data with another value at a path that there is."""
+    if not path:
         return value
-    kept = {key: _without(inside, aside) for key, inside in value.items() if not _is_aside(key, aside)}
-    return {key: inside for key, inside in kept.items() if inside != {} or value[key] == {}}
+    if _is_object(plain):
+        return {tag: _changed(inside, path, value) for tag, inside in plain.items()}
+    return plain | {path[0]: _changed(plain[path[0]], path[1:], value)}
 
 
-def _is_aside(key: str, aside: Sequence[str]) -> bool:
-    return not key.startswith("!") and key.rpartition(".")[2] in aside  # what has a tag is an object
+def _inside(plain: Any) -> dict[str, Any]:
+    inside = next(iter(plain.values())) if _is_object(plain) else plain
+    return inside if isinstance(inside, dict) else {}
+
+
+def _is_object(plain: Any) -> bool:
+    return isinstance(plain, dict) and len(plain) == 1 and next(iter(plain)).startswith("!")
 
 
 def changed_manifests(state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
@@ -233,7 +290,7 @@ def changed_manifests(state: Mapping[str, Any]) -> Iterator[tuple[str, str, str]
 
     One that is not there any more is not another one.
     """
-    from shared.corpus.manifest import Manifest
+    from dragoman.shared.batches.manifest import Manifest
 
     for path, mark in state.get("manifests", {}).items():
         if os.path.isfile(path):
@@ -247,22 +304,22 @@ def manifest_marks(phase: Phase) -> dict[str, str]:
 
     Raises:
         DataError: if one is missing or cannot be read.
-
     """
-    from shared.corpus.find import find_manifests
-    from shared.corpus.manifest import Manifest
+    from dragoman.shared.batches.find import find_manifests
+    from dragoman.shared.batches.manifest import Manifest
 
     return {str(path): Manifest.open(path).fingerprint for path in find_manifests(phase.manifests)}
 
 
-def _values(recipe: Recipe, name: str) -> dict[str, tuple[str, str]]:
+def _values(phase: PlannedPhase[Recipe]) -> dict[str, tuple[str, str]]:
     """Return the values of a phase as text, and the keys that set them, by path inside the phase."""
-    output = json.dumps(recipe.value("output_folder"), ensure_ascii=False)[1:-1]
-    aside = recipe.phase_type(name).aside
+    output = json.dumps(phase.output, ensure_ascii=False)[1:-1]
+    kind = phase.kind
+    unset = {path: json.dumps(value) for path, value in kind.later.items()}
     return {
         path: (text.replace(output, "<output>"), key)
-        for path, text, key in recipe.values(name)
-        if not {*path.split(".")} & {*aside}
+        for path, text, key in phase.values()
+        if not {*path.split(".")} & {*kind.aside} and unset.get(path.rpartition(".")[2]) != text
     }
 
 

@@ -5,20 +5,27 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch import nn
 
-from shared.corpus.find import find_manifests
-from shared.errors import DataError, UsageError, one_line
-from shared.machine.memory import refuse_over
-from shared.machine.workspace import Phase, PhaseRecord, strings
-from shared.recipe.recipe import Recipe
-from shared.recipe.tree import plain
-from shared.recipe.values import LookedAt, Trial, is_overflow
-from shared.run.running import keys_of_a_result
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.machine.workspace import Phase, PhaseRecord, strings
+from dragoman.shared.nn.weights import size_of
+from dragoman.shared.preparing.held_out import DEV, TEST, TRAIN
+from dragoman.shared.recipe.planned import PlannedPhase
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.run_keys import keys_of_a_result
+from dragoman.shared.recipe.tree import plain
+from dragoman.shared.recipe.values import LookedAt, Trial, is_overflow
 
 
-def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None, written: Sequence[Path] = ()) -> None:
+def check_values(
+    recipe: Recipe, device: str, names: Sequence[str] | None = None, written: Sequence[Path] = ()
+) -> list[Path]:
     """Try the values of every phase, on a device without memory, and look for the manifests that phases read.
 
     Those of the recipes that it runs are tried as well. What earlier phases have yet to write is missing, and says
@@ -30,53 +37,65 @@ def check_values(recipe: Recipe, device: str, names: Sequence[str] | None = None
         names: the phases that are to run; by default all of them.
         written: files and folders that other recipes' phases will have written before.
 
+    Returns:
+        The files and folders that all of them will have written.
+
     Raises:
         UsageError: for a value that the constructor of some object refuses, a library that is not installed, or more
             memory than the device has.
         DataError: for a file, folder or manifest that an unfinished phase reads, that does not exist, and that no phase
             writes.
-
     """
-    tried = {name: _tried(recipe, name) for name in recipe.phases}
+    tried = {name: _tried(recipe, phase) for name, phase in recipe.plan.items()}
     output = Path(recipe.value("output_folder"))
     phases = {name: trial.result for name, trial in tried.items() if trial.result is not None}
     written = [*written, output, *(folder for phase in phases.values() for folder in _outputs(phase))]
-    for name in recipe.phases:
-        inner = recipe.inner(name)
-        if inner is not None:
-            check_values(inner, device, written=written)
+    for planned in recipe.plan.values():
+        if planned.inner is not None:
+            written = check_values(planned.inner, device, written=written)
     todo = [name for name in names or recipe.phases if PhaseRecord(output, name).read().get("status") != "finished"]
     if len(phases) == len(tried):  # else there are places that are not known yet
         for name in todo:
             check_readable(tried[name], written)
-    check_manifests(phases, todo)
+    check_manifests(phases, todo, can_draw="split" in recipe.keys)
+    if len(phases) == len(tried):
+        for name in todo:
+            check_all_there(name, phases[name], written)
     for name in todo:
-        if name in phases:
-            _check_machine(phases[name], _described(recipe, name), device)
+        _check_machine(tried[name], _described(recipe, name), device)
+    return list(written)
 
 
-def _tried(recipe: Recipe, name: str) -> Trial:
+def _tried(recipe: Recipe, phase: PlannedPhase[Recipe]) -> Trial:
     try:
         with torch.device("meta"):
-            return recipe.try_values(name)
+            return phase.try_values()
     except (RuntimeError, OverflowError) as error:
         if not is_overflow(error):
             raise
         problem = f"has tensors of more elements than can be counted ({one_line(error)})"
-        raise UsageError(f"{_described(recipe, name)}: {problem}") from error
+        raise UsageError(f"{_described(recipe, phase.name)}: {problem}") from error
 
 
-def _check_machine(phase: Phase, what: str, device: str) -> None:
+def _check_machine(trial: Trial, what: str, device: str) -> None:
+    for _, part in trial.parts():
+        check: Any = getattr(part, "check_libraries", None) if isinstance(part, nn.Module) else None
+        if check is not None:  # of a model that cannot be built yet, too
+            check()
     try:
-        phase.check_libraries()
-        needed = phase.memory_needed()
-    except LookedAt:
-        return
-    refuse_over(needed, what, device)
+        if trial.result is None:
+            raise LookedAt
+        trial.result.check_libraries()
+        refuse_over(trial.result.memory_needed(), what, device)
+    except LookedAt:  # a model whose vocabulary is not known yet: by its parts
+        for node, part in trial.parts():
+            if isinstance(part, nn.Module):
+                refuse_over(size_of(part), f"{what}: {node.key}", device)
 
 
 def _described(recipe: Recipe, name: str) -> str:
-    given = "".join(f" --{key} {value}" for key, value in keys_of_a_result(recipe).items())
+    given = f" --arm {recipe.arm}" if recipe.arm else ""
+    given += "".join(f" --{key} {value}" for key, value in keys_of_a_result(recipe.changed).items())
     return f"{recipe.source}: phase {name!r}" + (f" with{given}" if given else "")
 
 
@@ -94,16 +113,29 @@ def _outputs(phase: Phase) -> list[Path]:
         return []
 
 
-def check_manifests(phases: Mapping[str, Phase], todo: Container[str]) -> None:
+def check_all_there(name: str, phase: Phase, written: Sequence[Path]) -> None:
+    """Refuse a manifest that does not exist and lies in no place that phases write to.
+
+    Raises:
+        DataError: naming the manifest and the phase.
+    """
+    for manifest in map(Path, phase.manifests):
+        if not _exists(manifest) and not any(_inside(manifest, place) for place in written):
+            raise DataError(
+                f"{manifest}: phase {name!r} reads this manifest, which is not there, and no phase writes it"
+            )
+
+
+def check_manifests(phases: Mapping[str, Phase], todo: Container[str], *, can_draw: bool = False) -> None:
     """Refuse a manifest that does not exist, in a folder of manifests whose writer will not write it.
 
     Args:
         phases: those that could be built, by name, in their order.
         todo: the names of those that are not finished.
+        can_draw: development and test data can be drawn from training data, with the key ``split``.
 
     Raises:
         DataError: naming the manifest, the phases, and what will be written.
-
     """
     folders: dict[Path, tuple[str, list[Path]]] = {}
     for name, phase in phases.items():
@@ -113,7 +145,7 @@ def check_manifests(phases: Mapping[str, Phase], todo: Container[str]) -> None:
                     written = ", ".join(str(path.relative_to(folder)) for path in promised)
                     raise DataError(
                         f"{manifest}: phase {name!r} reads this manifest, but phase {writer!r} will not write it: "
-                        f"its corpus has only {written} (--phases.{name} null leaves the phase out)"
+                        f"the data has only {written}; {_advice(name, phase, manifest, promised, can_draw)}"
                     )
         try:
             promised = phase.manifests_to_write()
@@ -121,6 +153,18 @@ def check_manifests(phases: Mapping[str, Phase], todo: Container[str]) -> None:
             promised = []
         if promised:
             folders |= {folder: (name, promised) for folder in phase.outputs()}
+
+
+def _advice(name: str, phase: Phase, manifest: Path, promised: list[Path], can_draw: bool) -> str:
+    """Return what to do about a missing split."""
+    split = manifest.stem
+    if can_draw and split == TRAIN and len(promised) == 1:
+        return "with --split 0.02 its one file is the training data, from which dev and test are drawn"
+    if can_draw and split in (DEV, TEST):
+        advice = f"put {split} beside the training data, or draw it from that with --split 0.02"
+    else:
+        advice = "put it there, or name another manifest"
+    return advice + (f"; --phases.{name} null leaves the phase out" if phase.measures else "")
 
 
 def _inside(manifest: Path, folder: Path) -> bool:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shared.errors import UsageError
-from shared.machine.files import discard_folder
-from shared.machine.workspace import PhaseRecord, Workspace, strings
-from shared.recipe.recipe import Recipe
-from shared.recipe.resolve import within
-from shared.recipe.tree import nearest
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.files import discard_folder
+from dragoman.shared.machine.workspace import Phase, PhaseRecord, Workspace, strings
+from dragoman.shared.recipe.planned import PlannedPhase
+from dragoman.shared.recipe.recipe import Plan, Recipe
+from dragoman.shared.recipe.resolve import within
+from dragoman.shared.recipe.tree import nearest
 
 
 def check_phase(recipe: Recipe, name: str, *, inside: bool = False) -> None:
@@ -24,61 +25,52 @@ def check_phase(recipe: Recipe, name: str, *, inside: bool = False) -> None:
 
     Raises:
         UsageError: if there is no such phase.
-
     """
     first, dot, rest = name.partition(".")
     if first not in recipe.phases or (dot and not inside):
         meant = nearest(name, recipe.phases, few=0)
         raise UsageError(f"{recipe.source}: no phase {name!r}{meant}; its phases are {', '.join(recipe.phases)}")
     if dot:
-        inner = recipe.inner(first)
+        inner = recipe.plan[first].inner
         if inner is None:
             raise UsageError(f"{recipe.source}: phase {first!r} runs no recipe, so that there is no phase {name!r}")
         check_phase(inner, rest, inside=True)
 
 
-def restart(recipe: Recipe, workspace: Workspace, names: Sequence[str]) -> None:
+def restart(plan: Plan, workspace: Workspace, names: Sequence[str]) -> None:
     """Throw away the work of phases, and of those that read from them.
 
     Args:
-        recipe: the recipe.
+        plan: of the recipe.
         workspace: its run, whose folder this process holds.
         names: the phases; "asr.fit" is one of the recipe that phase ``asr`` runs, "asr" all of them.
 
     Raises:
         UsageError: if another run holds the folder of a recipe that this one runs.
-
     """
-    for phase in recipe.phases:
-        wanted = [name.partition(".")[2] for name in names if name.partition(".")[0] == phase]
-        inner = recipe.inner(phase) if wanted else None
-        if inner is not None:
-            chosen = inner.phases if "" in wanted else wanted
-            place = Workspace(output=Path(inner.value("output_folder")), device="cpu")
+    for phase in plan.values():
+        wanted = [name.partition(".")[2] for name in names if name.partition(".")[0] == phase.name]
+        if wanted and phase.inner is not None:
+            chosen = phase.inner.phases if "" in wanted else wanted
+            place = Workspace(output=Path(phase.inner.value("output_folder")), device="cpu")
             with place.locked():
-                restart(inner, place, chosen)
-    discard(recipe, workspace, {name.partition(".")[0] for name in names})
+                restart(phase.inner.plan, place, chosen)
+    discard(plan, workspace, {name.partition(".")[0] for name in names})
 
 
-def discard(recipe: Recipe, workspace: Workspace, again: set[str], *, keep: str | None = None) -> None:
+def discard(plan: Plan, workspace: Workspace, again: Collection[str], *, keep: str | None = None) -> None:
     """Throw away what phases of one recipe have written, and those that read from them.
 
     First all records say so, the later phases' before the earlier ones': a kill leaves nothing that seems finished.
 
     Args:
-        recipe: the recipe.
+        plan: of the recipe.
         workspace: its run.
         again: the phases; those that read from them are added.
         keep: one of them that loses nothing itself.
-
     """
-    known: dict[str, list[str]] = {}
-    for name in recipe.phases:
-        state = PhaseRecord(workspace.output, name).read()
-        if state.get("status") == "discarded" or again.intersection(reads(recipe, name, known)):
-            again.add(name)
-        known[name] = places(workspace.output, name, state)
-    discarded = [name for name in recipe.phases if name in again and name != keep]
+    again = affected(plan, workspace.output, again)
+    discarded = [name for name in plan if name in again and name != keep]
     for name in reversed(discarded):
         PhaseRecord(workspace.output, name).write(status="discarded")
     for name in discarded:
@@ -86,9 +78,44 @@ def discard(recipe: Recipe, workspace: Workspace, again: set[str], *, keep: str 
         PhaseRecord(workspace.output, name).remove()
 
 
-def reads(recipe: Recipe, name: str, known: Mapping[str, list[str]]) -> list[str]:
+def affected(plan: Plan, output: Path, again: Collection[str]) -> set[str]:
+    """Return the phases whose work is lost when that of some is: these, and those that read from them."""
+    found, known = {*again}, dict[str, list[str]]()
+    for name, phase in plan.items():
+        state = PhaseRecord(output, name).read()
+        if state.get("status") == "discarded" or found.intersection(reads(phase, known)):
+            found.add(name)
+        known[name] = places(output, name, state)
+    return found
+
+
+def built_from(phase: PlannedPhase[Recipe]) -> dict[str, dict[str, Any]]:
+    """Return what a phase is built from as plain data, but for arguments that change nothing of what it makes."""
+    [(tag, arguments)] = phase.plain.items()
+    return {tag: _without(arguments, phase.kind)}
+
+
+def _without(value: Any, kind: type[Phase]) -> Any:
+    """Leave out the keys of plain data that do not count, and the mappings that hold nothing else."""
+    if isinstance(value, list):
+        return [_without(item, kind) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: _without(inside, kind) for key, inside in value.items() if counts(key, inside, kind)}
+    return {key: inside for key, inside in kept.items() if inside != {} or value[key] == {}}
+
+
+def counts(key: str, value: Any, kind: type[Phase]) -> bool:
+    """Tell whether a value, the last part of whose key names an argument, matters for what a kind of phase makes."""
+    last = key.rpartition(".")[2]
+    if key.startswith("!"):  # what has a tag is an object
+        return True
+    return last not in kind.aside and (last not in kind.later or value != kind.later[last])
+
+
+def reads(phase: PlannedPhase[Recipe], known: Mapping[str, list[str]]) -> list[str]:
     """Return the earlier phases, given with the places they write to, that a phase reads from."""
-    texts = list(strings(recipe.plain(name)))
+    texts = list(strings(built_from(phase)))
     return [
         earlier for earlier, found in known.items() if any(within(text, place) for text in texts for place in found)
     ]

@@ -10,18 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from shared.machine.files import replaced_file, sweep
-from shared.machine.stopping import Interrupted
-from shared.machine.workspace import LOG, Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, log_message
-from shared.recipe.recipe import Recipe
-from shared.recipe.run_keys import RUN_OPTIONS
-from shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, manifest_marks, phase_mark
-from shared.run.restarting import check_phase, discard, places, reads
-from shared.run.restarting import restart as restart_phases
-
-#: Keys that say where and how something is run, not what; so do those that end in _folder, but for other runs' folders,
-#: and those of trackers, whatever phase has them.
-NOT_OF_A_RESULT = ("seed", "device", "noprogressbar", "workers", "output_folder")
+from dragoman.shared.machine.files import replaced_file, sweep
+from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.machine.workspace import LOG, Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, log_message
+from dragoman.shared.recipe.planned import PlannedPhase
+from dragoman.shared.recipe.recipe import Plan, Recipe
+from dragoman.shared.recipe.run_keys import RUN_OPTIONS, keys_of_a_result
+from dragoman.shared.run.phase_changes import PhaseNow, Verdict, changed_manifests, is_same, manifest_marks
+from dragoman.shared.run.restarting import check_phase, discard, places, reads
+from dragoman.shared.run.restarting import restart as restart_phases
 
 #: By phase: what its readers depend on, and the places that it wrote to.
 Done = dict[str, tuple[str, list[str]]]
@@ -55,7 +52,6 @@ def run_recipe(
         UsageError: for an unknown phase name, a changed phase, or a folder that another run holds.
         DataError: for a changed manifest.
         Interrupted: after Ctrl-C, when the run can go on from where it was.
-
     """
     recipe.check()
     names = recipe.phases
@@ -69,12 +65,13 @@ def run_recipe(
         seed=recipe.value("seed"),
         command=command,
         recipe=recipe.name,
-        keys=keys_of_a_result(recipe),
+        arm=recipe.arm,
+        keys=keys_of_a_result(recipe.changed),
         **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
     )
-    from shared.machine.processes import join, leave, on_main, together
-    from shared.run.announcing import beginning, ending
-    from shared.run.prechecks import check_values
+    from dragoman.shared.machine.processes import join, leave, on_main, together
+    from dragoman.shared.run.announcing import beginning, ending
+    from dragoman.shared.run.prechecks import check_values
 
     check_values(recipe, workspace.device, names)
     outermost = join(workspace)
@@ -89,8 +86,8 @@ def run_recipe(
             for name in names:
                 if more_is_known:
                     check_values(recipe, workspace.device, names)
-                more_is_known = _run_phase(recipe, workspace, name, done, keep_time)
-            last = ending(workspace.output, names) if options is None and workspace.main else None
+                more_is_known = _run_phase(recipe.plan, name, workspace, done, keep_time)
+            last = ending(recipe.plan, workspace.output, names) if options is None and workspace.main else None
             if last:
                 workspace.log.info("%s", last)
     except KeyboardInterrupt as error:
@@ -102,30 +99,16 @@ def run_recipe(
     return workspace
 
 
-def keys_of_a_result(recipe: Recipe) -> dict[str, Any]:
-    """Return the keys whose values were given, and that say what is run."""
-    return {
-        key: value
-        for key, value in recipe.changed.items()
-        if key not in NOT_OF_A_RESULT and "trackers" not in key.split(".") and not _place(key, value)
-    }
-
-
-def _place(key: str, value: Any) -> bool:
-    """Tell whether a key is a place alone; the folder of another run says which model is read."""
-    return key.endswith("_folder") and "<results_folder>" not in str(value)
-
-
 def unfinished(recipe: Recipe) -> list[str]:
     """Return the phases of a recipe that were not finished as it now says."""
     output = Path(recipe.value("output_folder"))
     done: Done = {}
-    for name in recipe.phases:
+    for name, phase in recipe.plan.items():
         state = PhaseRecord(output, name).read()
         same_run = (state.get("seed"), state.get("debug")) == (recipe.value("seed"), recipe.options["debug"])
         if not (same_run and _finished(state)) or any(changed_manifests(state)):
             continue
-        if state["fingerprint"] == phase_mark(recipe, name, _inputs(recipe, name, done)):
+        if is_same(phase, _inputs(phase, done), state):
             done[name] = _result(output, name, state)
     return [name for name in recipe.phases if name not in done]
 
@@ -140,8 +123,7 @@ def intention(recipe: Recipe) -> str:
     todo = unfinished(recipe)
     shown = []
     for name in todo:
-        [arguments] = recipe.plain(name).values()
-        updates = arguments.get("updates") if isinstance(arguments, dict) else None
+        updates = recipe.plan[name].arguments.get("updates")
         plural = "" if updates == 1 else "s"
         shown.append(f"{name} ({updates:,} update{plural})" if isinstance(updates, int) else name)
     debug = ", two updates each for debug" if recipe.options["debug"] else ""
@@ -167,13 +149,13 @@ def _algorithms(workspace: Workspace) -> Iterator[None]:
 def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None:
     """Clear away what killed runs have left, throw away what is to be done again, and write down the recipe."""
     sweep(workspace.output)
-    restart_phases(recipe, workspace, restart)
+    restart_phases(recipe.plan, workspace, restart)
     for off in recipe.switched_off:
         workspace.log.info("%s", off)
     done: Done = {}
-    for name in recipe.phases:
+    for name, phase in recipe.plan.items():
         state = PhaseRecord(workspace.output, name).read()
-        now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
+        now = PhaseNow(recipe.plan, phase, workspace, _inputs(phase, done))
         if now.compare(state) is not Verdict.SAME or not _finished(state):
             break
         done[name] = _result(workspace.output, name, state)
@@ -181,7 +163,7 @@ def _begin(recipe: Recipe, workspace: Workspace, restart: Sequence[str]) -> None
         temporary.write_text(recipe.text(), encoding="utf-8")
 
 
-def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, Any]:
+def _settle(workspace: Workspace, now: PhaseNow) -> dict[str, Any]:
     """Return what of an earlier start the phase goes on from; what cannot be used any more is thrown away."""
     name = now.name
     state = PhaseRecord(workspace.output, name).read()
@@ -190,25 +172,27 @@ def _settle(recipe: Recipe, workspace: Workspace, now: PhaseNow) -> dict[str, An
         return state
     if verdict is Verdict.AFRESH:
         workspace.log.info("%s: has changed since it failed and left no work: starting again", name)
-        discard(recipe, workspace, {name})
+        discard(now.plan, workspace, {name})
+        return {}
+    if verdict is Verdict.AGAIN:
+        workspace.log.info("%s: has another choice than before: it is done again, and so is what reads from it", name)
+        discard(now.plan, workspace, {name})
         return {}
     workspace.log.info("%s: resuming with a later end than at its start; phases that read its output run again", name)
-    discard(recipe, workspace, {name}, keep=name)
+    discard(now.plan, workspace, {name}, keep=name)
     return state | {"status": "running"}
 
 
-def _run_phase(
-    recipe: Recipe, workspace: Workspace, name: str, done: Done, keep_time_outside: Callable[[], None]
-) -> bool:
+def _run_phase(plan: Plan, name: str, workspace: Workspace, done: Done, keep_time_outside: Callable[[], None]) -> bool:
     """Run a phase if it is not finished; tell whether it was run."""
     import torch
 
-    from shared.machine.processes import on_main
+    from dragoman.shared.machine.processes import on_main
 
     record = PhaseRecord(workspace.output, name)
-    now = PhaseNow(recipe, name, workspace, _inputs(recipe, name, done))
+    now = PhaseNow(plan, plan[name], workspace, _inputs(plan[name], done))
     workspace.phase = name
-    state, finished = on_main(lambda: (found := _settle(recipe, workspace, now), _finished(found)), workspace)
+    state, finished = on_main(lambda: (found := _settle(workspace, now), _finished(found)), workspace)
     if finished:
         workspace.log.info("%s: done before", name)
         done[name] = _result(workspace.output, name, state)
@@ -216,7 +200,7 @@ def _run_phase(
     workspace.log.info("%s: %s", name, "resuming" if state else "starting")
     stopwatch = Stopwatch()
     torch.manual_seed(workspace.seed_for(name))
-    phase: Phase = recipe.build(name)
+    phase: Phase = plan[name].build()
     before = float(state.get("seconds", 0.0))
     manifests = on_main(lambda: manifest_marks(phase), workspace)
     now.check_manifests(state, manifests)
@@ -270,15 +254,15 @@ def _result(output: Path, name: str, state: Mapping[str, Any]) -> tuple[str, lis
     return mark, places(output, name, state)
 
 
-def _inputs(recipe: Recipe, name: str, done: Done) -> dict[str, str]:
+def _inputs(phase: PlannedPhase[Recipe], done: Done) -> dict[str, str]:
     """Return the fingerprints of the finished phases that a phase reads from."""
-    read = reads(recipe, name, {earlier: known for earlier, (_, known) in done.items()})
+    read = reads(phase, {earlier: known for earlier, (_, known) in done.items()})
     return {earlier: done[earlier][0] for earlier in read}
 
 
 def log_to_terminal() -> None:
     """Send the log to standard error, above the progress bars if there are any."""
-    from shared.machine.progress import console
+    from dragoman.shared.machine.progress import console
 
     class Handler(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

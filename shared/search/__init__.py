@@ -1,13 +1,13 @@
-"""Search: from a generator's distributions to hypotheses. Knows nothing of models but ``shared.generator``."""
+"""Search: from a generator's distributions to hypotheses. Knows nothing of models but ``dragoman.shared.generator``."""
 
-from shared.search.bans import AllowedTokens, ForbiddenFirst, ForbiddenTokens, RepeatedNgrams
-from shared.search.beam import BeamSearch
-from shared.search.ctc_greedy import CtcGreedySearch
-from shared.search.ctc_prefix import CtcPrefixSearch
-from shared.search.greedy import GreedySearch
-from shared.search.rules import Rules
-from shared.search.sampling import SamplingSearch
-from shared.search.search import AnySearch, CtcSearch, Search
+from dragoman.shared.search.bans import AllowedTokens, ForbiddenFirst, ForbiddenTokens, RepeatedNgrams
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.ctc_greedy import CtcGreedySearch
+from dragoman.shared.search.ctc_prefix import CtcPrefixSearch
+from dragoman.shared.search.greedy import GreedySearch
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.search.sampling import SamplingSearch
+from dragoman.shared.search.search import AnySearch, CtcSearch, Search
 
 __all__ = [
     "AllowedTokens",

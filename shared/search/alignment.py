@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import torch
 
-from shared.errors import DataError
-from shared.padded import Padded
+from dragoman.shared.errors import DataError
+from dragoman.shared.padded import Padded
 
 #: First position of a label, and the one behind its last.
 Span = tuple[int, int]
@@ -31,7 +31,6 @@ def ctc_alignment(log_probabilities: Padded, labels: Sequence[Sequence[int]], *,
 
     Raises:
         DataError: if a label is the blank, or a log-probability is not a number.
-
     """
     found: list[list[Span] | None] = []
     values = log_probabilities.values.float().cpu()

@@ -14,9 +14,10 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.errors import UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.ranges import PositiveInt
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,6 @@ class Opening:
         beams: K.
         end: the end symbol.
         padding: the padding symbol, which is never generated.
-
     """
 
     batch: Batch
@@ -68,7 +68,6 @@ class TokenList(Described):
     Args:
         tokens: ids; or ids by language code, then every language of a batch must be among them.
         side: the side of the batch whose languages count: "target", or "source" for recognition.
-
     """
 
     inside = True  # whether the listed tokens are the forbidden ones
@@ -89,7 +88,6 @@ class TokenList(Described):
 
         Raises:
             UsageError: if a language has no list, or the batch does not say its languages.
-
         """
         if not self.by_language:
             return self.at_work([""], opening)
@@ -185,12 +183,9 @@ class RepeatedNgrams(Described):
 
     Args:
         size: N; 1 forbids every repeated token.
-
     """
 
-    def __init__(self, *, size: int) -> None:
-        if size < 1:
-            raise ValueError(f"the size of an n-gram must be at least 1, not {size}")
+    def __init__(self, *, size: PositiveInt) -> None:
         self.size = size
 
     def begin(self, opening: Opening) -> ActiveBan:

@@ -18,18 +18,20 @@ The rules (``sequence_generator.py`` and ``search.py`` of fairseq 0.12), for eac
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.generator import Generator, Hypothesis, next_scores
-from shared.padded import Padded
-from shared.search.constraints import Constraints, check_numbers, no_output
-from shared.search.rules import Rules
-from shared.search.top import best_continuations
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Generator, Hypothesis, next_scores
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import PositiveInt, Range
+from dragoman.shared.search.constraints import Constraints, check_numbers, no_output
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.search.top import best_continuations
 
 #: A million to this power is still a number.
 LARGEST_PENALTY = 50
@@ -45,7 +47,6 @@ class _Choice:
         parents: (A, K) the beam that each continues.
         ended: (A, K) scores of hypotheses that end now, best first; minus infinity elsewhere.
         ended_parents: (A, K) the beams that they end.
-
     """
 
     scores: Tensor
@@ -71,26 +72,18 @@ class BeamSearch(Described):
         length_penalty: exponent of the length that divides a hypothesis's score; above 1 favours long outputs.
         n_best: how many hypotheses to return per sentence, at most ``beam``.
         rules: lengths, start symbols and bans; by default those of :class:`Rules`.
-
     """
 
     def __init__(
         self,
         *,
-        beam: int = 5,
-        length_penalty: float = 1.0,
-        n_best: int = 1,
+        beam: PositiveInt = 5,
+        length_penalty: Annotated[float, Range(least=-LARGEST_PENALTY, most=LARGEST_PENALTY)] = 1.0,
+        n_best: PositiveInt = 1,
         rules: Rules | None = None,
     ) -> None:
-        if beam < 1:
-            raise ValueError(f"beam must be at least 1, not {beam}")
-        if not 1 <= n_best <= beam:
-            raise ValueError(f"n_best must be between 1 and beam ({beam}), not {n_best}")
-        if not abs(length_penalty) <= LARGEST_PENALTY:
-            raise ValueError(
-                f"length_penalty must be between -{LARGEST_PENALTY} and {LARGEST_PENALTY} (beyond, powers of lengths "
-                f"are no longer numbers), not {length_penalty}"
-            )
+        if n_best > beam:
+            raise ValueError(f"n_best must be at most beam ({beam}), not {n_best}")
         self.beam = beam
         self.length_penalty = length_penalty
         self.n_best = n_best
@@ -116,7 +109,6 @@ class BeamSearch(Described):
         Raises:
             DataError: if the model's scores are not numbers, or allow no output (naming the rows' ids).
             UsageError: if the prefix is impossible, or a ban does not fit the vocabulary or the languages.
-
         """
         if not len(batch):
             return []
@@ -143,7 +135,9 @@ class BeamSearch(Described):
                 hypotheses = finished[active[row]]
                 if len(hypotheses) < self.beam:
                     score = float(ended[row, rank]) / (step + 1) ** self.length_penalty
-                    hypotheses.append(Hypothesis([*paths[row, int(ended_parents[row, rank])].tolist(), end], score))
+                    parent = int(ended_parents[row, rank])
+                    cut = constraints.cut is not None and bool(constraints.cut[row, parent])
+                    hypotheses.append(Hypothesis([*paths[row, parent].tolist(), end], score, cut=cut))
             dead = going[:, 0] == float("-inf")
             done = (
                 constraints.exhausted(step) | dead | torch.tensor([len(finished[row]) == self.beam for row in active])

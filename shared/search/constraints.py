@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.errors import DataError, UsageError
-from shared.generator import Encoding, Generator
-from shared.padded import Padded
-from shared.search.bans import Opening
-from shared.search.rules import Rules
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.bans import Opening
+from dragoman.shared.search.rules import Rules
 
 
 class Constraints:
@@ -34,11 +34,12 @@ class Constraints:
     Attributes:
         primed: the start symbols but the last (B, start_symbols - 1), for ``Generator.start``; None if there are none.
         first: (B,) the last start symbol, for the first ``Generator.step``.
+        cut: (A, K) bool on the CPU: outputs that the last step ended at their limit, although another token was more
+            probable than the end; None where no sentence had come to its limit.
 
     Raises:
         UsageError: if the prefix is too short, or contains the end symbol after the start.
         ValueError: if it does not fit the batch.
-
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Constraints:
         if start_symbols > 1:
             self.primed = Padded(start[:, :-1], torch.full_like(prefix.lengths, start_symbols - 1))
         self.first = start[:, -1]
+        self.cut: Tensor | None = None
         self._bans = [ban.begin(Opening(batch, start, beams, end, padding)) for ban in rules.bans]
 
     def keep(self, rows_here: Tensor, rows_there: Tensor) -> None:
@@ -89,7 +91,7 @@ class Constraints:
             ban.keep(rows_there)
 
     def advance(self, index: Tensor | None, tokens: Tensor) -> None:
-        """Note what a step has chosen; see :meth:`shared.search.bans.ActiveBan.advance`."""
+        """Note what a step has chosen; see :meth:`dragoman.shared.search.bans.ActiveBan.advance`."""
         for ban in self._bans:
             ban.advance(index, tokens)
 
@@ -98,9 +100,13 @@ class Constraints:
         return self._limits <= step
 
     def apply(self, log_probabilities: Tensor, step: int) -> Tensor:
-        """Forbid tokens by minus infinity in (A, K, V), in place, without renormalising; wait for no device."""
+        """Forbid tokens by minus infinity in (A, K, V), in place, without renormalising.
+
+        The device is waited for only where a sentence has come to its limit.
+        """
         nothing = float("-inf")
         log_probabilities[..., self._padding] = nothing
+        self.cut = None
         forced = None
         if int(self._forced_lengths.max()) > step:
             # A row without a forced token here has the padding symbol there, which makes no difference.
@@ -116,6 +122,7 @@ class Constraints:
         if int(self._limits.min()) <= step:
             over = (self._limits_there <= step)[:, None]
             end = log_probabilities[..., self._end].clone()
+            self.cut = (over & (end < log_probabilities.amax(-1))).cpu()
             log_probabilities.masked_fill_(over[..., None], nothing)
             log_probabilities[..., self._end] = end.masked_fill(over, 0.0) if self._free else end
         for ban in self._bans:
@@ -132,7 +139,6 @@ def check_numbers(scores: Tensor, active: Sequence[int], ids: Sequence[str], ste
 
     Raises:
         DataError: naming the rows of the batch.
-
     """
     wrong = scores.isnan().flatten(1).any(1)
     if bool(wrong.any()):

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import torch
 
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.generator import Hypothesis
-from shared.padded import Padded
-from shared.search.constraints import named_rows
-from shared.search.search import Companion
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.constraints import named_rows
+from dragoman.shared.search.search import Companion
 
 
 class CtcGreedySearch(Described):
@@ -31,13 +31,12 @@ class CtcGreedySearch(Described):
     def decode(
         self, log_probabilities: Padded, *, blank: int, ids: Sequence[str] = (), companion: Companion | None = None
     ) -> list[list[Hypothesis]]:
-        """Return one hypothesis per sentence; see :class:`shared.search.search.CtcSearch`.
+        """Return one hypothesis per sentence; see :class:`dragoman.shared.search.search.CtcSearch`.
 
         Raises:
             DataError: if a log-probability is not a number.
             UsageError: if a language model is given, which the best path knows nothing of.
             ValueError: if the blank is outside the vocabulary.
-
         """
         check_blank(blank, log_probabilities)
         if companion is not None:

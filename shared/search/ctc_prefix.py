@@ -22,18 +22,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.described import Described
-from shared.errors import DataError
-from shared.generator import Encoding, Hypothesis
-from shared.padded import Padded
-from shared.search.constraints import named_rows
-from shared.search.ctc_greedy import check_blank
-from shared.search.search import Companion
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError
+from dragoman.shared.generator import Encoding, Hypothesis
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Range
+from dragoman.shared.search.constraints import named_rows
+from dragoman.shared.search.ctc_greedy import check_blank
+from dragoman.shared.search.search import Companion
 
 NOTHING = float("-inf")
 #: Of a token; scores in single precision have seven digits, and they are to tell outputs apart.
@@ -50,7 +52,6 @@ class _Prefixes:
         tokens: (B, K, T) its tokens, -1 behind them.
         lengths: (B, K).
         bonus: (B, K) what is added for the prefix itself: language model and length.
-
     """
 
     blank: Tensor
@@ -95,22 +96,19 @@ class CtcPrefixSearch(Described):
         length_bonus: added for each token; needed against a language model, which favours short outputs.
 
     Raises:
-        ValueError: for a number out of its range.
-
+        ValueError: for more hypotheses than beams.
     """
 
-    def __init__(self, *, beam: int = 10, candidates: int = 40, n_best: int = 1, length_bonus: float = 0.0) -> None:
-        if beam < 1:
-            raise ValueError(f"beam must be at least 1, not {beam}")
-        if candidates < 0:
-            raise ValueError(f"candidates must not be negative, not {candidates}")
-        if not 1 <= n_best <= beam:
-            raise ValueError(f"n_best must be between 1 and beam ({beam}), not {n_best}")
-        if not abs(length_bonus) <= LARGEST_BONUS:
-            raise ValueError(
-                f"length_bonus must be between {-LARGEST_BONUS:g} and {LARGEST_BONUS:g} (beyond, scores lose their "
-                f"digits), not {length_bonus}"
-            )
+    def __init__(
+        self,
+        *,
+        beam: PositiveInt = 10,
+        candidates: NonNegativeInt = 40,
+        n_best: PositiveInt = 1,
+        length_bonus: Annotated[float, Range(least=-LARGEST_BONUS, most=LARGEST_BONUS)] = 0.0,
+    ) -> None:
+        if n_best > beam:
+            raise ValueError(f"n_best must be at most beam ({beam}), not {n_best}")
         self.beam = beam
         self.candidates = candidates
         self.n_best = n_best
@@ -120,12 +118,11 @@ class CtcPrefixSearch(Described):
     def decode(
         self, log_probabilities: Padded, *, blank: int, ids: Sequence[str] = (), companion: Companion | None = None
     ) -> list[list[Hypothesis]]:
-        """Return up to ``n_best`` hypotheses per sentence; see :class:`shared.search.search.CtcSearch`.
+        """Return up to ``n_best`` hypotheses per sentence; see :class:`dragoman.shared.search.search.CtcSearch`.
 
         Raises:
             DataError: if a log-probability is not a number.
             ValueError: if the blank is outside the vocabulary.
-
         """
         check_blank(blank, log_probabilities)
         if not len(log_probabilities):
@@ -168,7 +165,6 @@ class CtcPrefixSearch(Described):
 
         Returns:
             The new prefixes, the numbers (B, K) of the old ones that they come from, and (B, K) whether they grew.
-
         """
         vocabulary = scores.shape[1]
         total, last, children = old.total, old.last, old.children()

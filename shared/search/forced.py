@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import torch
 
-from shared.batch import Batch, naming_longest
-from shared.generator import Scorer
-from shared.padded import Padded
+from dragoman.shared.batch import Batch, naming_longest
+from dragoman.shared.generator import Scorer
+from dragoman.shared.padded import Padded
 
 POSITIONS = 2048  # projected onto the vocabulary at a time: 256 MiB for each copy of 32,768 scores in float32
 
@@ -32,7 +32,6 @@ def forced_scores(model: Scorer, batch: Batch, outputs: Padded, *, field: str = 
 
     Raises:
         DataError: if an output is longer than the model has positions, naming the row.
-
     """
     encoding = model.encode(batch)
     rows = max(1, POSITIONS // max(1, outputs.values.shape[1] - 1))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.generator import Generator, Hypothesis
-from shared.padded import Padded
-from shared.search.rules import Rules
-from shared.search.stepwise import generate
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Generator, Hypothesis
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.search.stepwise import generate
 
 
 class GreedySearch(Described):
@@ -21,7 +21,6 @@ class GreedySearch(Described):
 
     Args:
         rules: lengths, start symbols and bans; by default those of :class:`Rules`.
-
     """
 
     def __init__(self, *, rules: Rules | None = None) -> None:

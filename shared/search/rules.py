@@ -9,15 +9,16 @@ from the longest source of the batch, and it is never shorter than the forced be
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from shared.described import Described
-from shared.generator import Encoding, Generator
-from shared.search.bans import Ban
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Range
+from dragoman.shared.search.bans import Ban
 
 #: Tokens of an output that steps can count, in 32 bits.
 LONGEST = 2**31 - 1
@@ -28,7 +29,8 @@ class Rules(Described):
 
     Args:
         maximum_length_ratio: fairseq's ``max_len_a``: tokens allowed per position of the encoder's longest memory.
-        maximum_length_extra: fairseq's ``max_len_b``: tokens allowed in any case, added to it.
+        maximum_length_extra: fairseq's ``max_len_b``: tokens allowed in any case, added to it;
+            by default as many as the recipes keep in training.
         maximum_length: no output is longer than this, whatever the source, nor longer than the model can make it.
         minimum_length: tokens before the end symbol may come (fairseq's ``min_len``).
         start_symbols: how many tokens of a prefix are the start: they are consumed at once, and do not count.
@@ -38,31 +40,21 @@ class Rules(Described):
 
     Raises:
         ValueError: if the numbers contradict each other.
-
     """
 
     def __init__(
         self,
         *,
-        maximum_length_ratio: float = 0.0,
-        maximum_length_extra: int = 200,
-        maximum_length: int = 1000,
-        minimum_length: int = 1,
-        start_symbols: int = 1,
+        maximum_length_ratio: NonNegativeFloat = 0.0,
+        maximum_length_extra: NonNegativeInt = 250,
+        maximum_length: Annotated[int, Range(most=LONGEST)] = 1000,
+        minimum_length: NonNegativeInt = 1,
+        start_symbols: PositiveInt = 1,
         bans: list[Ban] | None = None,
         forced_free: bool = False,
     ) -> None:
-        if not 0 <= maximum_length_ratio < math.inf or maximum_length_extra < 0:
-            raise ValueError(
-                f"the longest output cannot be {maximum_length_ratio} tokens per source position "
-                f"+ {maximum_length_extra}"
-            )
-        if maximum_length > LONGEST:
-            raise ValueError(f"maximum_length must be at most {LONGEST} (32 bits), not {maximum_length}")
-        if not 0 <= minimum_length <= maximum_length:
-            raise ValueError(f"minimum_length {minimum_length} is not between 0 and maximum_length {maximum_length}")
-        if start_symbols < 1:
-            raise ValueError(f"start_symbols must be at least 1, not {start_symbols}")
+        if minimum_length > maximum_length:
+            raise ValueError(f"minimum_length {minimum_length} is above maximum_length {maximum_length}")
         self.ratio = maximum_length_ratio
         self.extra = maximum_length_extra
         self.maximum = maximum_length

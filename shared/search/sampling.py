@@ -12,18 +12,19 @@ as that rounding, however many tokens there are.
 from __future__ import annotations
 
 import hashlib
-import math
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.described import Described
-from shared.generator import Generator, Hypothesis
-from shared.padded import Padded
-from shared.search.rules import Rules
-from shared.search.stepwise import generate
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.generator import Generator, Hypothesis
+from dragoman.shared.padded import Padded
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt, Range
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.search.stepwise import generate
 
 #: Of temperatures: below, logits that are divided by it can exceed single precision.
 COLDEST = 1e-6
@@ -43,33 +44,18 @@ class SamplingSearch(Described):
         top_p: only the most probable tokens that together have this probability are drawn; 1: all.
         seed: of all random choices.
         rules: lengths, start symbols and bans; by default those of :class:`Rules`.
-
-    Raises:
-        ValueError: for a number out of its range.
-
     """
 
     def __init__(
         self,
         *,
-        samples: int = 1,
-        temperature: float = 1.0,
-        top_k: int = 0,
-        top_p: float = 1.0,
+        samples: PositiveInt = 1,
+        temperature: Annotated[float, Range(least=COLDEST)] = 1.0,
+        top_k: NonNegativeInt = 0,
+        top_p: Annotated[float, Range(above=0, most=1)] = 1.0,
         seed: int = 1,
         rules: Rules | None = None,
     ) -> None:
-        if samples < 1:
-            raise ValueError(f"samples must be at least 1, not {samples}")
-        if not COLDEST <= temperature < math.inf:
-            raise ValueError(
-                f"temperature must be at least {COLDEST:g} (below, scores divided by it are no longer numbers), "
-                f"not {temperature}"
-            )
-        if top_k < 0:
-            raise ValueError(f"top_k must not be negative, not {top_k}")
-        if not 0 < top_p <= 1:
-            raise ValueError(f"top_p must be above 0 and at most 1, not {top_p}")
         self.samples = samples
         self.temperature = temperature
         self.top_k = top_k
@@ -85,7 +71,6 @@ class SamplingSearch(Described):
 
         Raises:
             ValueError: also if the batch has no row ids, which the random numbers are made from.
-
         """
         if not len(batch):
             return []
@@ -113,7 +98,6 @@ def truncated(scores: Tensor, *, top_k: int, top_p: float) -> Tensor:
 
     Returns:
         (..., V), minus infinity for what is cut off.
-
     """
     if 0 < top_k < scores.shape[-1]:
         smallest = scores.topk(top_k, dim=-1).values[..., -1:]
@@ -150,7 +134,6 @@ def gumbel(keys: Tensor, step: int, vocabulary: int) -> Tensor:
         keys: (..., 2) int32.
         step: tokens so far.
         vocabulary: V.
-
     """
     first, second = keys[..., :1], keys[..., 1:]
     tokens = torch.arange(vocabulary, dtype=torch.int32, device=keys.device) * _TOKEN

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast, runtime_checkable
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Generator, Hypothesis, Scorer
-from shared.padded import Padded
-from shared.search.bans import Ban
-from shared.search.rules import Rules
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Generator, Hypothesis, Scorer
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.bans import Ban
+from dragoman.shared.search.rules import Rules
 
 
 @runtime_checkable
@@ -38,7 +38,6 @@ class Companion:
         batch: of B sentences.
         prefix: (B, P) what its outputs begin with.
         end: the end symbol.
-
     """
 
     model: Scorer
@@ -62,7 +61,6 @@ class CtcSearch(Protocol):
             blank: the blank symbol.
             ids: of the rows, for messages.
             companion: a language model, for searches that take one.
-
         """
         ...
 
@@ -77,7 +75,6 @@ def ruled(search: Search, *, start_symbols: int, bans: Sequence[Ban]) -> Search:
 
     Raises:
         UsageError: if the system demands anything, and the search has no rules that it could be added to.
-
     """
     if start_symbols == 1 and not bans:
         return search

@@ -5,10 +5,11 @@ Legend: B sentences, K beams or samples, S positions, C candidates, V vocabulary
 
 from __future__ import annotations
 
-from shared.search.beam import BeamSearch
-from shared.search.ctc_prefix import CtcPrefixSearch
-from shared.search.sampling import SamplingSearch
-from shared.search.search import AnySearch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.ctc_prefix import CtcPrefixSearch
+from dragoman.shared.search.sampling import SamplingSearch
+from dragoman.shared.search.search import AnySearch
 
 
 def search_bytes(search: AnySearch, *, sentences: int, vocabulary: int, state: int = 0, positions: int = 0) -> int:
@@ -20,7 +21,6 @@ def search_bytes(search: AnySearch, *, sentences: int, vocabulary: int, state: i
         vocabulary: V.
         state: bytes of the decoder's state of one output.
         positions: S, of a CTC head's output.
-
     """
     if isinstance(search, CtcPrefixSearch):
         candidates = min(search.candidates + 1, vocabulary) if search.candidates else vocabulary
@@ -39,3 +39,10 @@ def kept_outputs(search: AnySearch) -> int:
     if isinstance(search, BeamSearch | CtcPrefixSearch):
         return search.beam
     return search.samples if isinstance(search, SamplingSearch) else 1
+
+
+def check_beam(search: AnySearch, symbols: int) -> None:
+    """Refuse a beam with more outputs than there are symbols, which helps nobody, by UsageError."""
+    beam = getattr(search, "beam", 1)
+    if beam > symbols:
+        raise UsageError(f"a beam of {beam:,} is more than the {symbols:,} symbols of the model")

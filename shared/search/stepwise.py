@@ -10,11 +10,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.generator import Generator, Hypothesis, next_scores
-from shared.padded import Padded
-from shared.search.constraints import Constraints, check_numbers, no_output
-from shared.search.rules import Rules
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Generator, Hypothesis, next_scores
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.constraints import Constraints, check_numbers, no_output
+from dragoman.shared.search.rules import Rules
 
 
 class Choice(Protocol):
@@ -27,7 +27,6 @@ class Choice(Protocol):
             scores: (A, K, V) log-probabilities, minus infinity for what is forbidden.
             sentences: (A,) numbers of the sentences in the batch.
             step: tokens so far.
-
         """
         ...
 
@@ -46,7 +45,7 @@ def generate(
     """Generate ``outputs`` = K outputs for each sentence, the tokens of which ``choose`` chooses.
 
     A hypothesis's score is the mean of its tokens' log-probabilities. For arguments and errors see
-    :meth:`shared.search.beam.BeamSearch.search`.
+    :meth:`dragoman.shared.search.beam.BeamSearch.search`.
     """
     encoding = generator.encode(batch)
     constraints = Constraints(rules, generator, encoding, batch, prefix=prefix, beams=outputs, end=end, padding=padding)
@@ -56,6 +55,7 @@ def generate(
     active = list(range(len(batch)))
     texts: list[list[list[int]]] = [[[] for _ in range(outputs)] for _ in active]
     sums = [[0.0] * outputs for _ in active]
+    cut = [[False] * outputs for _ in active]
     running = torch.ones(len(batch), outputs, dtype=torch.bool)
     step = 0
     while active:
@@ -72,6 +72,7 @@ def generate(
         for row, output in running.nonzero().tolist():
             texts[active[row]][output].append(tokens_listed[row][output])
             sums[active[row]][output] += chosen_listed[row][output]
+            cut[active[row]][output] = constraints.cut is not None and bool(constraints.cut[row, output])
         running &= tokens_here != end
         rows = running.any(1).nonzero().flatten()
         index = None
@@ -87,8 +88,8 @@ def generate(
         constraints.advance(index, tokens)
         step += 1
     return [
-        [Hypothesis(text, total / len(text)) for text, total in zip(some, totals, strict=True)]
-        for some, totals in zip(texts, sums, strict=True)
+        [Hypothesis(text, total / len(text), cut=ends) for text, total, ends in zip(*of_sentence, strict=True)]
+        for of_sentence in zip(texts, sums, cut, strict=True)
     ]
 
 

@@ -25,7 +25,6 @@ def best_continuations(scores: Tensor, beams: Tensor, count: int) -> tuple[Tenso
     Returns:
         The sums (A, C), best first, and their places (A, C) int64 in the K V of a sentence. Equal ones stand in any
         order.
-
     """
     width, vocabulary = scores.shape[1:]
     blocks = vocabulary // BLOCK  # of a beam; what is left behind the last is looked through as well

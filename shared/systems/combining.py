@@ -8,31 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 
-from shared.corpus.fields import Field
-from shared.described import describe
-from shared.errors import UsageError
-from shared.generator import Generator, Scorer
-from shared.machine.settings import prepare_process
-from shared.nn.combined import Ensemble, ShallowFusion
-from shared.nn.joint_ctc import JointCtc
-from shared.nn.linear import store_for_search
-from shared.systems.ctc_system import CtcSystem
-from shared.systems.system import System
+from dragoman.shared.batches.fields import Field
+from dragoman.shared.described import describe
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Generator, Scorer
+from dragoman.shared.machine.settings import prepare_process
+from dragoman.shared.nn.combined import Ensemble, ShallowFusion
+from dragoman.shared.nn.joint_ctc import JointCtc
+from dragoman.shared.nn.linear import store_for_search
+from dragoman.shared.ranges import Range
+from dragoman.shared.systems.ctc_system import CtcSystem
+from dragoman.shared.systems.system import System
 
 #: A language model with a higher weight would decide alone.
 LARGEST_WEIGHT = 1e4
-
-
-def check_weight(weight: float, name: str) -> None:
-    """Refuse a weight of a language model that is not above 0 and at most ``LARGEST_WEIGHT``, by UsageError."""
-    if not 0 < weight <= LARGEST_WEIGHT:
-        raise UsageError(
-            f"{name} must be above 0 and at most {LARGEST_WEIGHT:g} (or only the language model counts), not {weight}"
-        )
+LmWeight = Annotated[float, Range(above=0, most=LARGEST_WEIGHT)]
 
 
 def check_joint(ctc_weight: float, *, ctc: bool = False, ensemble: Sequence[Any] = ()) -> None:
@@ -78,7 +72,6 @@ def load_combined(
     Raises:
         DataError: if a folder is not one.
         UsageError: if the systems do not fit together.
-
     """
     check_joint(ctc_weight, ctc=ctc, ensemble=ensemble)
     prepare_process(device)
@@ -90,7 +83,10 @@ def load_combined(
         others = [System.load(folder, device).for_task(reads=reads, writes=writes) for folder in ensemble]
         system = ensembled([system, *others])
     if language_model is not None:
-        system = with_language_model(system, System.load(language_model, device), lm_weight)
+        try:
+            system = with_language_model(system, System.load(language_model, device), lm_weight)
+        except UsageError as error:
+            raise UsageError(f"{language_model}: {error}") from error
     store_for_search(system, autocast_dtype)
     system.autocast_dtype = autocast_dtype
     return system
@@ -101,7 +97,6 @@ def ensembled(systems: Sequence[System]) -> System:
 
     Raises:
         UsageError: if they do not, or have no decoders; naming the first difference.
-
     """
     first = systems[0]
     for number, system in enumerate(systems, start=1):
@@ -121,7 +116,6 @@ def with_language_model(system: System, language_model: System, weight: float) -
 
     Raises:
         UsageError: if the second system is no language model, or they do not write the same symbols.
-
     """
     model = language_model.model
     if language_model.inputs or not isinstance(model, Generator) or not isinstance(model, Scorer):
@@ -150,7 +144,6 @@ def through_ctc(system: System) -> CtcSystem:
 
     Raises:
         UsageError: if there is no such head, or the system does not say what it writes.
-
     """
     if isinstance(system, CtcSystem):
         return system
@@ -182,7 +175,6 @@ def with_ctc(system: System, weight: float) -> System:
 
     Raises:
         UsageError: if there are not both, or they do not write the same text; if the weight is not from 0 to below 1.
-
     """
     check_joint(weight)
     if not weight:

@@ -6,20 +6,34 @@ Legend: B batch, S encoder positions, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NotRequired, TypedDict
 
 from torch import nn
 
-from shared.batch import Batch
-from shared.corpus.fields import Field, TextField
-from shared.errors import UsageError
-from shared.generator import Generator, Hypothesis, Scorer
-from shared.nn.heads import head_log_probabilities
-from shared.nn.symbols import OUTPUT
-from shared.padded import Padded
-from shared.search.ctc_prefix import CtcPrefixSearch
-from shared.search.search import AnySearch, Companion, CtcSearch
-from shared.systems.system import System
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Generator, Hypothesis, Scorer
+from dragoman.shared.nn.heads import head_log_probabilities
+from dragoman.shared.nn.symbols import OUTPUT
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.ctc_prefix import CtcPrefixSearch
+from dragoman.shared.search.search import AnySearch, Companion, CtcSearch
+from dragoman.shared.systems.system import System
+
+
+class CtcParts(TypedDict):
+    """The arguments of :class:`CtcSystem` that do not depend on its model."""
+
+    inputs: dict[str, Field]
+    output: TextField
+    output_name: NotRequired[str]
+    source_languages: list[str]
+    target_languages: list[str]
+    language_model: NotRequired[nn.Module | None]
+    lm_weight: NotRequired[float]
+    reads: NotRequired[list[str] | None]
 
 
 class CtcSystem(System):
@@ -41,7 +55,6 @@ class CtcSystem(System):
     Raises:
         DataError: for an unknown language code.
         UsageError: if the model has no such head, or there is no language.
-
     """
 
     def __init__(
@@ -105,7 +118,6 @@ class CtcSystem(System):
         Raises:
             UsageError: if the search is for decoders, or needs more memory than there is; if beginnings are forced,
                 which CTC cannot do.
-
         """
         if forced is not None:
             raise UsageError("the beginning of an output cannot be forced on a system that is decoded by CTC")
@@ -119,7 +131,7 @@ class CtcSystem(System):
             prefix = self.prefix(batch.languages[self.output.side])
             companion = Companion(self.language_model, self.lm_weight, batch, prefix, self.output.tokenizer.eos)
         found = search.decode(scores, blank=model.heads[self.head].blank, ids=batch.ids, companion=companion)
-        return [[Hypothesis(h.tokens, h.score, self.texts_of(h.tokens)) for h in some] for some in found]
+        return [[replace(h, texts=self.texts_of(h.tokens)) for h in some] for some in found]
 
     def scores(self, batch: Batch, search: CtcSearch) -> Padded:
         """Return the log-probabilities (B, S, V) that a search works on; most searches do not decide over them."""

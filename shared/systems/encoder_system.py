@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from shared.corpus.fields import Field
-from shared.systems.reading_model import ReadingModel
+from dragoman.shared.batches.fields import Field
+from dragoman.shared.systems.reading_model import ReadingModel
 
 
 class EncoderSystem(ReadingModel):
@@ -18,7 +18,6 @@ class EncoderSystem(ReadingModel):
 
     Raises:
         DataError: for an unknown language code.
-
     """
 
     purpose = "this model is an encoder, which writes nothing: take it to initialise a system that does"

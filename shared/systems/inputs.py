@@ -5,20 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from shared.corpus.findings import LONGEST_TEXT
-from shared.corpus.media import MEDIA_SUFFIXES
-from shared.corpus.segmentation import Segmenter
-from shared.errors import DataError, UsageError, shortened
-from shared.generator import Hypothesis
-from shared.text import languages
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.preparing.findings import LONGEST_TEXT
+from dragoman.shared.sound.media import MEDIA_SUFFIXES
+from dragoman.shared.sound.segmentation import Segmenter
+from dragoman.shared.systems.sound_arrays import SoundArray
+from dragoman.shared.text import languages, units
 
-AUDIO_SUFFIXES = {".wav", ".flac", ".ogg", ".mp3", *MEDIA_SUFFIXES}
+#: A sentence, or sound: the name of a file, or an array.
+Input: TypeAlias = str | Path | SoundArray
+
+#: How names of files end that libsndfile reads, or FFmpeg.
+AUDIO_SUFFIXES = {
+    *(".wav .wave .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .snd .caf .w64 .rf64 .sph .nist .voc".split()),
+    *MEDIA_SUFFIXES,
+}
 
 
 def joined(parts: list[Hypothesis], codes: dict[str, str], sides: dict[str, str]) -> Hypothesis:
-    """Put the hypotheses of a file's segments together, with spaces where the language has them.
+    """Put the hypotheses of a file's segments together as their language has sentences follow one another.
 
     Args:
         parts: the best hypothesis of each segment, in order.
@@ -26,15 +34,15 @@ def joined(parts: list[Hypothesis], codes: dict[str, str], sides: dict[str, str]
         sides: "source" or "target", by the name of a text.
 
     Returns:
-        All tokens and texts, with the mean of the scores.
-
+        All tokens and texts, with the mean of the scores; cut if one of them is.
     """
-    texts = {}
-    for name in parts[0].texts:
-        space = " " if languages.spaced(codes[f"{sides[name]}_language"]) else ""
-        texts[name] = space.join(text for part in parts if (text := part.texts[name].strip()))
+    texts = {
+        name: units.joined((part.texts[name] for part in parts), codes[f"{sides[name]}_language"])
+        for name in parts[0].texts
+    }
     tokens = [token for part in parts for token in part.tokens]
-    return Hypothesis(tokens, sum(part.score for part in parts) / len(parts), texts)
+    score = sum(part.score for part in parts) / len(parts)
+    return Hypothesis(tokens, score, texts, cut=any(part.cut for part in parts))
 
 
 def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
@@ -42,14 +50,14 @@ def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
 
     Raises:
         UsageError: if it is unknown, or has to be named.
-
     """
     if given is None:
         if len(known) > 1:
             raise UsageError(f"the system knows several {side} languages ({', '.join(known)}): name one")
         return known[0]
     if given not in known:
-        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}")
+        hint = languages.hint(given, known)
+        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}{hint}")
     return given
 
 
@@ -66,7 +74,6 @@ def chosen_languages(
 
     Raises:
         UsageError: as :func:`chosen_language`.
-
     """
     source = chosen_language("source", source, known[0])
     return source, chosen_language("target", source if target is None and side == "source" else target, known[1])
@@ -86,7 +93,6 @@ def rows_of_inputs(
 
     Raises:
         DataError: for an input that cannot be read, without that list.
-
     """
     rows: list[dict[str, Any]] = []
     owned: list[range] = []
@@ -103,16 +109,20 @@ def rows_of_inputs(
     return rows, owned
 
 
+def _called(item: object) -> str:
+    shown = repr(str(item)) if isinstance(item, Path) else repr(item)
+    return f"the {type(item).__name__} {shortened(' '.join(shown.split()), 200)}"
+
+
 def text_row(item: str | Path) -> dict[str, Any]:
     """Return the row of a sentence.
 
     Raises:
         DataError: if it is too long for one.
         UsageError: if it is no sentence.
-
     """
     if not isinstance(item, str):
-        raise UsageError(f"this system reads text: give sentences, not the {type(item).__name__} {str(item)!r}")
+        raise UsageError(f"this system reads text: give sentences, not {_called(item)}")
     if item.lower().endswith(tuple(AUDIO_SUFFIXES)) and os.path.isfile(item):
         raise UsageError(f"this system reads text, and {item!r} is a sound file")
     if len(item) > LONGEST_TEXT:
@@ -128,10 +138,9 @@ def sound_rows(item: str | Path, segmenter: Segmenter, maximum: float) -> list[d
     Raises:
         DataError: if it cannot be read.
         UsageError: if it is no file's name, or the maximum is out of its range.
-
     """
     if not isinstance(item, str | Path):
-        raise UsageError(f"this system reads speech: give sound files, not the {type(item).__name__} {item!r}")
+        raise UsageError(f"this system reads speech: give sound files or arrays, not {_called(item)}")
     if not os.path.isfile(item):
         kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
         raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")

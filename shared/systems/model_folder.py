@@ -1,17 +1,74 @@
-"""The folder of a model: its place, and what its ``config.json`` says, whoever wrote it."""
+"""The folder of a model: its place, also within a run, and what its ``config.json`` says, whoever wrote it."""
 
 from __future__ import annotations
 
+import os
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from shared.described import build
-from shared.errors import DataError, UsageError, one_line, shortened
-from shared.machine.files import is_empty
-from shared.machine.nesting import from_json
+from dragoman.shared.described import build
+from dragoman.shared.errors import DataError, UsageError, one_line, shortened
+from dragoman.shared.machine.files import is_empty
+from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.machine.workspace import PhaseRecord
 
 FORMAT = 1
+#: How many folders are looked into to say which models there are: a whole disk takes minutes.
+MOST_FOLDERS = 10_000
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def model_folder(place: str | Path) -> Path:
+    """Return the model folder that a person means: the folder itself, or the last model that a run has made.
+
+    Args:
+        place: a model folder, the folder of a phase that made one, or that of a run.
+
+    Raises:
+        DataError: naming what is there, if it holds no model, or several of which none is the last.
+    """
+    place = Path(place)
+    if (place / CONFIG).is_file() or not place.is_dir():
+        return place
+    if (place / "model" / CONFIG).is_file():
+        return place / "model"
+    finished = {
+        folder.parent: PhaseRecord(place, folder.parents[1].name).read().get("finished", "")
+        for folder in sorted(place.glob(f"*/model/{CONFIG}"))
+    }
+    last = [folder for folder, time in finished.items() if time == max(finished.values())]
+    if len(last) == 1:
+        return last[0]
+    raise DataError(f"{place}: not a model folder (it has no {CONFIG}){_inside(place)}")
+
+
+def _inside(place: Path) -> str:
+    """Say what there is instead of a model, "" for nothing."""
+    below = list(islice(_folders(place), MOST_FOLDERS))
+    models = sorted(str(folder) for folder in below if folder.name == "model" and (folder / CONFIG).is_file())
+    if models:
+        others = f" or {len(models) - 3} others" if len(models) > 3 else ""
+        return f"; which model do you mean: {', '.join(models[:3])}{others}?"
+    checkpoints = sorted(one for one in below if one.parent.name == "checkpoints" and (one / "meta.json").is_file())
+    if checkpoints:
+        return f": checkpoints ({checkpoints[-1]} is the newest) become a model at the end of the run"
+    return ": the run has made no model yet" if (place / "recipe.yaml").is_file() else ""
+
+
+def _folders(place: Path) -> Iterator[Path]:
+    """Yield the folders below a place, those that are nearer first; nothing behind links."""
+    waiting = deque([place])
+    while waiting:
+        try:
+            with os.scandir(waiting.popleft()) as entries:
+                found = sorted((entry.path, entry.is_symlink()) for entry in entries if entry.is_dir())
+        except OSError:  # not ours to read, or gone
+            continue
+        yield from (Path(path) for path, _ in found)
+        waiting += [Path(path) for path, is_link in found if not is_link]
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -19,13 +76,10 @@ def read_config(folder: Path) -> dict[str, Any]:
 
     Raises:
         DataError: naming the file, if it is missing or does not describe a model.
-
     """
     path = folder / CONFIG
     if not path.is_file():
-        inside = sorted(file.parent for file in folder.glob("**/model/" + CONFIG))[:3]
-        instead = f"; the model of this run is {' or '.join(map(str, inside))}" if inside else ""
-        raise DataError(f"{folder}: not a model folder (it has no {CONFIG}){instead}")
+        raise DataError(f"{folder}: not a model folder (it has no {CONFIG})")
     try:
         config = from_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -45,7 +99,6 @@ def build_described(description: Any, folder: Path) -> Any:
 
     Raises:
         DataError: naming the file, if it describes nothing that this project can build.
-
     """
     path = folder / CONFIG
     try:

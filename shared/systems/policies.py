@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import takewhile
+from typing import Annotated
 
-from shared.described import Described
-from shared.errors import UsageError
-from shared.systems.simultaneous import Guess
+from dragoman.shared.described import Described
+from dragoman.shared.ranges import PositiveInt, Range
+from dragoman.shared.systems.simultaneous import Guess
 
 
 class LocalAgreement(Described):
@@ -17,12 +18,9 @@ class LocalAgreement(Described):
 
     Args:
         agree: n, how many hypotheses.
-
     """
 
-    def __init__(self, *, agree: int = 2) -> None:
-        if agree < 2:
-            raise UsageError(f"agree must be at least 2, not {agree}: one hypothesis agrees with itself")
+    def __init__(self, *, agree: Annotated[int, Range(least=2)] = 2) -> None:
         self.agree = agree
 
     def certain(self, guess: Guess) -> int:
@@ -38,12 +36,9 @@ class Hold(Described):
 
     Args:
         tokens: n.
-
     """
 
-    def __init__(self, *, tokens: int = 6) -> None:
-        if tokens < 1:
-            raise UsageError(f"tokens must be at least 1, not {tokens}")
+    def __init__(self, *, tokens: PositiveInt = 6) -> None:
         self.tokens = tokens
 
     def certain(self, guess: Guess) -> int:
@@ -62,12 +57,9 @@ class AlignAtt(Described):
         frames: f, how many encoder states are the last ones.
         layer: the decoder layer whose attention is looked at, 1 for the first; by default the one at two thirds of the
             depth, which is the fourth of six as in the paper.
-
     """
 
-    def __init__(self, *, frames: int = 4, layer: int | None = None) -> None:
-        if frames < 1:
-            raise UsageError(f"frames must be at least 1, not {frames}")
+    def __init__(self, *, frames: PositiveInt = 4, layer: int | None = None) -> None:
         self.frames = frames
         self.layer = layer
 
@@ -91,12 +83,9 @@ class WaitK(Described):
     Args:
         k: how many chunks are heard before the first word.
         tokens: count tokens, as in training, in place of words. A word is written when all of its tokens may be.
-
     """
 
-    def __init__(self, *, k: int = 3, tokens: bool = False) -> None:
-        if k < 1:
-            raise UsageError(f"k must be at least 1, not {k}")
+    def __init__(self, *, k: PositiveInt = 3, tokens: bool = False) -> None:
         self.k = k
         self.tokens = tokens
 

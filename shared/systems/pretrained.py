@@ -7,19 +7,19 @@ from typing import Any
 
 import torch
 
-from shared.corpus.fields import Field, TextField
-from shared.corpus.speech_field import SpeechField
-from shared.described import build, change, describe
-from shared.errors import DataError, UsageError
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.state import load_exactly
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.symbols import OUTPUT
-from shared.nn.translator import EncoderModel, Translator
-from shared.nn.waveform import WaveformEmbedding, WaveformEncoder
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.described import build, change, describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.state import load_exactly
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.symbols import OUTPUT
+from dragoman.shared.nn.translator import EncoderModel, Translator
+from dragoman.shared.nn.waveform import WaveformEmbedding, WaveformEncoder
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.tokenizer import Tokenizer
 
 
 def load(*, folder: str, changes: dict[str, Any] | None = None, writes: str | None = None) -> Any:
@@ -37,7 +37,6 @@ def load(*, folder: str, changes: dict[str, Any] | None = None, writes: str | No
     Raises:
         DataError: if it cannot be loaded, or its parameters do not fit the changes.
         UsageError: if there is no such argument, or it cannot have that value; if it cannot write that text.
-
     """
     checking = torch.get_default_device().type == "meta"  # a recipe's values: nothing has to be in the parameters
     system = (ReadingModel.from_description(Path(folder)) if checking else ReadingModel.load(folder)).float()
@@ -64,7 +63,6 @@ def encoder(*, system: ReadingModel) -> EncoderModel:
 
     Raises:
         UsageError: if the system is no encoder.
-
     """
     if not isinstance(system.model, EncoderModel):
         raise UsageError(f"{type(system.model).__name__} is no encoder of text that others could read")
@@ -80,7 +78,6 @@ def input_field(*, system: ReadingModel, name: str) -> Field:
 
     Raises:
         UsageError: if the system has no such input.
-
     """
     if name not in system.inputs:
         raise UsageError(f"the system reads {' and '.join(system.inputs)}, not {name!r}")
@@ -97,7 +94,6 @@ def tokenizer(*, folder: str, name: str = "source") -> Tokenizer:
     Raises:
         DataError: if there is no such folder.
         UsageError: if the system does not read that text, or writes none.
-
     """
     with torch.device("meta"):
         system = ReadingModel.from_description(Path(folder))
@@ -134,7 +130,6 @@ def speech_translator(
 
     Raises:
         UsageError: if either is something else.
-
     """
     above = text.model
     if not isinstance(above, Translator) or text.output_name != "translation":
@@ -168,7 +163,6 @@ def speech_front_end(
 
     Raises:
         UsageError: if ``speech`` is something else.
-
     """
     below = speech.model
     embedding = dict(below.embeddings.items()).get("speech") if isinstance(below, EncoderModel) else None
@@ -201,7 +195,6 @@ def with_speech(
 
     Raises:
         UsageError: for a language that the text's symbols do not include.
-
     """
     system = System(
         model=model,

@@ -9,12 +9,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from shared.corpus.fields import Field, TextField
-from shared.errors import UsageError
-from shared.nn.symbols import SymbolFields, SymbolRows, tensors_below
-from shared.systems.saved_model import SavedModel
-from shared.text import languages
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.symbols import SymbolFields, SymbolRows, tensors_below
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.shared.text import languages
+from dragoman.shared.text.tokenizer import Tokenizer
+
+#: The languages of a text that are named; of more, the number is.
+MOST_LANGUAGES = 8
 
 
 class ReadingModel(SavedModel):
@@ -30,7 +33,6 @@ class ReadingModel(SavedModel):
     Raises:
         DataError: for an unknown language code.
         UsageError: if it is to read an input that it does not have.
-
     """
 
     def __init__(
@@ -49,6 +51,10 @@ class ReadingModel(SavedModel):
             languages.check(code)
         self.source_languages = list(source_languages)
         self.origin = []
+
+    def __repr__(self) -> str:
+        """Return task, languages, parameters and vocabularies; ``model`` shows its modules."""
+        return brief(self)
 
     @property
     def input_fields(self) -> dict[str, Field]:
@@ -87,7 +93,6 @@ class ReadingModel(SavedModel):
 
         Raises:
             UsageError: if there is none, though the model reads something, or one is unknown.
-
         """
         if isinstance(names, str) or (self.inputs and not names):
             raise UsageError(f"reads must be a list of inputs, not {names!r}")
@@ -96,3 +101,44 @@ class ReadingModel(SavedModel):
                 known = " and ".join(self.inputs) or "nothing"
                 raise UsageError(f"the system can read {known}, not {name!r}")
         return list(dict.fromkeys(names))
+
+
+def brief(system: ReadingModel) -> str:
+    """Return four lines: the task of a system, its languages, its parameters, its vocabularies."""
+    parameters = list(system.parameters())
+    types = sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters})
+    where = f" ({', '.join(types)}, {system.device})" if parameters else ""
+    table = {
+        "task": _task(system),
+        "languages": _languages(system),
+        "parameters": f"{sum(parameter.numel() for parameter in parameters):,}{where}",
+        "vocabulary": "; ".join(vocabularies(system)) or "none",
+    }
+    return "\n".join(f"{title:12}{text}" for title, text in table.items())
+
+
+def _task(system: ReadingModel) -> str:
+    read = " and ".join("text" if name == "source" else name for name in system.reads)
+    written = " and ".join(getattr(system, "texts", {}))
+    if not written:
+        return f"encoder of {read}"
+    return f"{read} to {written}" if read else "language model"
+
+
+def _languages(system: ReadingModel) -> str:
+    source, target = named(system.source_languages), named(getattr(system, "output_languages", []))
+    if not system.reads:
+        return target
+    return source if target in ("", source) else f"{source} to {target}"
+
+
+def named(codes: Sequence[str]) -> str:
+    """Return the codes of languages, or their number if they are many."""
+    return ", ".join(codes) if len(codes) <= MOST_LANGUAGES else f"{len(codes)} languages"
+
+
+def vocabularies(system: ReadingModel) -> Iterator[str]:
+    """Yield size and kind of each vocabulary that a system reads or writes."""
+    known = {field.tokenizer.fingerprint: field.tokenizer for field in system.text_fields()}
+    for tokenizer in known.values():
+        yield f"{tokenizer.size:,} ({type(tokenizer).__name__})"

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
-from shared.corpus.fields import Rows, blank_rows
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget, translation_budget
-from shared.errors import UsageError
-from shared.generator import Hypothesis
-from shared.nn.state import evaluating
-from shared.search.search import AnySearch
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Rows, blank_rows
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget, translation_budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.sound.audio import read_audio
+from dragoman.shared.systems.reading_model import ReadingModel
 
-if TYPE_CHECKING:
-    from shared.systems.system import System
+
+class RowTranslator(ReadingModel):
+    """A model that writes hypotheses for what it reads."""
+
+    def translate_batch(self, batch: Batch, search: AnySearch) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each row of a batch on the model's device, the best first."""
+        raise NotImplementedError
+
+    def empty_output(self) -> Hypothesis:
+        """Return the output of an input without content, which is not shown to the model."""
+        raise NotImplementedError
 
 
 def translate_rows(
-    system: System,
+    system: RowTranslator,
     rows: Rows,
     *,
     search: AnySearch,
@@ -50,7 +62,6 @@ def translate_rows(
     Raises:
         DataError: naming the row, if it lacks what the system reads or cannot be read.
         UsageError: if the system is a language model.
-
     """
     if not system.inputs:
         raise UsageError("this is a language model: it reads nothing that could be translated")
@@ -68,13 +79,14 @@ def translate_rows(
 
 
 def translate_shown(
-    system: System,
+    system: RowTranslator,
     rows: list[dict[str, Any]],
-    *,
     hidden: set[int],
     search: AnySearch,
+    *,
     batch_size: int,
     progress: Callable[[int, int], None] | None = None,
+    unreadable: list[DataError] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of all rows in order; those that are hidden from the model have empty output.
 
@@ -85,22 +97,54 @@ def translate_shown(
         search: how to find outputs.
         batch_size: how many rows are translated at a time, at most.
         progress: called with the number of rows that are done and that of all that are shown.
+        unreadable: given this list, rows whose sound turns out to be broken have no hypotheses, and their errors are
+            added to it.
 
+    Raises:
+        DataError: naming the row, if it cannot be read, without that list.
     """
-    shown = [number for number in range(len(rows)) if number not in hidden]
-    results = [[system.empty_output()] for _ in rows]
-    found = translate_rows(
-        system,
-        [rows[number] for number in shown],
-        search=search,
-        budget=translation_budget(batch_size),
-        autocast=system.autocast,
-    )
-    for done, (number, hypotheses) in enumerate(found, start=1):
-        results[shown[number]] = hypotheses
-        if progress is not None:
-            progress(done, len(shown))
+    todo = [number for number in range(len(rows)) if number not in hidden]
+    total, done = len(todo), 0
+    results: list[list[Hypothesis]] = [
+        [system.empty_output()] if number in hidden else [] for number in range(len(rows))
+    ]
+    while todo:
+        shown = todo
+        found = translate_rows(
+            system,
+            [rows[number] for number in shown],
+            search=search,
+            budget=translation_budget(batch_size),
+            autocast=system.autocast,
+        )
+        try:
+            for number, hypotheses in found:
+                results[shown[number]] = hypotheses
+                done += 1
+                if progress is not None:
+                    progress(done, total)
+            return results
+        except DataError:
+            if unreadable is None:
+                raise
+            broken = {
+                number: error for number in shown if not results[number] and (error := broken_sound(rows[number]))
+            }
+            if not broken:
+                raise
+            unreadable += broken.values()
+            todo = [number for number in shown if not results[number] and number not in broken]
     return results
+
+
+def broken_sound(row: Mapping[str, Any]) -> DataError | None:
+    """Decode the recording of a row, if it has one, and return what is wrong with it."""
+    try:
+        if row["audio"] is not None:
+            read_audio(row["audio"], row.get("start") or 0.0, row.get("duration"))
+    except DataError as error:
+        return error
+    return None
 
 
 def selected(rows: Rows, numbers: np.ndarray) -> Rows:

@@ -17,13 +17,21 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
-from shared.described import Described, describe
-from shared.errors import DataError, UsageError
-from shared.machine.files import replaced_folder
-from shared.machine.memory import refuse_over
-from shared.nn.state import check_fit, contiguous, load_exactly
-from shared.nn.weights import described_by, header_of, load_tensors, size_of
-from shared.systems.model_folder import CONFIG, FORMAT, WEIGHTS, build_described, check_place, read_config
+from dragoman.shared.described import Described, describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.files import replaced_folder
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.nn.state import check_fit, contiguous, load_exactly
+from dragoman.shared.nn.weights import described_by, header_of, load_tensors, size_of
+from dragoman.shared.systems.model_folder import (
+    CONFIG,
+    FORMAT,
+    WEIGHTS,
+    build_described,
+    check_place,
+    model_folder,
+    read_config,
+)
 
 
 class SavedModel(Described, nn.Module):
@@ -33,7 +41,6 @@ class SavedModel(Described, nn.Module):
         purpose: what a model is for that is not what the caller asked for; said when its folder is refused.
         origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
         autocast_dtype: set once matrices are stored for searches under autocast (shared/systems/combining.py).
-
     """
 
     purpose: ClassVar[str] = ""
@@ -52,7 +59,6 @@ class SavedModel(Described, nn.Module):
             DataError: if the place holds something other than a model folder, which is left alone, or it cannot be
                 written, or a tokenizer file of the system is gone.
             UsageError: if the system is stored for searches under autocast, with rounded matrices.
-
         """
         folder = Path(folder)
         if self.autocast_dtype is not None:
@@ -98,16 +104,15 @@ class SavedModel(Described, nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Self:
-        """Load a model folder, in eval mode and in the precision in which it was saved.
+        """Load a model folder, or the last model of a run's folder, in eval mode and in the precision of the file.
 
         The header of the weights is compared with the description before either takes memory.
 
         Raises:
             DataError: naming the file, if something is missing, cut short, is not what a model folder holds, or needs
                 more memory than is available.
-
         """
-        folder = Path(folder)
+        folder = model_folder(folder)
         weights = folder / WEIGHTS
         planned, _ = cls.planned(folder)
         refuse_over(size_of(planned), f"{folder / CONFIG}: the model that it describes", error=DataError)
@@ -126,8 +131,8 @@ class SavedModel(Described, nn.Module):
 
         Raises:
             DataError: as :meth:`load`.
-
         """
+        folder = model_folder(folder)
         read_config(folder)
         weights = folder / WEIGHTS
         header = header_of(weights)
@@ -143,8 +148,8 @@ class SavedModel(Described, nn.Module):
 
         Raises:
             DataError: naming the file, if it is missing or describes something other than this class.
-
         """
+        folder = model_folder(folder)
         config = read_config(folder)
         system = build_described(config["system"], folder)
         if not isinstance(system, cls):

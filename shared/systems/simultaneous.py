@@ -21,22 +21,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.corpus.audio import SAMPLE_RATE, samples
-from shared.corpus.pauses import FRAME, spoken
-from shared.corpus.speech_activity import SpeechDetector, speech_detector
-from shared.corpus.speech_spans import MARGIN
-from shared.errors import UsageError
-from shared.generator import Encoding, Generator
-from shared.nn.decoding import TokenDecoder
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.state import evaluating
-from shared.nn.translator import MEMORY, FieldEncoder
-from shared.padded import Padded
-from shared.search.search import AnySearch, Search, ruled
-from shared.systems.inputs import chosen_languages
-from shared.systems.system import System
-from shared.text import languages
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.nn.decoding import TokenDecoder
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.nn.translator import MEMORY, FieldEncoder
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.search import AnySearch, Search, ruled
+from dragoman.shared.sound.audio import SAMPLE_RATE, samples
+from dragoman.shared.sound.pauses import FRAME, spoken
+from dragoman.shared.sound.speech_activity import SpeechDetector, speech_detector
+from dragoman.shared.sound.speech_spans import MARGIN
+from dragoman.shared.systems.inputs import chosen_languages
+from dragoman.shared.systems.system import System
+from dragoman.shared.text import languages
+from dragoman.shared.text.units import is_inside
 
 #: Seconds that are heard before anything is translated: shorter sound may be less than one frame of a front end.
 LEAST = 0.1
@@ -55,7 +56,6 @@ class Emission:
         elapsed: seconds from the beginning of the sound until the words were there, computing included, if the sound
             came in as it was spoken.
         last: whether the sentence ends here: the next emission begins another one.
-
     """
 
     text: str
@@ -77,7 +77,6 @@ class Guess:
         attention: given the number of a decoder layer, 1 for the first, returns how much each token attended to each
             encoder state when it was generated: (L, S), the mean over heads. ``None`` stands for the layer at two
             thirds of the depth.
-
     """
 
     tokens: Sequence[int]
@@ -133,7 +132,6 @@ class Listener:
     Raises:
         UsageError: if the system reads something else or writes several texts, a language is unknown or has to be
             named, or the search is none for decoders.
-
     """
 
     def __init__(
@@ -151,7 +149,9 @@ class Listener:
             raise UsageError(f"a system that writes {' and '.join(system.texts)} at once cannot write while it listens")
         search = search or system.default_search()
         if not isinstance(search, Search):
-            raise UsageError(f"{type(search).__name__} is no search for a decoder, which a listener needs")
+            raise UsageError(
+                f"{type(search).__name__} does not search the outputs of a decoder, which a listener needs"
+            )
         known = system.source_languages, system.output_languages
         source, target = chosen_languages(source_language, target_language, known=known, side=system.output.side)
         self.system = system
@@ -186,7 +186,6 @@ class Listener:
         Raises:
             DataError: if the sound is longer than the model has positions.
             UsageError: if the policy needs what the model has not, or the search more memory than there is.
-
         """
         began = time.perf_counter()
         self.waveform = torch.cat([self.waveform, waveform.float().cpu()])
@@ -241,13 +240,16 @@ class Listener:
     def _word_ends(self, tokens: list[int]) -> list[int]:
         """Return the numbers of tokens after which a word is complete."""
         texts = [self._decoded(tokens[:number]) for number in range(len(tokens) + 1)]
-        space = " " if self.spaced else ""
+        return [number for number, (text, longer) in enumerate(pairwise(texts)) if self._is_complete(text, longer)]
+
+    def _is_complete(self, text: str, longer: str) -> bool:
+        """Tell whether a text ends with a whole word, when it is seen with the token after it."""
         # A character whose bytes are not all there yet is decoded to a mark.
-        return [
-            number
-            for number, (text, longer) in enumerate(pairwise(texts))
-            if text and longer.startswith(text + space) and not text.endswith("\N{REPLACEMENT CHARACTER}")
-        ]
+        if not text or not longer.startswith(text) or text.endswith("\N{REPLACEMENT CHARACTER}"):
+            return False
+        if self.spaced:
+            return longer[len(text) :].startswith(" ")
+        return not is_inside(longer, len(text))
 
     def _decoded(self, tokens: Sequence[int]) -> str:
         return self.system.texts_of(tokens)[self.system.output_name]
@@ -257,7 +259,6 @@ class Listener:
 
         Raises:
             UsageError: if the model's decoder attends to something else than the vectors of the sound.
-
         """
         model = self.system.model
         if not isinstance(model, FieldEncoder) or not isinstance(model, TokenDecoder):
@@ -294,7 +295,6 @@ def listen(
     Raises:
         DataError: as :meth:`Listener.hear`.
         UsageError: as :class:`Listener`, or if a number is not positive.
-
     """
     if not 0 < pause < maximum_seconds:
         raise UsageError(f"need 0 < pause < maximum_seconds, not {pause} and {maximum_seconds}")
@@ -339,7 +339,6 @@ def _sentence(before: Tensor, sound: Tensor, pause: float) -> tuple[int, int, bo
         before: what was heard before, with whose levels the sound's are compared.
         sound: (N,).
         pause: seconds of the shortest pause.
-
     """
     size = samples(FRAME)
     passed = len(before) // size

@@ -6,34 +6,36 @@ Legend: B batch, P prefix.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, Unpack, overload
 
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.corpus.fields import Field, TextField
-from shared.corpus.pauses import file_segments
-from shared.corpus.segmentation import Segmenter
-from shared.corpus.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
-from shared.errors import DataError, UsageError
-from shared.generator import Generator, Hypothesis
-from shared.machine.memory import refuse_over
-from shared.nn.symbols import CTC, OUTPUT
-from shared.padded import Padded
-from shared.search.bans import Ban
-from shared.search.beam import BeamSearch
-from shared.search.search import AnySearch, Search, ruled
-from shared.search.search_bytes import kept_outputs, search_bytes
-from shared.systems.inputs import chosen_languages, rows_of_inputs, sound_rows, text_row
-from shared.systems.reading_model import ReadingModel
-from shared.systems.rows import translate_shown
-from shared.systems.timed import Part, TimedText, whole
-from shared.text import languages
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.errors import DataError, UsageError, check_number, shortened
+from dragoman.shared.generator import Generator, Hypothesis
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.nn.symbols import CTC, OUTPUT
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.bans import Ban
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.search import AnySearch, Search, ruled
+from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search_bytes
+from dragoman.shared.sound.pauses import file_segments
+from dragoman.shared.sound.segmentation import Segmenter
+from dragoman.shared.sound.speech_activity import SpeechDetector, rows_without_speech, speech_detector, warn_of_silence
+from dragoman.shared.systems.asked import TranslationOptions, asked_search, check_best_alone
+from dragoman.shared.systems.inputs import Input, chosen_languages, rows_of_inputs, sound_rows, text_row
+from dragoman.shared.systems.rows import RowTranslator, translate_shown
+from dragoman.shared.systems.sound_arrays import as_files
+from dragoman.shared.systems.timed import Part, TimedText, whole
+from dragoman.shared.text import languages
 
 
-class System(ReadingModel):
+class System(RowTranslator):
     """A model, the fields that turn rows of a manifest into its input, and the field that its output is text of.
 
     A system may have several inputs and be trained to write several texts. ``reads`` and ``output`` are those of the
@@ -58,7 +60,6 @@ class System(ReadingModel):
     Raises:
         DataError: for an unknown language code.
         UsageError: if there is no language, an output's language is that of neither side, or two outputs have one name.
-
     """
 
     def __init__(
@@ -139,7 +140,6 @@ class System(ReadingModel):
 
         Raises:
             UsageError: if it was not trained to read or write that.
-
         """
         changed: dict[str, Any] = {}
         if reads is not None and self._known_inputs(reads) != self.reads:
@@ -166,7 +166,6 @@ class System(ReadingModel):
             codes: of the rows.
             forced: the ids with which the output of each row is to begin, after the start symbols.
             sources: the source languages of the rows, where these symbols depend on them.
-
         """
         asked: Sequence[str | None] = sources or [None] * len(codes)
         beginnings = [self.output.prefix_ids(*pair) for pair in zip(codes, asked, strict=True)]
@@ -193,7 +192,6 @@ class System(ReadingModel):
         Raises:
             UsageError: if the model has no decoder, or the search is none for decoders, or needs more memory than
                 there is.
-
         """
         if self.generator is None:
             raise UsageError("this model has no decoder to translate with: take it to initialise one that has")
@@ -211,10 +209,11 @@ class System(ReadingModel):
 
         Raises:
             UsageError: if the search is none for decoders, or needs more memory than there is.
-
         """
         if not isinstance(search, Search):
-            raise UsageError(f"{type(search).__name__} is no search for a decoder: the system needs --ctc")
+            raise UsageError(
+                f"{type(search).__name__} does not search the outputs of a decoder: load the model with ctc"
+            )
         tokenizer = self.output.tokenizer
         self.check_memory(batch, search)
         found = ruled(search, start_symbols=self.start_symbols, bans=self.bans).search(
@@ -224,7 +223,7 @@ class System(ReadingModel):
             end=tokenizer.eos,
             padding=tokenizer.pad,
         )
-        return [[Hypothesis(h.tokens, h.score, self.texts_of(h.tokens)) for h in hypotheses] for hypotheses in found]
+        return [[replace(h, texts=self.texts_of(h.tokens)) for h in hypotheses] for hypotheses in found]
 
     def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
         """Return the texts that the decoder's tokens stand for, by name."""
@@ -241,8 +240,7 @@ class System(ReadingModel):
             positions: of a CTC head's output.
 
         Raises:
-            UsageError: with both figures.
-
+            UsageError: with both figures; or if the beam has more outputs than there are symbols.
         """
         fields = ((name, field) for name, field in self.input_fields.items() if field.unit == "tokens")
         longest = max((batch[name].values.shape[1] for name, _ in fields), default=0)
@@ -256,80 +254,113 @@ class System(ReadingModel):
         )
         what = f"{type(search).__name__} of {kept_outputs(search):,} outputs for {len(batch):,} inputs at a time"
         refuse_over(needed, what, self.device)
+        check_beam(search, self.output.tokenizer.size)
 
     @overload
-    def translate(self, inputs: str | Path, **options: Any) -> str: ...
+    def translate(  # type: ignore[overload-overlap]  # a str is a sequence of str too; the first that fits is taken
+        self, inputs: Input, *, beam: int | None = None, batch_size: int = 16, **options: Unpack[TranslationOptions]
+    ) -> str: ...
 
     @overload
-    def translate(self, inputs: Sequence[str | Path], **options: Any) -> list[str]: ...
+    def translate(
+        self,
+        inputs: Sequence[Input],
+        *,
+        beam: int | None = None,
+        batch_size: int = 16,
+        **options: Unpack[TranslationOptions],
+    ) -> list[str]: ...
 
-    def translate(self, inputs: str | Path | Sequence[str | Path], **options: Any) -> str | list[str]:
-        """Translate text, or sound files if the system reads speech, to the best text of each.
+    def translate(
+        self,
+        inputs: Input | Sequence[Input],
+        *,
+        beam: int | None = None,
+        batch_size: int = 16,
+        **options: Unpack[TranslationOptions],
+    ) -> str | list[str]:
+        """Translate text, or sound if the system reads speech, to the best text of each.
 
         Args:
-            inputs: one sentence or sound file, or a list of them.
-            **options: those of :meth:`hypotheses`.
+            inputs: one sentence or sound, or a list of them.
+            beam: how many outputs the search keeps at a time; by default 5 (10 if the system is decoded by CTC).
+            batch_size: how many sentences or segments are translated at a time, at most.
+            **options: those of :meth:`parts`.
 
         Returns:
             The text of a single input, a list of texts for a list; empty where an input has no content.
 
         Raises:
             DataError: as :meth:`hypotheses`.
-            UsageError: as :meth:`hypotheses`.
-
+            UsageError: as :meth:`hypotheses`; also for ``n_best``, which is for :meth:`hypotheses`.
         """
-        if isinstance(inputs, str | Path):
-            return self.translate([inputs], **options)[0]
-        found = self.hypotheses(inputs, **options)
+        if isinstance(inputs, Input):
+            return self.translate([inputs], beam=beam, batch_size=batch_size, **options)[0]
+        check_best_alone("translate", options)
+        found = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
         return [best[0].texts[self.output_name] if best else "" for best in found]
 
-    def hypotheses(self, inputs: Sequence[str | Path], **options: Any) -> list[list[Hypothesis]]:
-        """Translate text, or sound files if the system reads speech; return the n-best hypotheses of each input.
+    def hypotheses(
+        self,
+        inputs: Sequence[Input],
+        *,
+        beam: int | None = None,
+        n_best: int | None = None,
+        batch_size: int = 16,
+        **options: Unpack[TranslationOptions],
+    ) -> list[list[Hypothesis]]:
+        """Translate text, or sound if the system reads speech; return the n-best hypotheses of each input.
 
-        A sound file longer than ``maximum_seconds`` is divided at its pauses (see shared/corpus/pauses.py),
+        A sound longer than ``maximum_seconds`` is divided at its pauses (see shared/sound/pauses.py),
         its segments are translated, and their texts are put together again. Segments without speech are not shown to
         the model, which would make something up: they give empty output, and a warning names file and time.
 
         Args:
-            inputs: sentences or sound files. Blank sentences give empty output.
+            inputs: sentences, or sound files or arrays. Blank sentences give empty output.
+            beam: how many outputs the search keeps at a time; by default 5 (10 if the system is decoded by CTC).
+            n_best: how many hypotheses of each input are returned, at most as many as the beam; by default the best.
+            batch_size: how many sentences or segments are translated at a time, at most.
             **options: those of :meth:`parts`.
 
         Returns:
-            The hypotheses of each input, the best first. A divided file has one hypothesis: the best ones of its
+            The hypotheses of each input, the best first. A divided sound has one hypothesis: the best ones of its
             segments in order, with the mean of their scores.
 
         Raises:
             DataError: if a file cannot be read, or text is not valid Unicode; naming it.
             UsageError: if a language is unknown to the system or has to be named, an input is not what the system
                 reads, or a number is out of its range.
-
         """
         sides = {name: field.side for name, field in self.texts.items()}
-        return [whole(own, sides) for own in self.parts(inputs, **options)]
+        found = self.parts(inputs, beam=beam, n_best=n_best, batch_size=batch_size, **options)
+        return [whole(own, sides) for own in found]
 
-    def timed(self, inputs: Sequence[str | Path], **options: Any) -> list[list[TimedText]]:
-        """Translate sound files and keep the times of their segments; see :meth:`hypotheses`.
+    def timed(self, inputs: Sequence[Input], **options: Any) -> list[list[TimedText]]:
+        """Translate sound and keep the times of their segments; see :meth:`hypotheses`.
 
         Returns:
-            The segments of each file in order, without the pauses between them; those without speech have no text.
+            The segments of each sound in order, without the pauses between them; those without speech have no text.
 
         Raises:
             DataError: as :meth:`hypotheses`.
             UsageError: as :meth:`hypotheses`; also if the system reads text.
-
         """
         if "speech" not in self.reads:
             raise UsageError("this system reads text, which has no times")
+        check_best_alone("timed", options)
         return [[part.timed for part in own] for own in self.parts(inputs, **options)]
 
     @torch.inference_mode()
     def parts(
         self,
-        inputs: Sequence[str | Path],
+        inputs: Sequence[Input],
         *,
         source_language: str | None = None,
         target_language: str | None = None,
+        sample_rate: int | None = None,
         search: AnySearch | None = None,
+        beam: int | None = None,
+        n_best: int | None = None,
         batch_size: int = 16,
         maximum_seconds: float = 20.0,
         segmenter: Segmenter = file_segments,
@@ -337,31 +368,35 @@ class System(ReadingModel):
         detector: SpeechDetector | None = None,
         unreadable: list[DataError] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        **numbers: float,
     ) -> list[list[Part]]:
         """Return the segments of each input with their hypotheses; a sentence is one segment.
 
         Args:
-            inputs: sentences or sound files. Blank sentences give empty output.
+            inputs: sentences, or sound: files and arrays (see :func:`dragoman.shared.systems.sound_arrays.mono`).
             source_language: needed if the system was trained on several.
             target_language: likewise.
-            search: beam search with its defaults if not given (prefix search, for a system that is decoded by CTC).
+            sample_rate: Hz, of arrays; those of files stand in them.
+            search: by default beam search (prefix search, for a system that is decoded by CTC).
+            beam: how many outputs that search keeps at a time, if no other is given.
+            n_best: how many hypotheses of a segment it returns, if no other is given.
             batch_size: how many sentences or segments are translated at a time, at most; fewer long ones (see
-                :func:`shared.corpus.stream.translation_budget`). It does not change the output.
+                :func:`dragoman.shared.batches.stream.translation_budget`). It does not change the output.
             maximum_seconds: the longest segment of a sound file that is translated as one, at least 1; what the
                 system was trained on is a good choice.
-            segmenter: divides longer files; by default at their pauses (see shared/corpus/segmentation.py).
+            segmenter: divides longer files; by default at their pauses (see shared/sound/segmentation.py).
             keep_silence: translate segments without speech too.
             detector: finds those segments; by default the best that is installed (see
-                shared/corpus/speech_activity.py).
+                shared/sound/speech_activity.py).
             unreadable: given this list, inputs that cannot be read have no hypothesis, and their errors are added to
                 it.
             progress: called with the number of segments that are done and that of all.
-
+            **numbers: others of the usual search, if no other is given: ``length_penalty``.
         """
-        if isinstance(inputs, str | Path):
-            raise UsageError(f"give a list of inputs, not {str(inputs)!r} alone")
-        if batch_size < 1:
-            raise UsageError(f"batch_size must be at least 1, not {batch_size}")
+        if isinstance(inputs, Input):
+            raise UsageError(f"give a list of inputs, not {shortened(repr(inputs))} alone")
+        search = asked_search(self.default_search(), search, {"beam": beam, "n_best": n_best, **numbers}, System.parts)
+        check_number("batch_size", batch_size, least=1)
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
         known = self.source_languages, self.output_languages
@@ -372,16 +407,17 @@ class System(ReadingModel):
             found = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
             return [row | common for row in found]
 
-        rows, owned = rows_of_inputs(inputs, read, unreadable)
         silent: set[int] = set()
-        if "speech" in self.reads and not keep_silence:
-            detector = detector or speech_detector()
-            silent = rows_without_speech(rows, detector)
-            warn_of_silence(rows, silent, detector)
-        results = translate_shown(
-            self, rows, hidden=silent, search=search or self.default_search(), batch_size=batch_size, progress=progress
-        )
-        return [[Part(rows[i], results[i], i in silent) for i in own] for own in owned]
+        with as_files(inputs, sample_rate, speech="speech" in self.reads) as items:
+            rows, owned = rows_of_inputs(items, read, unreadable)
+            if "speech" in self.reads and not keep_silence:
+                detector = detector or speech_detector()
+                silent = rows_without_speech(rows, detector)
+                warn_of_silence(rows, silent, detector)
+            how: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "unreadable": unreadable}
+            results = translate_shown(self, rows, silent, search, **how)
+        whole = (own if all(results[i] for i in own) else range(0) for own in owned)
+        return [[Part(rows[i], results[i], i in silent) for i in own] for own in whole]
 
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""

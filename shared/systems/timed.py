@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.generator import Hypothesis
-from shared.systems.inputs import joined
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.systems.inputs import joined
 
 
 @dataclass(frozen=True)
@@ -19,13 +19,14 @@ class TimedText:
         end: likewise.
         texts: by name, such as "translation"; empty if there was no speech.
         score: of the hypothesis.
-
+        cut: whether the hypothesis has all the tokens that the search allows.
     """
 
     start: float
     end: float
     texts: Mapping[str, str]
     score: float
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,6 @@ class Part:
         row: what was translated.
         hypotheses: the best first.
         silent: whether it was not shown to the model, because there is no speech in it.
-
     """
 
     row: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Part:
         """The best hypothesis with its times."""
         best, start = self.hypotheses[0], self.row["start"]
         texts = {name: text.strip() for name, text in best.texts.items()}
-        return TimedText(start, start + self.row["duration"], texts, best.score)
+        return TimedText(start, start + self.row["duration"], texts, best.score, best.cut)
 
 
 def whole(parts: Sequence[Part], sides: Mapping[str, str]) -> list[Hypothesis]:
@@ -57,7 +57,6 @@ def whole(parts: Sequence[Part], sides: Mapping[str, str]) -> list[Hypothesis]:
     Args:
         parts: of the input; none if it could not be read.
         sides: "source" or "target", by the name of a text.
-
     """
     if len(parts) < 2:
         return parts[0].hypotheses if parts else []

@@ -18,16 +18,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from shared.corpus.find import find_manifests
-from shared.corpus.manifest import Manifest
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.machine.nesting import from_json
-from shared.nn.symbols import SymbolArguments, SymbolRows
-from shared.search.bans import TokenList
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.nn.symbols import SymbolArguments, SymbolRows
+from dragoman.shared.search.bans import TokenList
+from dragoman.shared.systems.model_folder import model_folder
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.tokenizer import Tokenizer
 
 
 class TrimmedTokenizer(Described):
@@ -39,7 +40,6 @@ class TrimmedTokenizer(Described):
 
     Raises:
         DataError: if the file does not hold such a list.
-
     """
 
     asset_arguments = ("kept",)
@@ -119,7 +119,6 @@ class TrimmedTokenizer(Described):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         return self.tokenizer.decode([self._old(int(id)) for id in ids])
 
@@ -128,7 +127,6 @@ class TrimmedTokenizer(Described):
 
         Raises:
             DataError: for an unknown symbol, with the known ones.
-
         """
         return self._numbers[self.tokenizer.id(symbol)]
 
@@ -137,7 +135,6 @@ class TrimmedTokenizer(Described):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         return self.tokenizer.symbol(self._old(id))
 
@@ -155,7 +152,6 @@ class TrimReport:
         sizes: of each tokenizer, the number of ids before and after.
         parameters: before and after.
         bytes: of the model folder before and after.
-
     """
 
     sizes: list[tuple[int, int]]
@@ -175,15 +171,14 @@ def trim(model: str | Path, manifests: Sequence[str | Path], out: str | Path) ->
     little, because they are shared among fewer.
 
     Args:
-        model: a model folder.
+        model: a model folder, or that of a run.
         manifests: paths or patterns; the columns that the model reads and writes are looked at.
         out: the folder to write.
 
     Raises:
         DataError: if there is no text, or rows of the model cannot be told to belong to a tokenizer.
-
     """
-    folder, out = Path(model), Path(out)
+    folder, out = model_folder(model), Path(out)
     if folder.resolve() == out.resolve():
         raise UsageError(f"{out}: is the model that is to be trimmed: give another place")
     system = ReadingModel.load(folder)
@@ -235,7 +230,6 @@ class Trimming:
     Args:
         kept: the ids to keep, by the fingerprints of tokenizers.
         place: a folder for lists of them, needed until the system is saved.
-
     """
 
     def __init__(self, kept: dict[str, set[int]], place: Path) -> None:
@@ -249,7 +243,6 @@ class Trimming:
 
         Raises:
             DataError: if the model does not say to which text the symbols of a part belong.
-
         """
         self._owners = {id(part): tokenizer for _, part, tokenizer in system.symbol_parts()}
         tokenizers = system.tokenizers_of_rows()

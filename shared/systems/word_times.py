@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from shared.corpus.fields import TextField
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Row
-from shared.corpus.stream import Budget, translation_budget
-from shared.errors import UsageError
-from shared.nn.heads import head_log_probabilities
-from shared.nn.state import evaluating
-from shared.search.alignment import ctc_alignment
-from shared.systems.ctc_system import CtcSystem
-from shared.systems.system import System
-from shared.systems.timed import TimedText
-from shared.text.subtitles import Cue
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.batches.stream import Budget, translation_budget
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.heads import head_log_probabilities
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.search.alignment import ctc_alignment
+from dragoman.shared.systems.ctc_system import CtcSystem
+from dragoman.shared.systems.system import System
+from dragoman.shared.systems.timed import TimedText
+from dragoman.shared.text import languages
+from dragoman.shared.text.subtitles import Cue
+from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.units import display_words
 
-#: The sign at the beginning of a word's first piece.
-_WORD = "▁"
+#: What a tokenizer writes for a character some of whose bytes are not there yet.
+_BROKEN = "\N{REPLACEMENT CHARACTER}"
 
 
 def aligned_field(system: System) -> TextField | None:
@@ -52,12 +56,12 @@ def word_times(
         autocast: returns the context in which the model computes; the system's own by default.
 
     Returns:
-        A cue for each word, in order and without overlap; None where the text does not fit into the positions.
+        A cue for each word, in order and without overlap; None where the text does not fit into the positions. Words
+        are what spaces divide, else what a line may end behind (shared/text/units.py).
 
     Raises:
         DataError: if a row lacks its text, or its sound cannot be read.
         UsageError: if the system has no CTC head, or does not say what that writes.
-
     """
     field = aligned_field(system)
     if field is None:
@@ -74,7 +78,8 @@ def word_times(
                 if found is not None:
                     row = rows[number]
                     seconds = row["duration"] / int(scores.lengths[place])
-                    cues = _words(field, ids, found)
+                    spaced = languages.spaced(row[field.language_column])
+                    cues = timed_words(field.tokenizer, ids, found, spaced=spaced)
                     results[number] = [
                         Cue(row["start"] + first * seconds, row["start"] + end * seconds, text)
                         for first, end, text in cues
@@ -105,7 +110,6 @@ def words_of_segments(
     Raises:
         DataError: if the sound cannot be read.
         UsageError: if the system writes no text that a CTC head of its own knows.
-
     """
     field, name = aligned_field(system), aligned_text(system)
     if field is None or name is None:
@@ -125,14 +129,41 @@ def words_of_segments(
     return words
 
 
-def _words(field: TextField, ids: Sequence[int], spans: Sequence[tuple[int, int]]) -> Iterable[tuple[int, int, str]]:
-    """Yield first position, end and text of each word: a piece that begins with a space begins one."""
-    groups: list[list[int]] = []
-    for place, id in enumerate(ids):
-        if not groups or field.tokenizer.symbol(id).startswith(_WORD):
-            groups.append([])
-        groups[-1].append(place)
-    for group in groups:
-        text = field.tokenizer.decode([ids[place] for place in group]).strip()
-        if text:
-            yield spans[group[0]][0], spans[group[-1]][1], text
+def timed_words(
+    tokenizer: Tokenizer, ids: Sequence[int], spans: Sequence[tuple[int, int]], *, spaced: bool
+) -> list[tuple[float, float, str]]:
+    """Return begin, end and text of each word that tokens write; a token that writes several shares its time out.
+
+    Where a word begins is seen in the text alone: tokenizers mark it in many ways. A token for the space alone belongs
+    to the word behind it if it is nearer to that than to the word before, else to none.
+
+    Args:
+        tokenizer: of the tokens.
+        ids: L tokens.
+        spans: the first position of each, and the one after its last.
+        spaced: whether words are divided by spaces.
+    """
+    text = tokenizer.decode(ids)
+    times: list[tuple[float, float]] = []  # of each code point
+    first: float | None = None  # position of the tokens that write a character together
+    for number, (start, end) in enumerate(spans, 1):
+        written = tokenizer.decode(ids[:number]) if number < len(ids) else text
+        done = len(commonprefix([text, written]))
+        first = start if first is None else first
+        heard = text[len(times) : done]
+        part = (end - first) / max(len(heard) - heard.count(" "), 1)
+        for sign in heard:
+            times.append((first, first if sign == " " else first + part))
+            first = times[-1][1]
+        if heard.strip():
+            first = None
+        elif not written.endswith(_BROKEN):
+            before = start - (spans[number - 2][1] if number > 1 else 0)
+            behind = spans[number][0] - end if number < len(spans) else before
+            first = first if behind < before else None
+    found, place = [], 0
+    for word in display_words(text, spaced=spaced):
+        begin = text.index(word.rstrip(), place)
+        place = begin + len(word.rstrip())
+        found.append((times[begin][0], times[place - 1][1], word.rstrip()))
+    return found

@@ -6,14 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from shared.errors import UsageError, check_share
-
-
-def check_balance(alpha: float, limit: int | None) -> None:
-    """Raise the UsageError of :func:`balanced` for an argument out of its range."""
-    check_share("alpha", alpha)
-    if limit is not None and limit < 1:
-        raise UsageError(f"limit must be positive, not {limit}")
+from dragoman.shared.errors import check_number
 
 
 def balanced(texts: Mapping[str, Sequence[str]], *, alpha: float, seed: int, limit: int | None = None) -> Iterator[str]:
@@ -33,9 +26,10 @@ def balanced(texts: Mapping[str, Sequence[str]], *, alpha: float, seed: int, lim
 
     Raises:
         UsageError: if alpha is not in [0, 1] or the limit is not positive.
-
     """
-    check_balance(alpha, limit)
+    check_number("alpha", alpha, least=0, most=1)
+    if limit is not None:
+        check_number("limit", limit, least=1)
     names = [name for name in texts if len(texts[name])]
     if not names:
         return
@@ -60,7 +54,6 @@ def smoothed_counts(sizes: np.ndarray, alpha: float, total: int) -> np.ndarray:
 
     Returns:
         (parts,) int64 that add up to ``total``.
-
     """
     weights = np.asarray(sizes, dtype=np.float64) ** alpha
     exact = weights / weights.sum() * total

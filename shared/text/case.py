@@ -1,9 +1,20 @@
-"""Upper and lower case by language: in Turkish and Azerbaijani, I is the capital of ı, and İ that of i."""
+"""Upper and lower case by language: in Turkish, Azerbaijani and Crimean Tatar, I is the capital of ı, and İ that of i.
+
+A code may have a region or a script behind it: "tr-TR", "az_Latn".
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+
 #: Languages with a dotted and a dotless i.
-DOTTED = frozenset({"tr", "az"})
+DOTTED = frozenset({"tr", "az", "crh"})
+
+
+def base(language: str | None) -> str:
+    """Return a language's code without script and region; "" if it is not known."""
+    return re.split("[-_]", language or "")[0].lower()
 
 
 def lower(text: str, language: str | None) -> str:
@@ -12,16 +23,15 @@ def lower(text: str, language: str | None) -> str:
     Args:
         text: of any length.
         language: its code, if it is known.
-
     """
-    if language in DOTTED:
-        text = text.replace("İ", "i").replace("I", "ı")
+    if base(language) in DOTTED:  # a decomposed İ is an I with a mark behind it
+        text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı")
     return text.lower()
 
 
 def upper(text: str, language: str | None) -> str:
     """Return a text in capitals; see :func:`lower`."""
-    if language in DOTTED:
+    if base(language) in DOTTED:
         text = text.replace("i", "İ")
     return text.upper()
 
@@ -32,4 +42,4 @@ def capitalised(text: str, language: str | None) -> str:
     Georgian has no capitals at the beginning of words, and so none here.
     """
     first = text[:1]
-    return ("İ" if first == "i" and language in DOTTED else first.title()) + text[1:]
+    return ("İ" if first == "i" and base(language) in DOTTED else first.title()) + text[1:]

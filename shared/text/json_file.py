@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tokenizers
 
-from shared.described import Described
-from shared.errors import DataError
-from shared.machine.nesting import from_json
-from shared.text.segmenters import read, valid
-from shared.text.vocabulary import ForeignSymbols
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, one_line
+from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.text.segmenters import read, valid
+from dragoman.shared.text.vocabulary import ForeignSymbols
 
 
 class JsonTokenizer(Described, ForeignSymbols):
@@ -36,7 +37,6 @@ class JsonTokenizer(Described, ForeignSymbols):
     Raises:
         DataError: if the file is missing or not a tokenizer, or a symbol is not in it.
         UsageError: if a needed symbol is not named.
-
     """
 
     asset_arguments = ("file",)
@@ -45,15 +45,13 @@ class JsonTokenizer(Described, ForeignSymbols):
         self, *, file: str, symbols: dict[str, str], rows: int | None = None, pieces: list[str] | None = None
     ) -> None:
         content = read(Path(file), "tokenizer file")
-        try:
+        with as_tokenizer(file):
             plain = from_json(content)
             special = {theirs for ours, theirs in symbols.items() if ours not in (pieces or [])}
             for token in plain.get("added_tokens", []):
                 token["special"] = token["special"] or token["content"] in special
             plain |= {"post_processor": None, "truncation": None, "padding": None}
             self._tokenizer = tokenizers.Tokenizer.from_str(json.dumps(plain))
-        except Exception as error:  # the library raises nothing more precise
-            raise DataError(f"{file}: not a tokenizer ({' '.join(str(error).split())})") from error
         self._tokenizer.encode_special_tokens = True
         self._name(rows_of(self._tokenizer.get_vocab(), rows or 0), symbols, file)
         typed = (token["content"] for token in plain.get("added_tokens", []) if token["special"])
@@ -74,7 +72,6 @@ class JsonTokenizer(Described, ForeignSymbols):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         return self._ids_of(self._tokenizer.encode(valid(text), add_special_tokens=False))
 
@@ -83,7 +80,6 @@ class JsonTokenizer(Described, ForeignSymbols):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         encoded = self._tokenizer.encode_batch([valid(text) for text in texts], add_special_tokens=False)
         return np.fromiter((len(self._ids_of(one)) for one in encoded), dtype=np.int64, count=len(texts))
@@ -93,7 +89,6 @@ class JsonTokenizer(Described, ForeignSymbols):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         kept = [id for id in self._checked(ids) if id not in self._outside]
         return self._tokenizer.decode(kept, skip_special_tokens=False)
@@ -116,6 +111,21 @@ class JsonTokenizer(Described, ForeignSymbols):
     def _letter(self, letter: str) -> int:
         id = self._tokenizer.token_to_id(letter)
         return self.unk if id is None or id in self._outside else id
+
+
+@contextmanager
+def as_tokenizer(file: str) -> Iterator[None]:
+    """Turn what the library says to a file that is not a tokenizer into one line.
+
+    Raises:
+        DataError: naming the file.
+    """
+    try:
+        yield
+    except BaseException as error:  # the library raises nothing more precise, and where it panics no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit | DataError):
+            raise
+        raise DataError(f"{file}: not a tokenizer ({one_line(error)[:300]})") from error
 
 
 def rows_of(numbers: dict[str, int], least: int = 0) -> list[str]:

@@ -8,10 +8,12 @@ OPUS-100.
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from reprlib import repr as shown
 
-from shared.errors import DataError
+from dragoman.shared.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,6 @@ class Language:
         code: as in manifests and tags.
         name: in English.
         script: ISO 15924 code of its writing.
-
     """
 
     code: str
@@ -83,6 +84,8 @@ vec Venetian Latn       war Waray Latn
 an Aragonese Latn       se Northern-Sami Latn   sh Serbo-Croatian Latn  wa Walloon Latn
 """
 
+#: Scripts with capital letters; Georgian has none at the beginning of words and sentences.
+_CASED_SCRIPTS = {"Latn", "Cyrl", "Grek", "Armn"}
 _UNSPACED_SCRIPTS = {"Hans", "Hant", "Jpan", "Thai", "Laoo", "Khmr", "Mymr", "Tibt"}
 
 
@@ -94,21 +97,89 @@ def _read_table() -> dict[str, Language]:
 
 LANGUAGES: dict[str, Language] = _read_table()
 
+#: What else a language is called, behind our code: its codes in ISO 639-2 and 639-3, those of the whole language before
+#: those of a part (zho, cmn), withdrawn ones (iw, scc), wrong ones that people write (jp), and names.
+_OTHERS = """
+af afr; ak aka fat; am amh; an arg aragonés; ar ara arb; as asm; ast asturianu; ay aym ayr; az aze azj azərbaycan;
+ba bak; be bel; bg bul; bm bam; bn ben bangla; bo bod tib; br bre brezhoneg; bs bos bosanski; ca cat català;
+cs ces cze cz čeština; cv chv; cy cym wel cymraeg; da dan dk dansk; de deu ger deutsch; din dik; dv div divehi;
+dz dzo; ee ewe; el ell gre gr modern-greek; en eng; eo epo; es spa español castilian; et est ekk eesti;
+eu eus baq euskara; fa fas per pes farsi; ff ful fuv fula; fi fin suomi; fil pilipino; fj fij; fo fao føroyskt;
+fr fra fre français; fy fry western-frisian; ga gle gaeilge; gd gla scottish-gaelic gàidhlig; gl glg galego;
+gn grn gug; gu guj; ha hau; he heb iw; hi hin; hr hrv scr hrvatski; ht hat haitian-creole kreyòl-ayisyen;
+hu hun magyar; hy hye arm; ia ina; id ind in bahasa-indonesia; ig ibo; is isl ice íslenska; it ita italiano;
+ja jpn jp; jv jav jw; ka kat geo; kg kon kng; ki kik; kk kaz; km khm; kn kan; ko kor; kr kau knc; ks kas;
+ku kur kmr kurdî; ky kir; la lat latina; lb ltz; lg lug luganda; li lim; ln lin; lo lao; lt lit lietuvių;
+lv lav lvs latviešu; mg mlg plt; mi mri mao māori; mk mkd mac; ml mal; mn mon khk; mr mar;
+ms msa may zsm zlm bahasa-melayu; mt mlt malti; my mya bur; nb nob bokmal norwegian-bokmål norsk-bokmål; ne nep npi;
+nl nld dut nederlands flemish; nn nno norwegian-nynorsk norsk-nynorsk; no nor norsk; nso ns; ny nya chichewa; oc oci;
+om orm gaz; or ori ory; pa pan; pl pol polski; ps pus pbt; pt por português; pt-BR pob brazilian-portuguese;
+qu que quy quz; rm roh rumantsch; rn run; ro ron rum mo mol română; ru rus; rw kin; sa san; sc srd; sd snd; se sme;
+sg sag; sh hbs; si sin sinhalese; sk slk slo slovenčina; sl slv slovenščina; sm smo; sn sna; so som;
+sq sqi alb als shqip; sr srp scc; ss ssw; st sot sesotho; su sun; sv swe svenska; sw swa swh kiswahili; ta tam;
+te tel; tg tgk; th tha; ti tir; tk tuk; tl tgl; tn tsn; tr tur türkçe; ts tso; tt tat; tw twi; ug uig; uk ukr ua;
+ur urd; uz uzb uzn; vi vie vn tiếng-việt; wa wln; wo wol; xh xho isixhosa; yi yid ydd ji; yo yor;
+zh zho chi cmn cn mandarin; zh-Hant zht; zu zul isizulu
+"""
+
+
+def _read_others() -> dict[str, str]:
+    entries = [entry.split() for entry in _OTHERS.split(";")]
+    return {other: code for code, *others in entries for other in others}
+
+
+#: Our code by another code or name of the language, in lower case.
+OTHERS: dict[str, str] = _read_others()
+_SPELLINGS = {
+    **OTHERS,
+    **{language.name.lower(): code for code, language in reversed(LANGUAGES.items())},
+    **{code.lower(): code for code in LANGUAGES},
+}
+
 
 def check(code: str) -> str:
     """Return the code if it is known.
 
     Raises:
-        DataError: for an unknown code, with the nearest known one.
-
+        DataError: for an unknown code, with the known one of the same language, or else the one of nearest spelling.
     """
     if code in LANGUAGES:
         return code
     if not isinstance(code, str) or not code:
         raise DataError(f"{shown(code)} is not a language code")
+    meant = called(code)
+    if meant is not None:
+        raise DataError(f"unknown language code {shown(code)}: write {meant!r} for {name(meant)}")
+    near = difflib.get_close_matches(_plain(code), _SPELLINGS, n=1)
+    guess = f"; did you mean {_SPELLINGS[near[0]]!r}?" if near else "."
     raise DataError(
-        f"unknown language code {shown(code)}; did you mean {_nearest(code)!r}? (see shared/text/languages.py)"
+        f"unknown language code {shown(code)}{guess} Codes are those of ISO 639, of two letters where there are two "
+        "(de, yue), some with a region or script (zh-TW, sr-Latn)"
     )
+
+
+def called(name: str) -> str | None:
+    """Return our code of a language that has another code or name (cmn, iw, deu, de_AT, German, Deutsch), else None."""
+    plain = _plain(name)
+    if plain in _SPELLINGS:
+        return _SPELLINGS[plain]
+    base, *rest = plain.split("-")
+    code = _SPELLINGS.get(base)
+    if code is None or not all(re.fullmatch("[a-z]{2}|[a-z]{4}|[0-9]{3}", part) for part in rest):
+        return None
+    # Of script and region, the one behind says more: zh_Hant_TW.
+    return next((found for part in reversed(rest) if (found := _SPELLINGS.get(f"{code}-{part}".lower()))), code)
+
+
+def hint(code: str, known: Collection[str]) -> str:
+    """Return the end of a message about a code that is not among the known ones: the one of the same language."""
+    same = [one for one in known if one == called(code)]
+    return f": write {same[0]!r}" if same else ""
+
+
+def _plain(name: str) -> str:
+    """Return a code or name in the form that ours have, in lower case, without what a locale adds (de_DE.UTF-8)."""
+    return re.sub("[_ ]", "-", re.split("[.@]", name.strip())[0]).lower()
 
 
 def check_given(*codes: str | None) -> None:
@@ -116,23 +187,10 @@ def check_given(*codes: str | None) -> None:
 
     Raises:
         DataError: for an unknown code, with the nearest known one.
-
     """
     for code in codes:
         if code is not None:
             check(code)
-
-
-def _nearest(code: str) -> str:
-    normal = code.replace("_", "-")
-    base = normal.split("-")[0].lower()
-    by_lower = {known.lower(): known for known in LANGUAGES}
-    for guess in (normal.lower(), base):
-        if guess in by_lower:
-            return by_lower[guess]
-    by_name = {language.name.lower(): known for known, language in reversed(LANGUAGES.items())}
-    near = difflib.get_close_matches(normal.lower(), [*by_lower, *by_name], n=1, cutoff=0)[0]
-    return by_lower.get(near) or by_name[near]
 
 
 def tag(code: str) -> str:
@@ -158,6 +216,11 @@ def script(code: str) -> str:
 def spaced(code: str) -> bool:
     """Tell whether words are divided by spaces."""
     return script(code) not in _UNSPACED_SCRIPTS
+
+
+def cased(code: str) -> bool:
+    """Tell whether the language's script has capital letters."""
+    return script(code) in _CASED_SCRIPTS
 
 
 def sacrebleu_tokenizer(code: str) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from shared.described import Described
-from shared.errors import UsageError
-from shared.text.segmenters import Segmenter, fingerprint, valid
+from dragoman.shared.described import Described
+from dragoman.shared.errors import UsageError
+from dragoman.shared.text.case import lower, upper
+from dragoman.shared.text.segmenters import Segmenter, fingerprint, valid
 
 
 class Letters(Described):
@@ -15,19 +16,28 @@ class Letters(Described):
         closing: it stands behind the last word, too (fairseq's dict.ltr.txt), not only between words.
         upper: write letters in upper case, because the model knows no others.
         lower: likewise, in lower case.
+        language: the text's, whose rules of case hold (shared/text/case.py); None for those of most languages.
 
     Raises:
         UsageError: if the symbol is empty, or both cases are asked for.
-
     """
 
-    def __init__(self, *, space: str = "|", closing: bool = False, upper: bool = False, lower: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        space: str = "|",
+        closing: bool = False,
+        upper: bool = False,
+        lower: bool = False,
+        language: str | None = None,
+    ) -> None:
         if not space or (upper and lower):
             raise UsageError(f"letters need one symbol for spaces, not {space!r}, and at most one case")
         self.space = space
         self.closing = closing
         self.upper = upper
         self.lower = lower
+        self.language = language
         self.fingerprint = fingerprint(self)
 
     def split(self, text: str) -> list[str]:
@@ -35,10 +45,10 @@ class Letters(Described):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
-        words = valid(text).upper().split() if self.upper else valid(text).split()
-        letters = [letter for word in words for letter in (*(word.lower() if self.lower else word), self.space)]
+        text = upper(valid(text), self.language) if self.upper else valid(text)
+        words = (lower(text, self.language) if self.lower else text).split()
+        letters = [letter for word in words for letter in (*word, self.space)]
         return letters if self.closing else letters[:-1]
 
     def join(self, pieces: list[str]) -> str:
@@ -54,7 +64,6 @@ class Recased(Described):
         lower: text is put in lower case before it is divided.
         lower_output: the text of pieces is put in lower case.
         upper_output: likewise, in upper case.
-
     """
 
     def __init__(

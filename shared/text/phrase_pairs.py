@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shared.text.word_links import Link
+from dragoman.shared.text.word_links import Link
 
 #: The columns of manifests with the phrases of each side.
 PHRASES = {side: f"{side}_phrases" for side in ("source", "target")}
@@ -36,7 +36,6 @@ def phrase_pairs(links: Iterable[Link], m: int, n: int, longest: int) -> list[Ph
         m: source words.
         n: target words.
         longest: the most words of a phrase, on either side.
-
     """
     to_target: list[list[int]] = [[] for _ in range(m)]
     to_source: list[list[int]] = [[] for _ in range(n)]

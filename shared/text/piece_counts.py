@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from shared.errors import DataError
-from shared.machine.files import replaced_file
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.digits import whole_number
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.text.tokenizer import Tokenizer
 
 
 def write_counts(counts: np.ndarray, tokenizer: Tokenizer, path: Path) -> None:
@@ -18,7 +19,6 @@ def write_counts(counts: np.ndarray, tokenizer: Tokenizer, path: Path) -> None:
         counts: (V,) int64, by id.
         tokenizer: of V pieces.
         path: of the table.
-
     """
     order = [int(place) for place in np.argsort(-counts, kind="stable") if counts[place]]
     with replaced_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -29,8 +29,7 @@ def read_counts(path: Path, tokenizer: Tokenizer) -> np.ndarray:
     """Read the counts (V,) int64, by id; pieces without a line have 0.
 
     Raises:
-        DataError: if the file is missing, or a line is none of a piece of the tokenizer and a number.
-
+        DataError: if the file is missing, or a line is not a piece of the tokenizer and its count.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -38,9 +37,9 @@ def read_counts(path: Path, tokenizer: Tokenizer) -> np.ndarray:
         raise DataError(f"{path}: no table of counts can be read: {error}") from error
     counts = np.zeros(tokenizer.size, dtype=np.int64)
     for number, line in enumerate(lines, 1):
-        place, count, piece = [*line.split("\t", 2), "", ""][:3]
-        numbers = place.isdigit() and count.isdigit()
-        if not numbers or int(place) >= tokenizer.size or piece != repr(tokenizer.symbol(int(place))):
+        first, second, piece = [*line.split("\t", 2), "", ""][:3]
+        place, count = whole_number(first), whole_number(second)
+        if place is None or count is None or place >= tokenizer.size or piece != repr(tokenizer.symbol(place)):
             raise DataError(f"{path}, line {number}: not a piece of the tokenizer and its count: {line[:60]!r}")
-        counts[int(place)] = int(count)
+        counts[place] = count
     return counts

@@ -5,15 +5,23 @@ from __future__ import annotations
 import io
 import logging
 import re
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
-from shared.errors import DataError, UsageError
-from shared.machine.files import replaced_file
-from shared.text.surrogates import find_surrogate
-from shared.text.tokenizer import refusal
+from dragoman.shared.errors import DataError, UsageError, check_number
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.text.piece_file import NFC, charsmap, composed, renamed
+from dragoman.shared.text.surrogates import find_surrogate
+from dragoman.shared.text.tokenizer import refusal
+
+KINDS = ("unigram", "bpe", "char")
+RULES = (NFC, "identity", "nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf")
+#: Ten times as many as the largest published vocabularies have; SentencePiece's loops take minutes beyond.
+MOST_PIECES = 10_000_000
 
 
 def train_sentencepiece(
@@ -24,7 +32,7 @@ def train_sentencepiece(
     size: int,
     coverage: float = 1.0,
     byte_fallback: bool = True,
-    normalisation: str = "nmt_nfkc",
+    normalisation: str = NFC,
 ) -> Path:
     """Train a SentencePiece model; the same texts in the same order give the same file.
 
@@ -38,8 +46,9 @@ def train_sentencepiece(
         size: number of pieces in the model, with its unknown piece and, with byte fallback, 256 bytes.
         coverage: share of the characters of the texts that get a piece of their own, for large scripts 0.9995.
         byte_fallback: write characters without a piece as UTF-8 bytes, so that nothing is unknown.
-        normalisation: SentencePiece's rule: "nmt_nfkc" (its default and that of most published systems; it rewrites
-            full-width punctuation and "…"), "nfkc", "nmt_nfkc_cf", "nfkc_cf" (both fold case), or "identity".
+        normalisation: what is done to texts: "nfc" (shared/text/piece_file.py), or SentencePiece's "identity",
+            "nmt_nfkc" (its default and that of most published systems; it rewrites full-width punctuation and "…"),
+            "nfkc", "nmt_nfkc_cf" or "nfkc_cf" (both fold case).
 
     Returns:
         ``out``.
@@ -47,7 +56,6 @@ def train_sentencepiece(
     Raises:
         DataError: if there is no text, or more characters than ``size`` has room for.
         UsageError: for an argument out of its range.
-
     """
     check_training(kind=kind, size=size, coverage=coverage, byte_fallback=byte_fallback, normalisation=normalisation)
     sentences = [text for text in texts if text and not text.isspace()]
@@ -55,16 +63,40 @@ def train_sentencepiece(
         raise DataError(f"{out}: there is no text to train a tokenizer on")
     for text in filter(find_surrogate, sentences):
         raise DataError(f"{out}: {refusal(text)}")
-    model = io.BytesIO()
+    if normalisation == NFC:
+        sentences = [*map(composed, sentences)]
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(sentences),
-            model_writer=model,
+        content = _trained(
+            sentences,
+            normalisation,
             model_type=kind,
             vocab_size=size,
             character_coverage=coverage,
             byte_fallback=byte_fallback,
-            normalization_rule_name=normalisation,
+        )
+    except RuntimeError as error:
+        raise DataError(f"{out}: {_training_problem(kind, size, error)}") from error
+    out = Path(out)
+    with replaced_file(out) as temporary:
+        temporary.write_bytes(content)
+    real = sentencepiece.SentencePieceProcessor(model_proto=content).get_piece_size()
+    if real < size:
+        logging.getLogger("dragoman").warning(
+            "%s: the text has only %d of the %d pieces that were asked for", out, real, size
+        )
+    return out
+
+
+def _trained(sentences: list[str], rule: str, **options: Any) -> bytes:
+    """Return the content of a model file."""
+    model = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv", encoding="ascii") as file:
+        file.write(charsmap())
+        file.flush()
+        options |= {"normalization_rule_tsv": file.name} if rule == NFC else {"normalization_rule_name": rule}
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(sentences),
+            model_writer=model,
             unk_id=0,
             bos_id=-1,
             eos_id=-1,
@@ -73,18 +105,9 @@ def train_sentencepiece(
             num_threads=1,
             max_sentence_length=1 << 30,  # the default, 4192 bytes, drops longer texts without a word
             minloglevel=2,
+            **options,
         )
-    except RuntimeError as error:
-        raise DataError(f"{out}: {_training_problem(kind, size, error)}") from error
-    out = Path(out)
-    with replaced_file(out) as temporary:
-        temporary.write_bytes(model.getvalue())
-    real = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
-    if real < size:
-        logging.getLogger("dragoman").warning(
-            "%s: the text has only %d of the %d pieces that were asked for", out, real, size
-        )
-    return out
+    return renamed(model.getvalue(), NFC) if rule == NFC else model.getvalue()
 
 
 def _training_problem(kind: str, size: int, error: Exception) -> str:
@@ -98,16 +121,15 @@ def _training_problem(kind: str, size: int, error: Exception) -> str:
 
 
 def check_training(
-    *, kind: str, size: int, coverage: float, byte_fallback: bool = True, normalisation: str = "nmt_nfkc"
+    *, kind: str, size: int, coverage: float, byte_fallback: bool = True, normalisation: str = NFC
 ) -> None:
     """Raise the UsageError of :func:`train_sentencepiece` for an argument out of its range."""
-    kinds, rules = ("unigram", "bpe", "char"), ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
-    if kind not in kinds:
-        raise UsageError(f"kind must be one of {', '.join(kinds)}, not {kind!r}")
-    if normalisation not in rules:
-        raise UsageError(f"normalisation must be one of {', '.join(rules)}, not {normalisation!r}")
+    if kind not in KINDS:
+        raise UsageError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if normalisation not in RULES:
+        raise UsageError(f"normalisation must be one of {', '.join(RULES)}, not {normalisation!r}")
     if not 0.98 <= coverage <= 1:
         raise UsageError(f"coverage must be between 0.98 and 1, not {coverage}")
     smallest = 1 + 256 * byte_fallback
-    if size <= smallest:
-        raise UsageError(f"size must be above {smallest}, not {size}")
+    within = "the unknown piece and the 256 bytes" if byte_fallback else "the unknown piece"
+    check_number(f"pieces (in which {within} are counted)", size, above=smallest, most=MOST_PIECES)

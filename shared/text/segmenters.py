@@ -11,13 +11,13 @@ import json
 from pathlib import Path
 from typing import Any, Protocol
 
-import sentencepiece
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
-from shared.described import Described, describe
-from shared.errors import DataError, UsageError
-from shared.text.surrogates import find_surrogate
+from dragoman.shared.described import Described, describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.piece_file import read_piece_file
+from dragoman.shared.text.surrogates import find_surrogate
 
 #: How many words a BytePairs remembers.
 REMEMBERED = 100_000
@@ -29,7 +29,6 @@ class Segmenter(Protocol):
 
     Attributes:
         fingerprint: hash of all that decides which pieces a text gets.
-
     """
 
     fingerprint: str
@@ -48,7 +47,6 @@ def valid(text: str) -> str:
 
     Raises:
         DataError: if it is not valid Unicode (it holds lone surrogates).
-
     """
     if find_surrogate(text):
         raise DataError(f"not valid Unicode: {text!r}")
@@ -60,7 +58,6 @@ def read(path: Path, what: str) -> bytes:
 
     Raises:
         DataError: if there is none.
-
     """
     if not path.is_file():
         raise DataError(f"{path}: no such {what}")
@@ -82,18 +79,12 @@ class SentencePieces(Described):
 
     Raises:
         DataError: if the file is missing or not a SentencePiece model.
-
     """
 
     asset_arguments = ("model",)
 
     def __init__(self, *, model: str) -> None:
-        content = read(Path(model), "tokenizer model")
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(content)
-        except RuntimeError as error:
-            raise DataError(f"{model}: not a SentencePiece model") from error
+        content, self._processor, self._prepared = read_piece_file(Path(model))
         self.fingerprint = fingerprint(self, content)
 
     def rows(self) -> list[str]:
@@ -110,9 +101,8 @@ class SentencePieces(Described):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
-        return self._processor.encode(valid(text), out_type=str)
+        return self._processor.encode(self._prepared(valid(text)), out_type=str)
 
     def join(self, pieces: list[str]) -> str:
         """Return the text of pieces, also of those that are another model's, without spaces around it."""
@@ -145,7 +135,6 @@ class MosesWords(Described):
 
     Raises:
         UsageError: if sacremoses is not installed.
-
     """
 
     def __init__(self, *, language: str, dash_splits: bool = True, escape: bool = True) -> None:
@@ -177,7 +166,6 @@ class BytePairs(Described):
 
     Raises:
         DataError: if the file is missing, or a line is not a merge.
-
     """
 
     asset_arguments = ("codes",)
@@ -211,7 +199,6 @@ class BytePairs(Described):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         parts: list[str] = []
         for word in self.words.split(text) if self.words else valid(text).strip("\r\n ").split(" "):
@@ -257,7 +244,6 @@ class ByteLevelPairs(Described):
 
     Raises:
         DataError: if a file is missing or not what it should be.
-
     """
 
     asset_arguments = ("vocabulary", "merges")
@@ -277,7 +263,6 @@ class ByteLevelPairs(Described):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         return [str(number) for number in self._tokenizer.encode(valid(text)).ids]
 

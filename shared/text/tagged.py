@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.text import languages
-from shared.text.tokenizer import Tokenizer
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.text import languages
+from dragoman.shared.text.tokenizer import Tokenizer
 
 
 class TaggedTokenizer(Described):
@@ -26,17 +27,17 @@ class TaggedTokenizer(Described):
     Raises:
         DataError: for an unknown language code.
         UsageError: if there is no tag, one is given twice, or the other has it.
-
     """
 
     def __init__(self, *, tokenizer: Tokenizer, tags: list[str]) -> None:
         if isinstance(tags, str) or not tags:
             raise UsageError(f"tags must be a list of language codes or symbols, not {tags!r}")
         symbols = [tag if re.fullmatch(r"<\S+>", tag) else languages.tag(tag) for tag in tags]
-        known = tokenizer.symbols
-        twice = sorted({symbol for symbol in symbols if symbols.count(symbol) > 1 or symbol in known})
+        counts = Counter([*{*tokenizer.symbols}, *symbols])
+        twice = sorted({symbol for symbol in symbols if counts[symbol] > 1})
         if twice:
-            raise UsageError(f"tags must be given once, and be new to the tokenizer: {', '.join(twice)}")
+            given = shortened(", ".join(twice), 200)
+            raise UsageError(f"tags must be given once, and be new to the tokenizer: {given}")
         self.tokenizer = tokenizer
         self._tags = symbols
         self._numbers = {symbol: tokenizer.size + number for number, symbol in enumerate(symbols)}
@@ -101,7 +102,6 @@ class TaggedTokenizer(Described):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         behind = {*self._numbers.values()}
         return self.tokenizer.decode([id for id in map(int, ids) if id not in behind])
@@ -111,7 +111,6 @@ class TaggedTokenizer(Described):
 
         Raises:
             DataError: for an unknown symbol, with the known ones.
-
         """
         if symbol in self._numbers:
             return self._numbers[symbol]
@@ -124,7 +123,6 @@ class TaggedTokenizer(Described):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")

@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import sentencepiece
 
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.text import languages
-from shared.text.surrogates import find_surrogate
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.text import languages
+from dragoman.shared.text.piece_file import read_piece_file
+from dragoman.shared.text.surrogates import find_surrogate
 
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>", "<mask>", "<sep>", "<blank>")
 
@@ -42,7 +43,6 @@ class Tokenizer(Protocol):
         sep: id of ``<sep>``.
         blank: id of ``<blank>`` (of CTC).
         fingerprint: hash of all that decides which ids a text gets.
-
     """
 
     pad: int
@@ -99,9 +99,9 @@ class Symbols:
         if isinstance(tags, str):
             raise UsageError(f"tags must be a list of language codes or symbols, not {tags!r}")
         symbols = [*SPECIALS, *(t if re.fullmatch(r"<\S+>", t) else languages.tag(t) for t in tags)]
-        twice = sorted({symbol for symbol in symbols if symbols.count(symbol) > 1})
+        twice = sorted(symbol for symbol, count in Counter(symbols).items() if count > 1)
         if twice:
-            raise UsageError(f"tags must be given once and must not be specials: {', '.join(twice)}")
+            raise UsageError(f"tags must be given once and must not be specials: {shortened(', '.join(twice), 200)}")
         self._pieces = pieces
         self._symbols = symbols
         self._ids = {symbol: pieces + number for number, symbol in enumerate(symbols)}
@@ -127,7 +127,6 @@ class Symbols:
 
         Raises:
             DataError: for an unknown symbol, with the known ones.
-
         """
         if symbol not in self._ids:
             raise DataError(f"the tokenizer has no symbol {symbol!r}, only {' '.join(self._symbols)}")
@@ -147,21 +146,12 @@ class SentencePieceTokenizer(Described, Symbols):
     Raises:
         DataError: if the file is missing or not a SentencePiece model, or a code is unknown.
         UsageError: if a tag is given twice or is a special.
-
     """
 
     asset_arguments = ("model",)
 
     def __init__(self, *, model: str, tags: list[str]) -> None:
-        path = Path(model)
-        if not path.is_file():
-            raise DataError(f"{path}: no such tokenizer model")
-        content = path.read_bytes()
-        self._processor = sentencepiece.SentencePieceProcessor()
-        try:
-            self._processor.LoadFromSerializedProto(content)
-        except RuntimeError as error:
-            raise DataError(f"{path}: not a SentencePiece model") from error
+        content, self._processor, self._prepared = read_piece_file(Path(model))
         inner = range(self._processor.get_piece_size())
         p = self._processor
         live = [i for i in inner if not (p.is_control(i) or p.is_unknown(i) or p.is_unused(i))]
@@ -178,10 +168,9 @@ class SentencePieceTokenizer(Described, Symbols):
 
         Raises:
             DataError: for text that is not valid Unicode (lone surrogates).
-
         """
         try:
-            return [self._to_outer[i] for i in self._processor.encode(text)]
+            return [self._to_outer[i] for i in self._processor.encode(self._prepared(text))]
         except RuntimeError as error:
             raise refusal(text) from error
 
@@ -190,13 +179,12 @@ class SentencePieceTokenizer(Described, Symbols):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         result = np.empty(len(texts), dtype=np.int64)
         for start in range(0, len(texts), _CHUNK):
             part = list(texts[start : start + _CHUNK])
             try:
-                encoded = self._processor.encode(part)
+                encoded = self._processor.encode([*map(self._prepared, part)])
             except (RuntimeError, TypeError) as error:
                 raise next(map(refusal, filter(find_surrogate, part)), error) from error
             result[start : start + len(part)] = [len(ids) for ids in encoded]
@@ -207,7 +195,6 @@ class SentencePieceTokenizer(Described, Symbols):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         inner = []
         for id in ids:
@@ -223,7 +210,6 @@ class SentencePieceTokenizer(Described, Symbols):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.machine.nesting import from_json
-from shared.text.segmenters import Segmenter, SentencePieces
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError, UsageError, shortened
+from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.text.segmenters import Segmenter, SentencePieces
 
 #: The first rows of fairseq's dictionaries, which ``dict.txt`` leaves out.
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
@@ -35,7 +35,6 @@ class Special:
 
         Raises:
             DataError: if the tokenizer has no such symbol.
-
         """
         return owner.id(self.symbol)
 
@@ -46,7 +45,6 @@ class ForeignSymbols:
     Attributes:
         pad: id of ``<pad>``, and likewise ``bos``, ``eos``, ``unk``, ``mask``, ``sep``, ``blank``; those that the
             checkpoint lacks raise DataError.
-
     """
 
     pad, bos, eos, unk = Special("<pad>"), Special("<s>"), Special("</s>"), Special("<unk>")
@@ -60,7 +58,6 @@ class ForeignSymbols:
 
         Raises:
             DataError: if a row occurs twice or a symbol has no row.
-
         """
         numbers: dict[str, int] = {}
         for number, row in enumerate(rows):
@@ -90,10 +87,10 @@ class ForeignSymbols:
 
         Raises:
             DataError: for an unknown symbol, with the known ones.
-
         """
         if symbol not in self._ids:
-            raise DataError(f"the tokenizer has no symbol {symbol!r}, only {' '.join(self._ids)}")
+            known = shortened(" ".join(self._ids), 1000)
+            raise DataError(f"the tokenizer has no symbol {shortened(repr(symbol))}, only {known}")
         return self._ids[symbol]
 
     def symbol(self, id: int) -> str:
@@ -101,7 +98,6 @@ class ForeignSymbols:
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")
@@ -126,11 +122,11 @@ class VocabularyTokenizer(Described, ForeignSymbols):
         added: further rows behind those of the file: ``["[ar_AR]", ..., "<mask>"]``. Text never becomes one of them.
         symbols: the specials and tags, by our name: ``{"</s>": "</s>", "<de>": "[de_DE]", ...}``; at least ``<pad>``,
             ``</s>`` and ``<unk>``. Default: fairseq's first four under the names that they have.
+        pieces: those of the symbols, by our name, that are also ordinary pieces, which stand for text.
 
     Raises:
         DataError: if the file is missing or not a vocabulary, or a symbol is not in it.
         UsageError: if a needed symbol is not named.
-
     """
 
     asset_arguments = ("vocabulary",)
@@ -142,6 +138,7 @@ class VocabularyTokenizer(Described, ForeignSymbols):
         vocabulary: str | None = None,
         added: list[str] | None = None,
         symbols: dict[str, str] | None = None,
+        pieces: list[str] | None = None,
     ) -> None:
         added = list(added or [])
         symbols = {name: name for name in FIRST} if symbols is None else dict(symbols)
@@ -153,9 +150,10 @@ class VocabularyTokenizer(Described, ForeignSymbols):
             raise UsageError("a vocabulary file must be given, except for the pieces of a SentencePiece model")
         self._name([*rows, *added], symbols, source)
         self.segmenter = segmenter
-        self._outside = {*self._ids.values(), *range(self.size - len(added), self.size)}
+        special = (id for name, id in self._ids.items() if name not in (pieces or []))
+        self._outside = {*special, *range(self.size - len(added), self.size)}
         self._numbers = {row: number for number, row in enumerate(self._rows) if number not in self._outside}
-        parts = json.dumps([segmenter.fingerprint, self._rows, symbols, added])
+        parts = json.dumps([segmenter.fingerprint, self._rows, symbols, added, *([pieces] if pieces else [])])
         self.fingerprint = hashlib.sha256(parts.encode()).hexdigest()[:16]
 
     def encode(self, text: str) -> list[int]:
@@ -163,7 +161,6 @@ class VocabularyTokenizer(Described, ForeignSymbols):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         unknown = self.unk
         return [self._numbers.get(piece, unknown) for piece in self.segmenter.split(text)]
@@ -173,7 +170,6 @@ class VocabularyTokenizer(Described, ForeignSymbols):
 
         Raises:
             DataError: for text that is not valid Unicode.
-
         """
         return np.fromiter((len(self.segmenter.split(text)) for text in texts), dtype=np.int64, count=len(texts))
 
@@ -182,7 +178,6 @@ class VocabularyTokenizer(Described, ForeignSymbols):
 
         Raises:
             ValueError: for an id outside the vocabulary.
-
         """
         return self.segmenter.join([self._rows[id] for id in self._checked(ids) if id not in self._outside])
 
@@ -192,7 +187,6 @@ def read_vocabulary(path: Path) -> list[str]:
 
     Raises:
         DataError: naming the file, and the line if there are any.
-
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -222,12 +216,14 @@ def _number(value: Any) -> int:
 def _dictionary(text: str, path: Path) -> list[str]:
     """Read fairseq's ``symbol count`` lines, the symbol being all before the last space."""
     rows: list[str] = []
+    places: dict[str, int] = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         plain = line.rstrip().removesuffix(OVERWRITE)
         symbol, space, count = plain.rpartition(" ")
         if not space or not count.lstrip("-").isdigit():
             raise DataError(f"{path}: line {number} is not 'symbol count': {line[:60]!r}")
-        if plain != line.rstrip() and symbol in rows:
-            rows[rows.index(symbol)] += " (overwritten)"  # nothing becomes it any more: pieces have no spaces
+        if plain != line.rstrip() and symbol in places:
+            rows[places[symbol]] += " (overwritten)"  # nothing becomes it any more: pieces have no spaces
+        places[symbol] = len(rows)
         rows.append(symbol)
     return rows

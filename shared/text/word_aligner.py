@@ -26,18 +26,20 @@ Legend: P sentence pairs of one shape, m source words, n target words, C pairs o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 
-from shared.errors import UsageError
-from shared.text.word_links import Link, check_symmetrisation, symmetrised
+from dragoman.shared.annotations import Checked
+from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Range
+from dragoman.shared.text.word_links import Link, check_symmetrisation, symmetrised
 
 #: Words of a sentence, and those of its translation.
 Pair = tuple[Sequence[str], Sequence[str]]
 
 
-class DirectedAligner:
+class DirectedAligner(Checked):
     """Explains each target word by one source word or by none.
 
     Args:
@@ -50,29 +52,18 @@ class DirectedAligner:
 
     Attributes:
         log_likelihoods: of all pairs, before each pass.
-
-    Raises:
-        UsageError: for a number out of its range.
-
     """
 
     def __init__(
         self,
         pairs: Iterable[Pair],
         *,
-        iterations: int = 5,
-        tension: float = 4.0,
-        null: float = 0.08,
-        flat: int = 0,
-        concentration: float = 0.0,
+        iterations: PositiveInt = 5,
+        tension: NonNegativeFloat = 4.0,
+        null: Annotated[float, Range(above=0, below=1)] = 0.08,
+        flat: NonNegativeInt = 0,
+        concentration: NonNegativeFloat = 0.0,
     ) -> None:
-        if iterations < 1 or tension < 0 or not 0 < null < 1:
-            raise UsageError(
-                f"an aligner needs iterations >= 1, tension >= 0 and null between 0 and 1, not {iterations}, "
-                f"{tension}, {null}"
-            )
-        if flat < 0 or not concentration >= 0:
-            raise UsageError(f"flat and concentration must not be negative, not {flat} and {concentration}")
         self.tension = tension
         self.null = null
         self.flat = flat
@@ -89,7 +80,6 @@ class DirectedAligner:
             m: source words.
             n: target words.
             flat: as in model 1, the same for all source words.
-
         """
         places = np.arange(1, m + 1) / max(m, 1) - np.arange(1, n + 1)[:, None] / n
         near = np.exp(-(0.0 if flat else self.tension) * np.abs(places))
@@ -182,43 +172,22 @@ class WordAligner:
 
     Args:
         pairs: what it learns from.
-        symmetrisation: see :func:`shared.text.word_links.symmetrised`.
-        iterations: see :class:`DirectedAligner`.
-        tension: see :class:`DirectedAligner`.
-        null: see :class:`DirectedAligner`.
-        flat: see :class:`DirectedAligner`.
-        concentration: see :class:`DirectedAligner`.
+        symmetrisation: see :func:`dragoman.shared.text.word_links.symmetrised`.
+        options: of both :class:`DirectedAligner`.
 
     Attributes:
         forward: explains target words by source words.
         backward: explains source words by target words.
 
     Raises:
-        UsageError: for a number out of its range, or an unknown name.
-
+        UsageError: for an unknown name.
     """
 
-    def __init__(
-        self,
-        pairs: Sequence[Pair],
-        *,
-        symmetrisation: str = "grow-diag-final",
-        iterations: int = 5,
-        tension: float = 4.0,
-        null: float = 0.08,
-        flat: int = 0,
-        concentration: float = 0.0,
-    ) -> None:
+    def __init__(self, pairs: Sequence[Pair], *, symmetrisation: str = "grow-diag-final", **options: Any) -> None:
         check_symmetrisation(symmetrisation)
         self.symmetrisation = symmetrisation
-
-        def directed(pairs: Iterable[Pair]) -> DirectedAligner:
-            return DirectedAligner(
-                pairs, iterations=iterations, tension=tension, null=null, flat=flat, concentration=concentration
-            )
-
-        self.forward = directed(pairs)
-        self.backward = directed((target, source) for source, target in pairs)
+        self.forward = DirectedAligner(pairs, **options)
+        self.backward = DirectedAligner(((target, source) for source, target in pairs), **options)
 
     def links(self, source: Sequence[str], target: Sequence[str]) -> list[Link]:
         """Return the links of a sentence pair, in order; it need not be one that was learned from."""

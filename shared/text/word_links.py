@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from pathlib import Path
 
-from shared.errors import DataError, UsageError
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.digits import whole_number
 
 Link = tuple[int, int]
 
@@ -40,7 +41,6 @@ def symmetrised(forward: Set[Link], backward: Set[Link], how: str) -> list[Link]
 
     Raises:
         UsageError: for another name.
-
     """
     check_symmetrisation(how)
     union = forward | backward
@@ -84,14 +84,14 @@ def read(line: str) -> list[Link]:
 
     Raises:
         DataError: for anything else.
-
     """
     links = []
     for item in line.split():
         source, _, target = item.partition("-")
-        if not (source.isascii() and source.isdigit() and target.isascii() and target.isdigit()):
+        link = whole_number(source), whole_number(target)
+        if link[0] is None or link[1] is None:
             raise DataError(f"{item[:40]!r} is not a link of two words, such as 3-4")
-        links.append((int(source), int(target)))
+        links.append((link[0], link[1]))
     return links
 
 
@@ -106,7 +106,6 @@ def read_links(path: Path, lines: Iterator[str], sizes: Iterator[tuple[int, int]
     Raises:
         DataError: naming file and line, if a line is not in Pharaoh's format, links a word that is not there, or there
             are not as many lines as sentence pairs.
-
     """
     number = 0
     for number, (source, target) in enumerate(sizes, 1):

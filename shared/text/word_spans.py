@@ -15,8 +15,8 @@ import unicodedata
 from collections.abc import Container
 from functools import lru_cache
 
-from shared.text import languages
-from shared.text.case import lower
+from dragoman.shared.text import languages
+from dragoman.shared.text.case import lower
 
 Span = tuple[int, int]
 
@@ -32,7 +32,6 @@ def words(text: str, language: str, known: Container[str] | None = None, longest
 
     Raises:
         DataError: for an unknown language code.
-
     """
     pattern, joiners = (_ASCII_RUN, _ASCII_JOINER) if text.isascii() else _patterns()
     runs = [match.span() for match in pattern.finditer(text)]
@@ -79,7 +78,6 @@ def linked_words(text: str, language: str) -> list[Span]:
 
     Raises:
         DataError: for an unknown language code.
-
     """
     return [match.span() for match in (_BETWEEN_SPACES if languages.spaced(language) else _NO_SPACE).finditer(text)]
 

@@ -6,7 +6,7 @@ A checkpoint is a folder ``checkpoints/00012000/`` with
     frozen.safetensors      parameters that do not learn, if there are some: a hard link to the file of the checkpoint
                             before, as long as they are the same, so that they take their place on the disk once
     training.pt             optimiser, random states, position in the data; read back without running anything
-    meta.json               update, epoch, validation scores
+    meta.json               update, epoch, validation scores, and a digest of each file above
 
 One that is written because a run was stopped, between those that are due, is "interim": it serves to go on from, and
 takes no part in averages, so that a run that was stopped ends with the same model as one that was not.
@@ -14,8 +14,12 @@ takes no part in averages, so that a run that was stopped ends with the same mod
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NotRequired
@@ -25,11 +29,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from shared.errors import DataError, UsageError
-from shared.machine.files import discard_folder, replaced_folder
-from shared.machine.records import read_record
-from shared.nn.state import contiguous, load_exactly
-from shared.training.tuning import merged
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.machine.files import discard_folder, replaced_folder
+from dragoman.shared.machine.records import check_record, read_record
+from dragoman.shared.nn.state import contiguous, load_exactly
+from dragoman.shared.ranges import PositiveInt
+from dragoman.shared.training.position import check_position
+from dragoman.shared.training.tuning import merged
 
 #: Folders of checkpoints: the number of the update, filled up with zeros.
 _NAME = re.compile(r"[0-9]{8,18}", re.ASCII)
@@ -39,10 +46,17 @@ _META: dict[str, Any] = {
     "epoch": NotRequired[int],
     "adapter_scale": NotRequired[float | None],
     "interim": NotRequired[bool],
+    "files": NotRequired[dict[str, str]],
 }
 _LEARNING, _FROZEN = "objective.safetensors", "frozen.safetensors"
+_TRAINING = "training.pt"
 #: What a training state holds.
-_TRAINING = ("optimizer", "position", "ranks")
+_STATE: dict[str, Any] = {
+    "optimizer": dict[str, Any],
+    "position": dict[str, Any],
+    "ranks": list[dict[str, Any]],
+    "planned": NotRequired[int],
+}
 
 
 @dataclass(frozen=True)
@@ -60,8 +74,13 @@ class Checkpoint:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Return the objective's tensors."""
-        frozen = self.folder / _FROZEN
-        return _load(self.folder / _LEARNING) | (_load(frozen) if frozen.exists() else {})
+        names = [_LEARNING, *([_FROZEN] if self._has(_FROZEN) else [])]
+        tensors: dict[str, torch.Tensor] = {}
+        for name in names:
+            with self._reading(name, "weights file"):
+                tensors |= load_file(self.folder / name)
+                self._check_unchanged(name)
+        return tensors
 
     def system_tensors(self) -> dict[str, torch.Tensor]:
         """Return the tensors of the system alone, adapters added to what they stand beside."""
@@ -72,15 +91,46 @@ class Checkpoint:
 
     def training(self) -> dict[str, Any]:
         """Return the optimiser's state, the random states and the position in the data."""
-        file = self.folder / "training.pt"
-        try:
-            found = dict(torch.load(file, map_location="cpu", weights_only=True))
-        except Exception as error:  # torch raises many kinds for a damaged or a hostile file
-            raise DataError(f"{file}: not a readable training state ({str(error).splitlines()[0]})") from error
-        missing = [name for name in _TRAINING if name not in found]
-        if missing:
-            raise DataError(f"{file}: not a readable training state (it lacks {', '.join(missing)})")
+        with self.restoring():
+            found = dict(torch.load(self.folder / _TRAINING, map_location="cpu", weights_only=True))
+            missing = [name for name in ("optimizer", "position", "ranks") if name not in found]
+            if missing:
+                raise ValueError(f"it lacks {', '.join(missing)}")
+            check_record(found, "the state", _STATE, "whole")
+            check_position(found["position"], self.update)
+            if found.get("planned", 1) < 1 or not found["ranks"]:
+                raise ValueError(
+                    f"it is planned for {found.get('planned', 0)} processes, and has {len(found['ranks'])}"
+                )
+            self._check_unchanged(_TRAINING)
         return found
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """Blame the training state for whatever goes wrong while it is read, or given back to what it is the state of.
+
+        Raises:
+            DataError: naming the file, what is wrong, and what to do.
+        """
+        with self._reading(_TRAINING, "training state"):
+            yield
+
+    @contextmanager
+    def _reading(self, name: str, what: str) -> Iterator[None]:
+        """Blame a file for errors of what reads it."""
+        try:
+            yield
+        except Exception as error:  # torch raises many kinds for a damaged or a hostile file
+            problem = f"not a readable {what} ({one_line(error)})"
+            raise DataError(f"{self.folder / name}: {problem}; {_advice(self.folder)}") from error
+
+    def _check_unchanged(self, name: str) -> None:
+        digests = self.meta().get("files", {})  # older checkpoints have none
+        if name in digests and _digest(self.folder / name) != digests[name]:
+            raise ValueError("it is not as it was written: the disk has lost something, or it was changed")
+
+    def _has(self, name: str) -> bool:
+        return (self.folder / name).exists() or name in self.meta().get("files", {})
 
 
 @dataclass(frozen=True)
@@ -90,7 +140,6 @@ class Choice:
     Attributes:
         kind: "last" or "best".
         number: how many.
-
     """
 
     kind: str
@@ -102,7 +151,6 @@ class Choice:
 
         Raises:
             UsageError: for anything else.
-
         """
         match = re.fullmatch(r"(last|best) ([1-9][0-9]{0,5})", text)
         if match is None:
@@ -119,22 +167,16 @@ class Choice:
         return f"{self.kind} {self.number}"
 
 
-class Checkpoints:
+class Checkpoints(Checked):
     """The checkpoints of one Fit.
 
     Args:
         keep: "last N" or "best N": which ones an average will be made of (see :class:`Choice`). The newest and the
             best one by the validation score are kept in any case.
         every: updates between two checkpoints; validation writes one as well.
-
-    Raises:
-        UsageError: for another rule, or if ``every`` is not positive.
-
     """
 
-    def __init__(self, *, keep: str = "best 5", every: int = 1000) -> None:
-        if every < 1:
-            raise UsageError(f"every must be at least 1, not {every}")
+    def __init__(self, *, keep: str = "best 5", every: PositiveInt = 1000) -> None:
         self.keep = Choice.read(keep)
         self.every = every
 
@@ -150,7 +192,6 @@ class Checkpoints:
 
         Raises:
             DataError: if the disk is full or cannot be written; the checkpoints already there stay as they are.
-
         """
         place = folder / f"{meta['update']:08d}"
         try:
@@ -159,7 +200,8 @@ class Checkpoints:
                 save_file(learning, temporary / _LEARNING)
                 if frozen:
                     _save_frozen(frozen, temporary / _FROZEN, list_checkpoints(folder))
-                torch.save(training, temporary / "training.pt")
+                torch.save(training, temporary / _TRAINING)
+                meta = meta | {"files": {file.name: _digest(file) for file in sorted(temporary.iterdir())}}
                 (temporary / "meta.json").write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
         except (OSError, SafetensorError, RuntimeError) as error:
             before = list_checkpoints(folder)
@@ -178,7 +220,6 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
 
     Raises:
         DataError: if the description of one cannot be read, or is that of another update than its name says.
-
     """
     found = []
     for place in folder.glob("[0-9]*"):
@@ -188,7 +229,7 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
         if meta["update"] != int(place.name):
             raise DataError(
                 f"{place / 'meta.json'}: is that of update {meta['update']}, not of {int(place.name)} as the folder's "
-                "name says: a copy needs a name that is no number"
+                f"name says: a copy needs a name that is no number; {_advice(place)}"
             )
         found.append(Checkpoint(place, meta["update"], meta["score"], meta.get("interim", False)))
     return sorted(found, key=lambda checkpoint: checkpoint.update)
@@ -235,13 +276,18 @@ def _holds(file: Path, tensors: dict[str, torch.Tensor]) -> bool:
         return False
 
 
-def _load(file: Path) -> dict[str, torch.Tensor]:
-    try:
-        return load_file(file)
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{file}: not a readable weights file ({error})") from error
+def _digest(file: Path) -> str:
+    with open(file, "rb") as content:
+        return hashlib.file_digest(content, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _advice(folder: Path) -> str:
+    return f"delete {folder}, and training goes on from the checkpoint before it, or begins anew if there is none"
 
 
 def _read_meta(folder: Path) -> dict[str, Any]:
-    advice = f"delete {folder}, and training goes on from the checkpoint before it"
-    return read_record(folder / "meta.json", _META, "a readable checkpoint description", advice)
+    what, file = "a readable checkpoint description", folder / "meta.json"
+    meta = read_record(file, _META, what, _advice(folder))
+    if meta["score"] is not None and not math.isfinite(meta["score"]):
+        raise DataError(f"{file}: not {what} ('score' is {meta['score']}, not a finite number); {_advice(folder)}")
+    return meta

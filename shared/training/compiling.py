@@ -9,25 +9,31 @@ import sys
 import torch
 from torch import nn
 
-from shared.errors import UsageError
-from shared.nn.layer import EncoderLayer
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.nn.layer import EncoderLayer
 
+BACKEND = "inductor"
 #: How many versions of a layer are compiled before the rest runs uncompiled. Lengths are dynamic, but a batch of one
 #: row, a first step, evaluation, or another set of memories each need their own.
 VERSIONS = 16
 
 
-def compile_layers(objective: nn.Module, *, backend: str = "inductor") -> None:
+def loss_backend(machine: Machine) -> str | None:
+    """Return what compiles the losses of a run; None on a CPU, where plain ones work on what a cache holds."""
+    return BACKEND if machine.compile and machine.device != "cpu" else None
+
+
+def compile_layers(objective: nn.Module, *, backend: str = BACKEND) -> None:
     """Compile the layers of encoder and decoder in place, for batches of any size; parameters keep their names.
 
     Raises:
         UsageError: if the layers are on the CPU and there is no C++ compiler.
-
     """
     layers = [module for module in objective.modules() if isinstance(module, EncoderLayer)]
     compiler = os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++")
     on_cpu = any(parameter.device.type == "cpu" for layer in layers for parameter in layer.parameters())
-    if on_cpu and backend == "inductor" and not shutil.which(compiler):
+    if on_cpu and backend == BACKEND and not shutil.which(compiler):
         raise UsageError(f"compile: on a CPU it needs a C++ compiler, and there is no {compiler} (see CXX)")
     torch._dynamo.config.recompile_limit = VERSIONS
     for layer in layers:

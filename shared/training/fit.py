@@ -18,31 +18,33 @@ from typing import ClassVar
 import torch
 from rich.progress import Progress, TaskID
 
-from shared.batch import Batch
-from shared.corpus.loader import Loader
-from shared.corpus.stream import Stream
-from shared.errors import DataError, UsageError
-from shared.machine.files import replaced_folder
-from shared.machine.processes import barrier, gather, join, on_main, wrap
-from shared.machine.progress import progress_bar
-from shared.machine.settings import prepare_process
-from shared.machine.stopping import Interrupted, Stop
-from shared.machine.workspace import Phase, Workspace
-from shared.objectives.objective import Objective
-from shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
-from shared.training.compiling import compile_layers
-from shared.training.history import History, Meter, report, status
-from shared.training.initialise import Initialiser
-from shared.training.loss_scale import loss_scaler
-from shared.training.notes import alternating_notes, warm_up_notes
-from shared.training.optimizer import Adam
-from shared.training.resuming import Position, planned_for, restore, training_state
-from shared.training.scheduled import Scheduled
-from shared.training.schedules import Schedule
-from shared.training.sizes import check_accumulation, training_bytes
-from shared.training.tracking import Tracker, Trackers, check_libraries, check_trackers
-from shared.training.update import Learner, same_randomness_after, try_largest
-from shared.training.validation import Validation
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.stream import Stream
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.files import replaced_folder
+from dragoman.shared.machine.processes import barrier, gather, join, on_main, wrap
+from dragoman.shared.machine.progress import progress_bar
+from dragoman.shared.machine.settings import prepare_process
+from dragoman.shared.machine.stopping import Interrupted, Stop
+from dragoman.shared.machine.workspace import Phase, Stopwatch, Workspace
+from dragoman.shared.objectives.objective import Objective
+from dragoman.shared.ranges import NonNegativeFloat, PositiveInt
+from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints, load_objective
+from dragoman.shared.training.compiling import compile_layers
+from dragoman.shared.training.history import History, Meter, report, status
+from dragoman.shared.training.initialise import Initialiser
+from dragoman.shared.training.loss_scale import loss_scaler
+from dragoman.shared.training.notes import alternating_notes, size_notes, time_left, warm_up_notes
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.position import Position
+from dragoman.shared.training.resuming import planned_for, restore, training_state
+from dragoman.shared.training.scheduled import Scheduled
+from dragoman.shared.training.schedules import Schedule
+from dragoman.shared.training.sizes import check_accumulation, training_bytes
+from dragoman.shared.training.tracking import Tracker, Trackers, check_libraries, check_trackers
+from dragoman.shared.training.update import Learner, same_randomness_after, try_largest
+from dragoman.shared.training.validation import Validation
 
 REPORT_EVERY = 25
 
@@ -51,8 +53,8 @@ REPORT_EVERY = 25
 class Running:
     """The objects that the methods of a Fit share while it runs.
 
-    ``accumulation`` is the number of this process's batches in an update, and ``planned`` for how many processes the
-    batches are planned.
+    ``accumulation`` is the number of this process's batches in an update, ``planned`` for how many processes the
+    batches are planned, and ``began`` the update after which this process has begun, when its ``stopwatch`` started.
     """
 
     workspace: Workspace
@@ -64,6 +66,14 @@ class Running:
     meter: Meter
     history: History
     stop: Stop
+    stopwatch: Stopwatch
+    began: int
+
+    @property
+    def left(self) -> str:
+        """The time until the last update, in words."""
+        update = self.position.update
+        return time_left(update - self.began, self.stopwatch.seconds, self.updates - update)
 
     @property
     def last(self) -> bool:
@@ -90,11 +100,12 @@ class Fit(Phase):
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of the objective's modules that follow the update, such as dropout, by regular expression
             (see shared/training/scheduled.py).
-        trackers: what gets losses and scores, beside TensorBoard (see shared/training/tracking.py).
-
+        trackers: what gets losses and scores, beside TensorBoard: wandb, mlflow, or objects (see
+            shared/training/tracking.py).
     """
 
-    extendable: ClassVar[tuple[str, ...]] = ("updates",)
+    extendable: ClassVar[tuple[str, ...]] = ("updates", "validation.patience")
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.keep",)
     aside: ClassVar[tuple[str, ...]] = ("trackers",)
 
     def __init__(
@@ -104,20 +115,15 @@ class Fit(Phase):
         streams: list[Stream],
         optimizer: Adam,
         schedule: Schedule,
-        updates: int,
+        updates: PositiveInt,
         validation: Validation | None = None,
         checkpoints: Checkpoints | None = None,
         initialise: list[Initialiser] | None = None,
-        grad_accumulation_factor: int = 1,
-        max_grad_norm: float = 0.0,
+        grad_accumulation_factor: PositiveInt = 1,
+        max_grad_norm: NonNegativeFloat = 0.0,
         scheduled: dict[str, Schedule] | None = None,
-        trackers: list[Tracker] | None = None,
+        trackers: str | list[Tracker | str] | None = None,
     ) -> None:
-        if updates < 1 or grad_accumulation_factor < 1 or max_grad_norm < 0:
-            raise UsageError(
-                "need updates >= 1, grad_accumulation_factor >= 1 and max_grad_norm >= 0, not "
-                f"{updates}, {grad_accumulation_factor} and {max_grad_norm}"
-            )
         self.objective = objective
         self.streams = streams
         self.optimizer = optimizer
@@ -152,7 +158,6 @@ class Fit(Phase):
         Raises:
             DataError: if a loss or gradient was not finite, if data cannot be read or a checkpoint not be written.
             Interrupted: after Ctrl-C or SIGTERM, when a checkpoint is written.
-
         """
         join(workspace)
         device = torch.device(workspace.device)
@@ -185,11 +190,19 @@ class Fit(Phase):
         meter, history = Meter(), History(workspace.folder, writing=workspace.main, trackers=trackers)
         scaler = loss_scaler(workspace)
         if training is None:
-            position = self._begin(workspace, objective)
+            if rows := history.rows():
+                message = "%s: warning: no checkpoint is left, though it had come to update %d: it begins anew"
+                workspace.log.warning(message, workspace.phase, rows[-1]["update"])
+            position = self._begin(workspace, objective, loader)
         else:
             objective.system.check_files(workspace.folder / "system")
             load_objective(objective, found[-1])
-            position = restore(training, optimizer, scaler, meter, workspace)
+            with found[-1].restoring():
+                position = restore(training, optimizer, scaler, meter, workspace)
+                if position.epoch > position.update * self.accumulation or position.batch > loader.length(
+                    position.epoch
+                ):
+                    raise ValueError(f"there is no batch {position.batch} of epoch {position.epoch}")
             del training  # the moments are in the optimiser now
             shared = f", each process with the batches of {parts}" if (parts := len(loader.ranks)) > 1 else ""
             workspace.log.info("%s: going on after update %d%s", workspace.phase, position.update, shared)
@@ -202,6 +215,7 @@ class Fit(Phase):
         if device.type == "cuda" and position.update == 0:
             try_largest(objective, self.optimizer, loader, workspace)
         history.cut(position.update)
+        self._go_further(position, updates, history, workspace)
         with (
             closing(history),  # after errors and interruptions as well, or trackers would show a run that goes on
             Stop() as stop,
@@ -209,7 +223,19 @@ class Fit(Phase):
             closing(loader),  # or its workers would live until Python collects its garbage, in a later phase
             closing(_batches(loader, position)) as source,
         ):
-            running = Running(workspace, learner, updates, accumulation, loader.planned, position, meter, history, stop)
+            running = Running(
+                workspace,
+                learner,
+                updates,
+                accumulation,
+                loader.planned,
+                position,
+                meter,
+                history,
+                stop,
+                Stopwatch(),
+                position.update,
+            )
             self._until_the_end(running, source, bar)
             history.plot()
         barrier(workspace)
@@ -250,16 +276,19 @@ class Fit(Phase):
                 row["loss_scale"] = running.learner.scaler.get_scale()
             meter.reset()
             running.history.add(row)
-            bar.update(task, status=status(row))
-            if not workspace.show_progress and (now % (REPORT_EVERY * 8) == 0 or running.last):
-                workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, status(row))
+            early = " at most" if self.validation is not None and self.validation.patience else ""
+            line = status(row) + ("" if running.last else f" | {running.left} left{early}")
+            bar.update(task, status=line)
+            soon = now == running.began + REPORT_EVERY  # the time that is left is wanted before much of it has passed
+            if not workspace.show_progress and (now % (REPORT_EVERY * 8) == 0 or running.last or soon):
+                workspace.log.info("%s: update %d of %d, %s", workspace.phase, now, running.updates, line)
 
     def _initialise(self, workspace: Workspace, objective: Objective) -> None:
         for initialise in self.initialise:
             for line in initialise.apply(objective.system):
                 workspace.log.info("%s: %s", workspace.phase, line)
 
-    def _begin(self, workspace: Workspace, objective: Objective) -> Position:
+    def _begin(self, workspace: Workspace, objective: Objective, loader: Loader) -> Position:
         """Describe the system that begins."""
         if workspace.main:
             with replaced_folder(workspace.folder / "system") as temporary:
@@ -268,7 +297,20 @@ class Fit(Phase):
             torch.manual_seed(workspace.seed_for(workspace.phase, "rank", workspace.rank))
         parameters = sum(p.numel() for p in objective.parameters() if p.requires_grad)
         workspace.log.info("%s: %.2f M trainable parameters", workspace.phase, parameters / 1e6)
+        if not self.initialise:
+            rows = sum(len(kept) for stream in loader.streams for kept in stream.table.kept)
+            for line in size_notes(parameters, rows, workspace.recipe, workspace.command):
+                workspace.log.warning("%s: %s", workspace.phase, line)
         return Position()
+
+    def _go_further(self, position: Position, updates: int, history: History, workspace: Workspace) -> None:
+        """Let a training that has stopped early go on, if it is given more patience or more updates than it had."""
+        validation = self.validation
+        if validation is None or not position.finished:
+            return
+        position.finished = on_main(lambda: validation.out_of_patience(history.scores(), position.forgiven), workspace)
+        if position.finished and updates > position.end > 0:
+            position.finished, position.forgiven = False, position.update
 
     def _save(self, running: Running, score: float | None, *, interim: bool) -> None:
         workspace, position = running.workspace, running.position
@@ -309,13 +351,17 @@ class Fit(Phase):
             history.add(row | {"validation": found.values, "score": found.score})
             workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, found)
             history.plot()
-            scores = [past["score"] for past in history.rows() if "score" in past]
-            return found.score, validation.out_of_patience(scores)
+            return found.score, validation.out_of_patience(history.scores(), position.forgiven)
 
         position.due = False
         score, position.finished = on_main(measure, workspace)
         if position.finished:
-            workspace.log.info("%s: no better score in %d validations", workspace.phase, validation.patience)
+            position.end = running.updates
+            workspace.log.info(
+                "%s: no better score in %d validations: it stops; with more patience or updates, it goes on from here",
+                workspace.phase,
+                validation.patience,
+            )
         return score
 
 

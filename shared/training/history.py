@@ -1,4 +1,7 @@
-"""The record of a training run: sums between reports, ``history.jsonl``, TensorBoard, trackers and the curve."""
+"""The record of a training run: sums between reports, ``history.jsonl``, TensorBoard, trackers and the curve.
+
+TensorBoard and matplotlib are extras: without them, a training says once that their files are left out.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from typing import Any, NotRequired
 import torch
 from torch import Tensor
 
-from shared.batch import Batch
-from shared.corpus.audio import SAMPLE_RATE
-from shared.errors import DataError
-from shared.machine.files import replaced_file, sync
-from shared.machine.records import parse_record
-from shared.objectives.objective import Loss
-from shared.training.tracking import Trackers
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.extras import present
+from dragoman.shared.machine.files import replaced_file, sync
+from dragoman.shared.machine.records import parse_record
+from dragoman.shared.objectives.objective import Loss
+from dragoman.shared.sound.audio import SAMPLE_RATE
+from dragoman.shared.training.tracking import Trackers
 
 #: What the rows of a history say, of training or of a validation.
 _ROW: dict[str, Any] = {
@@ -54,7 +58,6 @@ class Meter:
 
         Args:
             batches: still on the CPU.
-
         """
         self.ids.append([name for batch in batches for name in batch.ids])
         for batch in batches:
@@ -153,7 +156,6 @@ class History:
         folder: where they are.
         writing: whether to write them; False makes ``cut``, ``add`` and ``plot`` do nothing (ranks other than 0).
         trackers: what gets the numbers as well.
-
     """
 
     def __init__(self, folder: Path, *, writing: bool = True, trackers: Trackers | None = None) -> None:
@@ -168,7 +170,6 @@ class History:
 
         Raises:
             DataError: naming a line that is not a row.
-
         """
         if not self.path.is_file():
             return []
@@ -181,13 +182,16 @@ class History:
             rows.append(parse_record(line, f"{self.path}, line {number}", _ROW, "a row of a history"))
         return rows
 
+    def scores(self) -> dict[int, float]:
+        """Return the score of each validation by its update."""
+        return {row["update"]: row["score"] for row in self.rows() if "score" in row}
+
     def cut(self, update: int) -> None:
         """Begin after an update, and forget what came after it (it will be done again).
 
         Raises:
             DataError: as :meth:`rows`.
             UsageError: if a tracker cannot begin.
-
         """
         if not self.writing:
             return
@@ -206,16 +210,17 @@ class History:
                 file.write(json.dumps(row) + "\n")
         except OSError as error:
             raise DataError(f"{self.path}: cannot be written ({error.strerror})") from error
-        if self.writer is None:
+        if self.writer is None and present("tensorboard", "tensorboard", "curves are not written for TensorBoard"):
             from torch.utils.tensorboard import SummaryWriter
 
             self.writer = SummaryWriter(str(self.folder / "tensorboard"), purge_step=row["update"])
         scalars = {f"validation/{name}": value for name, value in row.get("validation", {}).items()}
         scalars |= {f"train/{name}": value for name, value in row.get("parts", {}).items()}
         scalars |= {f"train/{name}": row[name] for name in _SCALARS if name in row}
-        for name, value in scalars.items():
-            self.writer.add_scalar(name, value, row["update"])
-        self.writer.flush()
+        if self.writer is not None:
+            for name, value in scalars.items():
+                self.writer.add_scalar(name, value, row["update"])
+            self.writer.flush()
         if self.trackers is not None:
             self.trackers.track(scalars, row["update"])
 
@@ -225,10 +230,10 @@ class History:
             sync(self.path)
 
     def plot(self) -> None:
-        """Draw ``training.png``."""
-        if not self.writing:
+        """Draw ``training.png``, if matplotlib is there."""
+        if not self.writing or not present("matplotlib", "plots", "training.png is not drawn"):
             return
-        from shared.evaluation.plots import plot_training
+        from dragoman.shared.evaluation.plots import plot_training
 
         plot_training(self.rows(), self.folder / "training.png")
 

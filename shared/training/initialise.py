@@ -11,10 +11,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 
-from shared.errors import DataError, UsageError
-from shared.nn.fbank import GlobalNorm
-from shared.systems.reading_model import ReadingModel
-from shared.text.tagged import extends
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.fbank import GlobalNorm
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.tagged import extends
 
 
 class Initialiser(Protocol):
@@ -43,7 +43,6 @@ class Initialise:
             stands for one part of a name, such as a layer's number.
         layers: the folder's layers that become this system's first, second, ...: ``[0, 2, 4]`` for every other one,
             ``[-2, -1]`` for the last two. Default: its first ones.
-
     """
 
     def __init__(
@@ -70,7 +69,6 @@ class Initialise:
         Raises:
             DataError: if anything below a prefix is missing or shaped differently and not allowed to be, or vectors of
                 symbols belong to another tokenizer.
-
         """
         own = system.state_dict()
         wanted = {here: [name for name in own if name == here or name.startswith(here + ".")] for here in self.parts}
@@ -163,7 +161,6 @@ class FeatureStatistics:
     Args:
         file: ``features.safetensors`` of that phase.
         part: the norm's name in the system.
-
     """
 
     #: A feature that deviates less is constant, and only its mean is subtracted.
@@ -177,9 +174,8 @@ class FeatureStatistics:
         """Fill it; return a line that says so.
 
         Raises:
-            DataError: if the file is none of that phase, or of other features.
+            DataError: if another phase wrote the file, or its features are others.
             UsageError: if the system has no such norm.
-
         """
         try:
             norm = system.get_submodule(self.part)

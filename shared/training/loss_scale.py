@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.amp import GradScaler
 
-from shared.machine.device import Machine
+from dragoman.shared.machine.device import Machine
 
 #: A gradient that is too large for half precision at this factor, or below, stops the run.
 SMALLEST = 2.0**-10
@@ -28,7 +28,6 @@ def hopeless(scaler: GradScaler, skipped: Tensor, loss: Tensor) -> Tensor:
         scaler: before it is told of the update.
         skipped: 1.0 if the update was skipped, else 0.0; a scalar.
         loss: of this process, not scaled; a scalar.
-
     """
     if not scaler.is_enabled():
         return skipped

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from fractions import Fraction
 
-from shared.corpus.stream import Stream
-from shared.training.schedules import Schedule
+from dragoman.shared.batches.stream import Stream
+from dragoman.shared.recipe.locations import installed
+from dragoman.shared.training.schedules import Schedule
 
 
 def warm_up_notes(schedule: Schedule, updates: int) -> list[str]:
@@ -21,13 +23,51 @@ def warm_up_notes(schedule: Schedule, updates: int) -> list[str]:
     ]
 
 
+#: With more parameters for each row of training data, a model is too large for the data.
+MANY = 10_000
+
+
+def size_notes(parameters: int, rows: int, recipe: str, command: str) -> list[str]:
+    """Return a warning if a model that learns from scratch has far more parameters than its data can teach.
+
+    Args:
+        parameters: that learn.
+        rows: of training data.
+        recipe: the name of the recipe: "own/mt". Of some, there is one with a small model: "own/mt_small".
+        command: that started the run.
+    """
+    if parameters <= MANY * rows:
+        return []
+    small = f"{recipe}_small"
+    advice = "smaller numbers of width, feedforward, layers and pieces are faster and better"
+    if recipe and any(name == small for name, _ in installed()):
+        words = [small if word == recipe else word for word in shlex.split(command)] or ["dragoman", "run", small]
+        advice = f"a small model is faster and better: {shlex.join(words)}"
+    each = f"{parameters // max(rows, 1):,} from each (more than {MANY:,} are far too many)"
+    return [f"warning: {parameters / 1e6:.1f} M parameters learn from {rows:,} rows, {each}; {advice}"]
+
+
+def time_left(done: int, seconds: float, left: int) -> str:
+    """Return how long the rest of a training takes, in words: "3 d 18 h", "1 h 12 min", "5 min", "40 s".
+
+    Args:
+        done: updates that were done.
+        seconds: that they took, with their validations.
+        left: updates that are left.
+    """
+    rest = round(seconds / max(done, 1) * left)
+    for large, unit, small, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
+        if rest >= large:
+            return f"{rest // large:,} {unit} {rest % large // small} {part}"
+    return f"{-(-rest // 60)} min" if rest >= 60 else f"{rest} s"
+
+
 def alternating_notes(streams: Sequence[Stream], accumulation: int) -> list[str]:
     """Return a warning if an update has too few batches for one of each stream, so that tasks alternate.
 
     Args:
         streams: of the training, with their weights.
         accumulation: batches per update and process.
-
     """
     weights = [Fraction(stream.weight).limit_denominator(1000) for stream in streams]
     unit = Fraction(math.gcd(*(w.numerator for w in weights)), math.lcm(*(w.denominator for w in weights)))

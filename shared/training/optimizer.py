@@ -10,12 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from shared.errors import UsageError
-from shared.training.schedules import Schedule
-from shared.training.tuning import Tuning
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import UsageError
+from dragoman.shared.ranges import NonNegativeFloat, ShareBelowOne
+from dragoman.shared.training.schedules import Schedule
+from dragoman.shared.training.tuning import Tuning
+
+#: The names of the two moments, in torch and in bitsandbytes.
+_MOMENTS = ("exp_avg", "exp_avg_sq", "state1", "state2")
 
 
-class Adam:
+class Adam(Checked):
     """Settings of torch's fused AdamW; with ``weight_decay: 0`` it is Adam.
 
     Args:
@@ -26,23 +31,20 @@ class Adam:
             the first match counts. A factor of 0 freezes, without changing the graph: neither parameters nor moments
             change. A schedule of the update makes it a factor that changes, ``Steps`` for example.
         tuning: what learns, if it is not everything (see shared/training/tuning.py).
-
     """
 
     def __init__(
         self,
         *,
-        betas: list[float] | None = None,
-        eps: float = 1e-8,
-        weight_decay: float = 0.0,
-        multipliers: dict[str, float | Schedule] | None = None,
+        betas: list[ShareBelowOne] | None = None,
+        eps: NonNegativeFloat = 1e-8,
+        weight_decay: NonNegativeFloat = 0.0,
+        multipliers: dict[str, NonNegativeFloat | Schedule] | None = None,
         tuning: Tuning | None = None,
     ) -> None:
         betas = [0.9, 0.98] if betas is None else betas
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
-            raise UsageError(f"betas must be two numbers in [0, 1), not {betas}")
-        if weight_decay < 0:
-            raise UsageError(f"weight_decay must not be negative: {weight_decay}")
+        if len(betas) != 2:
+            raise UsageError(f"betas must be two numbers, not {betas}")
         self.betas = (betas[0], betas[1])
         self.eps = eps
         self.weight_decay = weight_decay
@@ -59,7 +61,6 @@ class Adam:
 
         Raises:
             UsageError: if a pattern of ``multipliers`` or of the tuning matches nothing.
-
         """
         groups = self.groups(module)
         optimizer = torch.optim.AdamW(
@@ -103,7 +104,6 @@ class Adam8bit(Adam):
 
     Raises:
         UsageError: if bitsandbytes is not installed.
-
     """
 
     #: bitsandbytes' own defaults.
@@ -124,7 +124,7 @@ class Adam8bit(Adam):
 
     def build(self, module: nn.Module) -> torch.optim.Optimizer:
         """Choose what of a module learns, and make the optimiser for it, as :meth:`Adam.build` does."""
-        from shared.training.eight_bit import AdamW8bit
+        from dragoman.shared.training.eight_bit import AdamW8bit
 
         groups = self.groups(module)
         optimizer = AdamW8bit(
@@ -172,7 +172,6 @@ def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
 
     Returns:
         The norm before clipping, a scalar.
-
     """
     learning: list[nn.Parameter] = []
     for group in optimizer.param_groups:
@@ -193,9 +192,27 @@ def step_if_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> Tensor:
 
     Returns:
         A scalar tensor: 1.0 if the update was skipped, else 0.0; reading it is left to the caller, who need not wait.
-
     """
     skipped = (~torch.isfinite(norm)).float()
     optimizer.found_inf = skipped  # type: ignore[attr-defined]
     optimizer.step()
     return skipped
+
+
+def check_moments(optimizer: torch.optim.Optimizer) -> None:
+    """Refuse moments that cannot be those of the parameters: torch's fused step would read beyond their memory.
+
+    Raises:
+        ValueError: naming the shapes, or what is not finite.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    known = [(parameter, optimizer.state[parameter]) for parameter in parameters if optimizer.state.get(parameter)]
+    if not known:
+        raise ValueError("the optimiser has no moments")
+    for parameter, state in known:
+        moments = [state.get(name) for name in _MOMENTS if name in state]
+        if len(moments) != 2 or not all(isinstance(t, Tensor) and t.shape == parameter.shape for t in moments):
+            found = [tuple(t.shape) if isinstance(t, Tensor) else t for t in moments]
+            raise ValueError(f"the moments of a parameter {tuple(parameter.shape)} are {found}")
+        if not all(torch.isfinite(torch.as_tensor(value)).all() for value in state.values()):
+            raise ValueError(f"moments of a parameter {tuple(parameter.shape)} are not finite")

@@ -6,36 +6,17 @@ process takes the batches that were planned for several. Dropout and rounding di
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.amp import GradScaler
 
-from shared.errors import UsageError
-from shared.machine.processes import gather
-from shared.machine.workspace import Workspace
-from shared.training.history import Meter
-
-
-@dataclass
-class Position:
-    """The progress of a run.
-
-    Attributes:
-        update: how many updates are done.
-        epoch: the epoch of the next batch.
-        batch: how many steps of it are used up: a batch of every process that it was planned for.
-        due: whether the validation after this update is still to be done.
-        finished: whether a validation has found that it is enough.
-
-    """
-
-    update: int = 0
-    epoch: int = 0
-    batch: int = 0
-    due: bool = False
-    finished: bool = False
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.processes import gather
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.optimizer import check_moments
+from dragoman.shared.training.position import Position
 
 
 def planned_for(training: dict[str, Any] | None, workspace: Workspace) -> int:
@@ -47,7 +28,6 @@ def planned_for(training: dict[str, Any] | None, workspace: Workspace) -> int:
 
     Raises:
         UsageError: if these cannot share the batches evenly.
-
     """
     if training is None:
         return workspace.world
@@ -95,9 +75,14 @@ def restore(
 ) -> Position:
     """Give everything the state that it had; return the position.
 
-    A process that was not there at the last checkpoint draws random numbers of its own.
+    The optimiser's settings stay those of the recipe. A process that was not there at the last checkpoint draws random
+    numbers of its own.
     """
+    settings = [{key: value for key, value in g.items() if key != "params"} for g in optimizer.param_groups]
     optimizer.load_state_dict(training["optimizer"])
+    for group, own in zip(optimizer.param_groups, settings, strict=True):
+        group.update(own)
+    check_moments(optimizer)
     if training.get("scaler"):  # empty in other precisions, and older checkpoints have none
         scaler.load_state_dict(training["scaler"])
     position = Position(**training["position"])

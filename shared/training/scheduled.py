@@ -6,8 +6,8 @@ import re
 
 from torch import nn
 
-from shared.errors import UsageError
-from shared.training.schedules import Schedule
+from dragoman.shared.errors import UsageError
+from dragoman.shared.training.schedules import Schedule
 
 
 class Scheduled:
@@ -20,7 +20,6 @@ class Scheduled:
 
     Raises:
         UsageError: if a pattern matches no number of the module.
-
     """
 
     def __init__(self, module: nn.Module, schedules: dict[str, Schedule]) -> None:

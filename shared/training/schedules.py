@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
-from shared.errors import UsageError
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import UsageError
+from dragoman.shared.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
 
 @runtime_checkable
@@ -19,19 +22,16 @@ class Schedule(Protocol):
         ...
 
 
-class InverseSquareRoot:
+class InverseSquareRoot(Checked):
     """Linear warm-up, then decay with 1/sqrt(update) (Vaswani et al. 2017, section 5.3; fairseq's ``inverse_sqrt``).
 
     Args:
         peak: the learning rate at the end of the warm-up.
         warmup: updates of warm-up.
         initial: the learning rate before the first update.
-
     """
 
-    def __init__(self, *, peak: float, warmup: int, initial: float = 0.0) -> None:
-        if not 0 < peak < math.inf or warmup < 1:
-            raise UsageError(f"peak must be a number above 0 and warmup at least 1, not {peak} and {warmup}")
+    def __init__(self, *, peak: PositiveFloat, warmup: PositiveInt, initial: NonNegativeFloat = 0.0) -> None:
         self.peak = peak
         self.warmup = warmup
         self.initial = initial
@@ -43,12 +43,14 @@ class InverseSquareRoot:
         return float(self.peak * (self.warmup / update) ** 0.5)
 
 
-class Linear:
-    """Linear warm-up to ``peak``, then linear decay to ``final`` at ``total`` updates."""
+class _Decay(Checked, ABC):
+    """Linear warm-up to ``peak``, then a decay to ``final`` at ``total`` updates."""
 
-    def __init__(self, *, peak: float, total: int, warmup: int = 0, final: float = 0.0) -> None:
-        if not 0 < peak < math.inf or not 0 <= warmup < total:
-            raise UsageError(f"need peak > 0 and 0 <= warmup < total, not peak {peak}, warmup {warmup}, total {total}")
+    def __init__(
+        self, *, peak: PositiveFloat, total: PositiveInt, warmup: NonNegativeInt = 0, final: NonNegativeFloat = 0.0
+    ) -> None:
+        if warmup >= total:
+            raise UsageError(f"warmup must end before total, which is {total}, not at {warmup}")
         self.peak = peak
         self.total = total
         self.warmup = warmup
@@ -58,30 +60,30 @@ class Linear:
         """Return the learning rate of an update."""
         if update < self.warmup:
             return self.peak * update / self.warmup
-        share = min(1.0, (update - self.warmup) / (self.total - self.warmup))
+        return self.decayed(min(1.0, (update - self.warmup) / (self.total - self.warmup)))
+
+    @abstractmethod
+    def decayed(self, share: float) -> float:
+        """Return the learning rate after a share of the decay."""
+
+
+class Linear(_Decay):
+    """Linear warm-up to ``peak``, then linear decay to ``final`` at ``total`` updates."""
+
+    def decayed(self, share: float) -> float:
+        """See :class:`_Decay`."""
         return self.peak + (self.final - self.peak) * share
 
 
-class Cosine:
+class Cosine(_Decay):
     """Linear warm-up to ``peak``, then half a cosine down to ``final`` at ``total`` (Loshchilov and Hutter 2017)."""
 
-    def __init__(self, *, peak: float, total: int, warmup: int = 0, final: float = 0.0) -> None:
-        if not 0 < peak < math.inf or not 0 <= warmup < total:
-            raise UsageError(f"need peak > 0 and 0 <= warmup < total, not peak {peak}, warmup {warmup}, total {total}")
-        self.peak = peak
-        self.total = total
-        self.warmup = warmup
-        self.final = final
-
-    def __call__(self, update: int) -> float:
-        """Return the learning rate of an update."""
-        if update < self.warmup:
-            return self.peak * update / self.warmup
-        share = min(1.0, (update - self.warmup) / (self.total - self.warmup))
+    def decayed(self, share: float) -> float:
+        """See :class:`_Decay`."""
         return self.final + (self.peak - self.final) * (1 + math.cos(math.pi * share)) / 2
 
 
-class TriStage:
+class TriStage(Checked):
     """Linear warm-up, constant, exponential decay (Park et al. 2019, section 3.2; fairseq's ``tri_stage``).
 
     Args:
@@ -90,22 +92,19 @@ class TriStage:
         shares: what the three stages take of ``total``; they add up to 1.
         initial_scale: the first learning rate as a share of the peak.
         final_scale: the last one as a share of the peak.
-
     """
 
     def __init__(
         self,
         *,
-        peak: float,
-        total: int,
+        peak: PositiveFloat,
+        total: PositiveInt,
         shares: list[float],
-        initial_scale: float = 0.01,
-        final_scale: float = 0.01,
+        initial_scale: NonNegativeFloat = 0.01,
+        final_scale: PositiveFloat = 0.01,
     ) -> None:
         if len(shares) != 3 or abs(sum(shares) - 1) > 1e-6 or min(shares) < 0:
             raise UsageError(f"shares must be three numbers that add up to 1, not {shares}")
-        if not 0 < peak < math.inf or total < 1:
-            raise UsageError(f"peak must be a number above 0 and total at least 1, not {peak} and {total}")
         self.peak = peak
         self.total = total
         self.initial_scale = initial_scale
@@ -124,12 +123,10 @@ class TriStage:
         return float(self.peak * self.final_scale**share)
 
 
-class Constant:
+class Constant(Checked):
     """The same learning rate throughout, after an optional linear warm-up."""
 
-    def __init__(self, *, peak: float, warmup: int = 0) -> None:
-        if not 0 < peak < math.inf or warmup < 0:
-            raise UsageError(f"peak must be a number above 0 and warmup not below 0, not {peak} and {warmup}")
+    def __init__(self, *, peak: PositiveFloat, warmup: NonNegativeInt = 0) -> None:
         self.peak = peak
         self.warmup = warmup
 
@@ -144,7 +141,6 @@ class Steps:
     Args:
         values: the numbers, in their order.
         after: after how many updates the second, third, ... number holds.
-
     """
 
     def __init__(self, *, values: list[float], after: list[int]) -> None:
@@ -167,7 +163,6 @@ class PiecewiseLinear:
     Args:
         values: the numbers, in their order.
         at: the updates at which it has them.
-
     """
 
     def __init__(self, *, values: list[float], at: list[int]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import nn
 
-from shared.corpus.loader import Loader
-from shared.machine.memory import refuse_over
-from shared.training.optimizer import Adam
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.machine.memory import refuse_over
+from dragoman.shared.training.optimizer import Adam
 
 
 def training_bytes(objective: nn.Module, optimizer: Adam) -> int:
@@ -27,7 +27,6 @@ def check_accumulation(factor: int, loader: Loader, device: str) -> None:
 
     Raises:
         UsageError: with what they need and what there is.
-
     """
     parts = len(loader.ranks)
     whose = f" of each of {parts} processes" if parts > 1 else ""

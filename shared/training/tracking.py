@@ -10,14 +10,15 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from shared.errors import UsageError
-from shared.machine.files import replaced_file
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.files import replaced_file
+from dragoman.shared.moved import HOME
 
 
 @runtime_checkable
@@ -44,12 +45,11 @@ class Wandb:
         project: where the run is shown.
         name: of the run; by default the phase's folder.
         mode: "online", or "offline" for machines without network (``wandb sync`` sends the files later).
-
     """
 
     library = "wandb"
 
-    def __init__(self, *, project: str, name: str | None = None, mode: str = "online") -> None:
+    def __init__(self, *, project: str = "dragoman", name: str | None = None, mode: str = "online") -> None:
         self.project = project
         self.name = name
         self.mode = mode
@@ -59,7 +59,6 @@ class Wandb:
 
         Raises:
             UsageError: if wandb is not installed.
-
         """
         check_libraries([self])
         import wandb
@@ -90,12 +89,11 @@ class MLflow:
     Args:
         experiment: its name; it is made if there is none.
         uri: of the server, or of a folder or database; by default ``MLFLOW_TRACKING_URI``, or what MLflow takes.
-
     """
 
     library = "mlflow"
 
-    def __init__(self, *, experiment: str, uri: str | None = None) -> None:
+    def __init__(self, *, experiment: str = "dragoman", uri: str | None = None) -> None:
         self.experiment = experiment
         self.uri = uri
         self._sent: list[Any] = []
@@ -105,7 +103,6 @@ class MLflow:
 
         Raises:
             UsageError: if MLflow is not installed.
-
         """
         check_libraries([self])
         import mlflow
@@ -125,7 +122,8 @@ class MLflow:
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        metrics = [Metric(name, value, now, update) for name, value in values.items()]
+        # A name may not hold "+", as in chrf++.
+        metrics = [Metric(name.replace("+", "p"), value, now, update) for name, value in values.items()]
         self._sent.append(self._client.log_batch(self._run, metrics=metrics, synchronous=False))
 
     def close(self) -> None:
@@ -143,7 +141,6 @@ def check_libraries(trackers: list[Any]) -> None:
 
     Raises:
         UsageError: naming the library.
-
     """
     for tracker in trackers:
         library = getattr(tracker, "library", None) if isinstance(tracker, Wandb | MLflow) else None
@@ -161,15 +158,30 @@ def _remembered(folder: Path, library: str, settings: list[str | None], new: Cal
     return path.read_text(encoding="utf-8")
 
 
-def check_trackers(trackers: list[Any]) -> list[Tracker]:
-    """Return the trackers; raise a UsageError for what is none, such as the name of a library, or for two of a run."""
-    for number, tracker in enumerate(trackers):
+#: What a recipe may name in one word.
+NAMED: dict[str, type[Wandb] | type[MLflow]] = {"wandb": Wandb, "mlflow": MLflow}
+
+
+def check_trackers(trackers: str | Sequence[Any]) -> list[Tracker]:
+    """Return the trackers of a recipe.
+
+    Args:
+        trackers: objects, or names of ``NAMED``; or one name alone.
+
+    Raises:
+        UsageError: for what is no tracker, or for two of a run.
+    """
+    listed = [trackers] if isinstance(trackers, str) else trackers
+    found: list[Tracker] = []
+    for given in listed:
+        tracker = NAMED[given]() if isinstance(given, str) and given in NAMED else given
         if not isinstance(tracker, Tracker):
-            kinds = " or ".join(f"!new:{kind.__module__}.{kind.__name__}" for kind in (Wandb, MLflow))
-            raise UsageError(f"trackers: {tracker!r} is no tracker: name an object, such as {kinds}")
-        if isinstance(tracker, Wandb | MLflow) and any(_same(tracker, other) for other in trackers[:number]):
+            example = f"[!new:{Wandb.__module__.removeprefix(f'{HOME}.')}.{Wandb.__name__} {{project: talks}}]"
+            raise UsageError(f"trackers: {given!r} is no tracker: give {', '.join(NAMED)}, or an object: {example}")
+        if isinstance(tracker, Wandb | MLflow) and any(_same(tracker, other) for other in found):
             raise UsageError(f"trackers: two {type(tracker).__name__} would write the same run: leave one out")
-    return list(trackers)
+        found.append(tracker)
+    return found
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -184,7 +196,6 @@ class Trackers:
     Args:
         trackers: those of the recipe.
         warn: takes a sentence about one that has failed.
-
     """
 
     def __init__(self, trackers: list[Tracker], warn: Callable[[str], None]) -> None:
@@ -196,7 +207,6 @@ class Trackers:
 
         Raises:
             UsageError: if one cannot begin: nobody is logged in, for example.
-
         """
         for number, tracker in enumerate(self._trackers):
             try:

@@ -15,7 +15,9 @@ from typing import Protocol
 
 from torch import Tensor, nn
 
-from shared.errors import UsageError
+from dragoman.shared.annotations import Checked
+from dragoman.shared.errors import UsageError
+from dragoman.shared.ranges import PositiveInt, ShareBelowOne
 
 #: What the library puts into the names of the maps that it adapts, and the names of the two matrices beside them.
 BASE, DOWN, UP = ".base_layer.", ".lora_A.default.weight", ".lora_B.default.weight"
@@ -26,7 +28,6 @@ class Tuning(Protocol):
 
     Attributes:
         scale: what the product of an adapter's matrices is multiplied by; None without adapters.
-
     """
 
     scale: float | None
@@ -44,7 +45,6 @@ class Selected:
 
     Raises:
         UsageError: if it is no regular expression.
-
     """
 
     scale: float | None = None
@@ -57,14 +57,13 @@ class Selected:
 
         Raises:
             UsageError: if no parameter has such a name.
-
         """
         learning = _named("parameters", self.parameters, module)
         for name, parameter in module.named_parameters():
             parameter.requires_grad_(name in learning)
 
 
-class LoRA:
+class LoRA(Checked):
     """Let matrices of low rank learn, whose product is added to frozen linear maps: W + alpha / R B A (Hu et al. 2022).
 
     B begins with zeros, so that the first update begins with the system as it is. The model folder that ``Average``
@@ -78,15 +77,18 @@ class LoRA:
         learn: regular expression for whole names of further parameters that learn, such as norms; None for none.
 
     Raises:
-        UsageError: for a value out of its range, or if the library peft is not installed.
-
+        UsageError: if the library peft is not installed.
     """
 
     def __init__(
-        self, *, targets: str, rank: int = 16, alpha: int = 32, dropout: float = 0.0, learn: str | None = None
+        self,
+        *,
+        targets: str,
+        rank: PositiveInt = 16,
+        alpha: PositiveInt = 32,
+        dropout: ShareBelowOne = 0.0,
+        learn: str | None = None,
     ) -> None:
-        if rank < 1 or alpha < 1 or not 0 <= dropout < 1:
-            raise UsageError(f"need rank >= 1, alpha >= 1 and 0 <= dropout < 1, not {rank}, {alpha} and {dropout}")
         if find_spec("peft") is None:
             raise UsageError("LoRA needs the library peft: pip install 'dragoman[adapters]'")
         self.targets = _compiled("targets", targets)
@@ -101,7 +103,6 @@ class LoRA:
 
         Raises:
             UsageError: if no linear map, or no further parameter, has such a name.
-
         """
         from peft import LoraConfig, inject_adapter_in_model
 
@@ -123,7 +124,6 @@ def merged(tensors: Mapping[str, Tensor], scale: float) -> dict[str, Tensor]:
     Args:
         tensors: of the system with adapters: W (O, I), A (R, I), B (O, R).
         scale: alpha / R.
-
     """
     plain = {}
     for name, tensor in tensors.items():

@@ -14,16 +14,18 @@ import torch
 from torch import Tensor, nn
 from torch.amp import GradScaler
 
-from shared.batch import Batch
-from shared.corpus.loader import Loader
-from shared.machine.processes import add_up
-from shared.machine.settings import enough_memory
-from shared.machine.workspace import Workspace
-from shared.objectives.objective import Loss, Objective
-from shared.training.history import Meter
-from shared.training.loss_scale import hopeless
-from shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
-from shared.training.scheduled import Scheduled
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.machine.processes import add_up
+from dragoman.shared.machine.settings import enough_memory
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives.cross_entropy import compiled_losses
+from dragoman.shared.objectives.objective import Loss, Objective
+from dragoman.shared.training.compiling import loss_backend
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.loss_scale import hopeless
+from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
+from dragoman.shared.training.scheduled import Scheduled
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Learner:
         optimizer: of the objective's parameters.
         max_grad_norm: the norm that the whole gradient is clipped to; 0 for no clipping.
         scheduled: numbers of modules that follow the update; None for none.
-        scaler: what scales losses in fp16 (see :func:`shared.training.loss_scale.loss_scaler`); by default, nothing.
-
+        scaler: what scales losses in fp16 (see :func:`dragoman.shared.training.loss_scale.loss_scaler`); by
+            default, nothing.
     """
 
     objective: Objective
@@ -70,7 +72,7 @@ class Learner:
         for number, batch in enumerate(on_device, start=1):
             if isinstance(model, nn.parallel.DistributedDataParallel):
                 model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
-            with workspace.autocast():
+            with workspace.autocast(), compiled_losses(loss_backend(workspace)):
                 loss: Loss = model(batch)
                 if workspace.debug:
                     loss.check(objective.counts(batch))
@@ -102,7 +104,6 @@ def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace
 
     Raises:
         DataError: with advice, if memory is not enough.
-
     """
     trained = [parameter for parameter in objective.parameters() if parameter.requires_grad]
     size = sum(optimizer.state_bytes(parameter) for parameter in trained)
@@ -118,7 +119,7 @@ def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace
             ):
                 ready = prepared(objective, batch, workspace)
                 objective.train()
-                with workspace.autocast():
+                with workspace.autocast(), compiled_losses(loss_backend(workspace)):
                     total = objective(ready).total()
                 total.backward()
         objective.zero_grad(set_to_none=True)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 import torch
+from torch import nn
 
-from shared.corpus.fields import Field
-from shared.corpus.find import find_manifests
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget, Stream
-from shared.errors import DataError, UsageError
-from shared.evaluation.scoring import TestSet, check_metrics, translate_share
-from shared.machine.workspace import Workspace
-from shared.nn.state import evaluating
-from shared.objectives.objective import Objective
-from shared.search.search import AnySearch
-from shared.systems.system import System
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batches.fields import Field
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.scoring import TestSet, check_metrics, translate_share
+from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.objectives.objective import Objective
+from dragoman.shared.ranges import NonNegativeInt, PositiveInt
+from dragoman.shared.search.search import AnySearch
+from dragoman.shared.systems.system import System
 
 LOWER_IS_BETTER = {"loss", "wer", "cer", "ter", "wer_raw", "cer_raw"}
 
@@ -35,11 +40,10 @@ class Share:
     Attributes:
         losses: for each manifest, the parts of the loss of each of the process's batches.
         texts: for each manifest, the texts of the best hypothesis by row number and name; empty without a search.
-
     """
 
     losses: list[list[dict[str, Part]]]
-    texts: list[dict[int, dict[str, str]]]
+    texts: list[dict[int, Hypothesis]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Validated:
         return ", ".join(f"{name} {value:.{3 if name == 'loss' else 1}f}" for name, value in self.values.items())
 
 
-class Validation:
+class Validation(Checked):
     """Validate on a manifest.
 
     Args:
@@ -75,7 +79,6 @@ class Validation:
         first: the first update at which to validate.
         patience: number of validations without a better score before training stops; 0: never.
         limit: number of rows to use, from the first; 0: all.
-
     """
 
     def __init__(
@@ -91,10 +94,10 @@ class Validation:
         metric: str = "loss",
         reads: list[str] | None = None,
         writes: str | None = None,
-        every: int = 1000,
-        first: int = 0,
-        patience: int = 0,
-        limit: int = 0,
+        every: PositiveInt = 1000,
+        first: NonNegativeInt = 0,
+        patience: NonNegativeInt = 0,
+        limit: NonNegativeInt = 0,
     ) -> None:
         metrics = list(metrics or [])
         check_metrics(metrics, texts)
@@ -103,10 +106,6 @@ class Validation:
             raise UsageError(f"metrics {named} need a search")
         if metric != "loss" and metric not in named:
             raise UsageError(f"metric must be loss or one of metrics {named}, not {metric!r}")
-        if every < 1 or min(patience, limit, first) < 0:
-            raise UsageError(
-                f"need every >= 1, patience >= 0, limit >= 0, first >= 0, not {every}, {patience}, {limit}, {first}"
-            )
         self.manifests = list(manifests)
         self.budget = budget
         self.stream = stream
@@ -126,16 +125,22 @@ class Validation:
         """Tell whether to validate after an update."""
         return update >= self.first and update % self.every == 0
 
-    def out_of_patience(self, scores: list[float]) -> bool:
-        """Tell whether the best of all scores so far lies ``patience`` validations back."""
-        return self.patience > 0 and len(scores) - 1 - scores.index(max(scores)) >= self.patience
+    def out_of_patience(self, scores: Mapping[int, float], forgiven: int = 0) -> bool:
+        """Tell whether the best of all scores so far lies ``patience`` validations back.
+
+        Args:
+            scores: by update, in their order; the one at the end of a training that went on later does not count.
+            forgiven: the update up to which validations without a better score do not count.
+        """
+        scores = {update: score for update, score in scores.items() if self.due(update)}
+        best = max(scores, key=lambda update: scores[update], default=0)
+        return 0 < self.patience <= sum(update > max(best, forgiven) for update in scores)
 
     def chosen(self, streams: list[Stream]) -> Stream:
         """Return the stream whose task is validated.
 
         Raises:
             UsageError: if there is none of that name.
-
         """
         if self.stream is None:
             return streams[0]
@@ -150,30 +155,25 @@ class Validation:
 
         Raises:
             UsageError: if there is no stream of its name, or nothing to translate with.
-
         """
         self.chosen(streams)
         if self.search is not None:
-            self._at_task(objective)
+            self._at_task(objective.system)
 
     def share(self, objective: Objective, stream: Stream, workspace: Workspace) -> Share:
         """Compute the loss of a stream's task, and translate: this process's share of the batches.
 
         Raises:
             DataError: if there is no row to validate on, or a row cannot be read.
-
         """
         manifests = self._open(workspace)
-        losses, texts = [], []
+        losses: list[list[dict[str, Part]]] = []
+        texts: list[dict[int, Hypothesis]] = []
         with evaluating(objective):
             for manifest in manifests:
                 losses.append(self._losses(objective, stream, manifest, workspace))
-            for manifest in manifests if self.search is not None else []:
-                assert self.search is not None
-                system = self._at_task(objective)
-                texts.append(
-                    translate_share(system, manifest, search=self.search, budget=self.budget, workspace=workspace)
-                )
+            if self.search is not None:
+                texts = self._translate(self._at_task(objective.system), manifests, workspace)
         return Share(losses, texts)
 
     def judge(self, shares: list[Share], objective: Objective, workspace: Workspace) -> Validated:
@@ -181,31 +181,78 @@ class Validation:
 
         Raises:
             DataError: if the score is not a finite number, or translations cannot be scored.
-
         """
         loss, means = _mean_loss([share.losses for share in shares])
         values = {"loss": loss}
         for problem in objective.alarms(means):
             workspace.log.warning("%s: %s", workspace.phase, problem)
-        manifests = self._open(workspace)
-        for number, manifest in enumerate(manifests if self.search is not None else []):
+        if self.search is not None:
+            texts = [share.texts for share in shares]
+            values |= self._scores(self._at_task(objective.system), self._open(workspace), texts, workspace)
+        return self._ranked(values)
+
+    def measure(self, system: nn.Module, workspace: Workspace) -> Validated | None:
+        """Score the translations of a model by itself, in this process alone; None if the loss is what counts.
+
+        Raises:
+            DataError: as :meth:`judge`.
+            UsageError: if it writes no such text.
+        """
+        if self.search is None or self.metric == "loss":
+            return None
+        alone = replace(workspace, world=1)
+        manifests, task = self._open(workspace), self._at_task(system)
+        with evaluating(system):
+            texts = self._translate(task, manifests, alone)
+        return self._ranked(self._scores(task, manifests, [texts], alone))
+
+    def shown(self, score: float) -> str:
+        """Return the metric with the value that has a score: "wer 12.5" for -12.5."""
+        return str(Validated({self.metric: self._score(score)}, score))
+
+    def _score(self, value: float) -> float:
+        """Return a value of the metric as a score, or a score as the value."""
+        return -value if self.metric.rpartition(".")[2] in LOWER_IS_BETTER else value
+
+    def _translate(
+        self, system: System, manifests: list[Manifest], workspace: Workspace
+    ) -> list[dict[int, Hypothesis]]:
+        """Return the texts of this process's share of each manifest."""
+        assert self.search is not None
+        return [
+            translate_share(system, manifest, search=self.search, budget=self.budget, workspace=workspace)
+            for manifest in manifests
+        ]
+
+    def _scores(
+        self,
+        system: System,
+        manifests: list[Manifest],
+        texts: list[list[dict[int, Hypothesis]]],
+        workspace: Workspace,
+    ) -> dict[str, float]:
+        """Score what all processes have translated, given by process and manifest."""
+        values: dict[str, float] = {}
+        for number, manifest in enumerate(manifests):
             for text, metrics in {"": self.metrics, **self.texts}.items():
-                tests = TestSet(self._at_task(objective), manifest, metrics, text)
-                evaluation = tests.evaluate([share.texts[number] for share in shares])
+                evaluation = TestSet(system, manifest, metrics, text).evaluate([own[number] for own in texts])
                 for found in evaluation.scores:
                     name = f"{text}.{found.name}" if text else found.name
                     values[name] = values.get(name, 0.0) + found.value / len(manifests)
                 for alarm in evaluation.alarms:
                     workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
-        score = values[self.metric]
-        if not math.isfinite(score):
-            raise DataError(f"validation on {', '.join(self.manifests)}: {self.metric} is {score}")
-        return Validated(values, -score if self.metric.rpartition(".")[2] in LOWER_IS_BETTER else score)
+        return values
 
-    def _at_task(self, objective: Objective) -> System:
-        if not isinstance(objective.system, System):
-            raise UsageError(f"validation: {objective.system.purpose}, so metric must be loss")
-        return objective.system.for_task(reads=self.reads, writes=self.writes)
+    def _ranked(self, values: dict[str, float]) -> Validated:
+        value = values[self.metric]
+        if not math.isfinite(value):
+            raise DataError(f"validation on {', '.join(self.manifests)}: {self.metric} is {value}")
+        return Validated(values, self._score(value))
+
+    def _at_task(self, system: nn.Module) -> System:
+        if not isinstance(system, System):
+            raise UsageError(f"validation: {getattr(system, 'purpose', 'no translator')}, so metric must be loss")
+        return system.for_task(reads=self.reads, writes=self.writes)
 
     def _open(self, workspace: Workspace) -> list[Manifest]:
         limit = 2 if workspace.debug else self.limit

@@ -13,22 +13,21 @@ tables of translations at https://github.com/facebookresearch/covost. Mirrors wi
 The two tables are joined on ``path``; the splits are train (rows marked train and train_covost), dev and test, as in
 the makers' get_covost_splits.py. That script drops silently what the join does not find; here it is an error, as a
 missing clip is, unless ``prepare`` is allowed to skip a share of the training rows. Later versions of Common Voice lack
-clips whose speakers have taken them back: ``later_version`` leaves those out of every split, and the log has their
+clips whose speakers have taken them back: ``later_version`` leaves those out of every split, and the report has their
 number. Scores on such a test set are not those of the published one.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared.corpus.lines import read_table
-from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Recorded
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import Unusable, read_table
+from dragoman.shared.text.quoting import Dialect
 
 INTO_ENGLISH = "fr de es ca it ru zh-CN pt fa et mn nl tr ar sv-SE lv sl ta ja id cy".split()
 FROM_ENGLISH = "de tr fa sv-SE mn zh-CN cy ca sl et id ar ta lv ja".split()
@@ -36,7 +35,7 @@ FROM_ENGLISH = "de tr fa sv-SE mn zh-CN cy ca sl et id ar ta lv ja".split()
 _SPLITS = {"train": ("train", "train_covost"), "dev": ("dev",), "test": ("test",)}
 
 
-class CoVoST2(Recorded):
+class CoVoST2(Reader):
     """Reads one direction of CoVoST 2."""
 
     name = "covost2"
@@ -61,7 +60,6 @@ class CoVoST2(Recorded):
 
         Raises:
             DataError: if CoVoST 2 has no such direction or split, or a file is missing.
-
         """
         if (target_language == "en" and source_language not in INTO_ENGLISH) or (
             target_language != "en" and (source_language != "en" or target_language not in FROM_ENGLISH)
@@ -108,23 +106,14 @@ class CoVoST2(Recorded):
 
         Raises:
             DataError: if a table is not as it should be.
-
         """
         translations, validated = self.inputs(split)
         sentences, by_split = self._read()
-        lost = sum(path not in sentences for _, path, _ in by_split[split]) if self._later else 0
-        if lost:
-            logging.getLogger("dragoman").warning(
-                "%s: %d of %d clips of %s are not in %s and are left out",
-                translations,
-                lost,
-                len(by_split[split]),
-                split,
-                validated,
-            )
+        passed = self._passed(split, anew=True)
         for line, path, translation in by_split[split]:
             if path not in sentences:
                 if self._later:
+                    passed[f"clips that are not in {validated.name}"] += 1
                     continue
                 reason = f"clip {path} is not in {validated} (a later Common Voice? --later-version true leaves it out)"
                 yield Unusable(reason, translations, line, Path(path).stem)
@@ -161,18 +150,18 @@ class CoVoST2(Recorded):
                     raise DataError(f"{translations}, line {line}: clip {path} is already used in line {lines[path]}")
                 lines[path] = line
                 by_split[of_mark[cells["split"]]].append((line, path, cells["translation"]))
-            sentences = {
-                cells["path"]: (cells["client_id"], cells["sentence"])
-                for _, cells in _whole_lines(validated, ("client_id", "path", "sentence"))
-                if cells["path"] in lines
-            }
+            sentences: dict[str, tuple[str, str]] = {}
+            for line, cells in _whole_lines(validated, ("client_id", "path", "sentence")):
+                path, found = cells["path"], (cells["client_id"], cells["sentence"])
+                if path in lines and sentences.setdefault(path, found) != found:
+                    raise DataError(f"{validated}, line {line}: clip {path} has another sentence before")
             self._tables = sentences, by_split
         return self._tables
 
 
 def _whole_lines(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
     """Go through a table of the release, of which no line may be broken: a backslash escapes the next character."""
-    for line, cells in read_table(path, columns, escape="\\"):
+    for line, cells in read_table(path, columns, Dialect(escape="\\")):
         if isinstance(cells, Unusable):
             raise DataError(str(cells))
         yield line, cells

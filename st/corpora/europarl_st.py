@@ -8,29 +8,26 @@
     {root}/en/de/dev/segments.de                            its translation, likewise
     {root}/en/de/dev/speeches.lst, speakers.lst             the speeches, and in the same line who speaks
 
-m4a is decoded by FFmpeg (`pip install 'dragoman[media]'`); speeches that were converted to ``.wav`` or ``.flac`` in the
-same folder are read without it. An id is ``{speech}_{i}``, where i counts the speech's segments in the file's order.
+m4a is decoded by FFmpeg (`pip install 'dragoman[media]'`); speeches that were converted to ``.wav``, ``.flac`` or
+others in the same folder are read without it. An id is ``{speech}_{i}``, where i counts the speech's segments in the
+file's order.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reader import SourceRow
-from shared.described import Recorded
-from shared.errors import DataError, shortened
-from shared.text import languages
+from dragoman.shared.errors import DataError, shortened
+from dragoman.shared.preparing.reader import Reader, SourceRow, seconds, sound_file
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import count_lines, read_lines
 
 SPLITS = ("train", "train-noisy", "dev", "test")
-#: Endings of sound files in the order in which they are looked for.
-ENDINGS = (".m4a", ".wav", ".flac")
 
 
-class EuroparlST(Recorded):
+class EuroparlST(Reader):
     """Reads one direction of Europarl-ST."""
 
     name = "europarl_st"
@@ -53,7 +50,6 @@ class EuroparlST(Recorded):
 
         Raises:
             DataError: if the direction or a split is not there, or a code is unknown.
-
         """
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
@@ -85,7 +81,7 @@ class EuroparlST(Recorded):
     def inputs(self, split: str) -> list[Path]:
         """Return the list of segments and the two texts, and the lists of speeches and speakers if they are there."""
         texts = [f"segments.{ending}" for ending in ("lst", self.source_language, self.target_language)]
-        lists = [name for name in ("speeches.lst", "speakers.lst") if (self._home / split / name).is_file()]
+        lists = [name for name in ("speeches.lst", "speakers.lst") if (self._home / split / name).exists()]
         return [self._home / split / name for name in (*texts, *lists)]
 
     def count(self, split: str) -> int:
@@ -97,7 +93,6 @@ class EuroparlST(Recorded):
 
         Raises:
             DataError: if the texts differ in length from the list, or a line of the list is not a segment.
-
         """
         segments_file, source_file, target_file, *_ = self.inputs(split)
         wanted = count_lines(segments_file)
@@ -113,7 +108,7 @@ class EuroparlST(Recorded):
         for line, (segment, source, target) in enumerate(lines_of, 1):
             speech, start, end = _segment(segment, f"{segments_file}, line {line}")
             if speech not in files:
-                files[speech] = str(self._sound(speech))
+                files[speech] = str(sound_file(self._audios, speech, ".m4a"))
             row = {
                 "id": f"{speech}_{numbers[speech]}",
                 "audio": files[speech],
@@ -129,15 +124,10 @@ class EuroparlST(Recorded):
             numbers[speech] += 1
             yield SourceRow(row, file=source_file, line=line, files={"target_text": target_file})
 
-    def _sound(self, speech: str) -> Path:
-        """Return the sound file of a speech: the first that is there, else the one that should be."""
-        found = [self._audios / f"{speech}{ending}" for ending in ENDINGS]
-        return next((path for path in found if path.is_file()), found[0])
-
     def _speakers(self, split: str) -> dict[str, str]:
         """Return who speaks, by speech; nothing where the lists are not there."""
         speeches, speakers = (self._home / split / name for name in ("speeches.lst", "speakers.lst"))
-        if not (speeches.is_file() and speakers.is_file()):
+        if not (speeches.exists() and speakers.exists()):
             return {}
         names = [line.strip() for line in read_lines(speeches)], [line.strip() for line in read_lines(speakers)]
         if len(names[0]) != len(names[1]):
@@ -149,9 +139,9 @@ def _segment(line: str, place: str) -> tuple[str, float, float]:
     """Read a line of ``segments.lst``."""
     parts = line.split()
     try:
-        speech, start, end = parts[0], float(parts[1]), float(parts[2])
-    except (IndexError, ValueError):
-        speech, start, end = "", math.nan, math.nan
-    if len(parts) != 3 or not 0 <= start < end < math.inf or Path(speech).name != speech:
+        speech, start, end = parts[0], seconds("start", parts[1]), seconds("end", parts[2])
+    except (IndexError, DataError):
+        speech, start, end = "", 0.0, 0.0
+    if len(parts) != 3 or not start < end or Path(speech).name != speech:
         raise DataError(f"{place}: {shortened(line)!r} is not a speech with its start and end in seconds")
     return speech, start, end

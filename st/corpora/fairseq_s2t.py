@@ -7,7 +7,9 @@ The layout, with tabs and a header::
         a1    wav/a.wav:16000:4800 4800        Wie geht es?    anna       How are you?    en          de
 
 ``audio`` is a sound file, or ``file:first sample:number of samples`` at the file's own rate, relative to the table or
-to ``audio_root``. Features in a zip (``fbank80.zip:123:456``) are not sound, and are refused.
+to ``audio_root``. Features in a zip (``fbank80.zip:123:456``) are not sound, and are refused. fairseq writes a
+backslash before quotes, tabs and backslashes of texts, which is undone; a table that pandas wrote with quotes around
+cells is read, too (shared/text/quoting.py).
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from functools import lru_cache
 from pathlib import Path
 from reprlib import repr as shown
 
-from shared.corpus.manifest import Row
-from shared.corpus.tsv_tables import TsvTables
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.tsv_tables import TsvTables
+from dragoman.shared.sound.audio import probe_header
+from dragoman.shared.text import languages
 
 
 class FairseqS2T(TsvTables):
@@ -29,6 +32,7 @@ class FairseqS2T(TsvTables):
     name = "fairseq_s2t"
     folder = ""
     columns = ("id", "audio", "tgt_text")
+    escapes = True
 
     def __init__(
         self,
@@ -50,7 +54,6 @@ class FairseqS2T(TsvTables):
 
         Raises:
             DataError: if a table is missing, or a code is unknown.
-
         """
         self._languages = {"src_lang": source_language, "tgt_lang": target_language}
         languages.check_given(*self._languages.values())
@@ -98,9 +101,4 @@ def _segment(cell: str, folder: Path) -> tuple[str, float, float | None]:
 
 @lru_cache(maxsize=4096)
 def _rate(file: str) -> int:
-    import soundfile
-
-    try:
-        return int(soundfile.info(file).samplerate)
-    except soundfile.LibsndfileError as error:
-        raise DataError(f"{file}: cannot be read as sound ({error.error_string})") from error
+    return probe_header(file)[0]

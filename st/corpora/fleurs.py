@@ -7,23 +7,22 @@ The layout, as `hf download google/fleurs --repo-type dataset --revision refs/co
 
 A language is found by its code (``de`` is ``de_de``). ``id`` is that of the sentence: up to three recordings have it,
 and so has its translation in every other language. A recording whose sentence is missing on the other side (sentences
-without a valid recording were dropped language by language) is left out, and the log says how many are. Texts are
+without a valid recording were dropped language by language) is left out, and the report says how many are. Texts are
 those with case and punctuation (``raw_transcription``).
 """
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.corpus.reader import SourceRow
-from shared.corpus.shards import Place, check_sound_column, open_shard
-from shared.described import Recorded
-from shared.errors import DataError
-from shared.text import languages
-from st.corpora.parquet import read_shard, shards_of
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.sound.shards import Place, check_sound_column, open_shard
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import Unusable
+from dragoman.st.corpora.parquet import as_text, check_column, read_shard, shards_of
 
 #: Where the corpus comes from, for somebody who has nothing of it.
 OBTAINED = "FLEURS: hf download google/fleurs --repo-type dataset --revision refs/convert/parquet (docs/data.md)"
@@ -33,7 +32,7 @@ _CONFIGS = {"zh": "cmn_hans_cn"}
 _TEXT = "raw_transcription"
 
 
-class Fleurs(Recorded):
+class Fleurs(Reader):
     """Reads one direction of FLEURS."""
 
     name = "fleurs"
@@ -55,8 +54,7 @@ class Fleurs(Recorded):
             splits: some of train, dev and test; None means all.
 
         Raises:
-            DataError: if a language or a split is not there, or a code is unknown.
-
+            DataError: if a language, a split or a column is not there, or a code is unknown.
         """
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
@@ -73,6 +71,9 @@ class Fleurs(Recorded):
         for split in self._splits:
             for path in self._source[split]:
                 check_sound_column(path, "audio")
+            for path in self.inputs(split):
+                check_column(path, "id", "id")
+                check_column(path, "text", _TEXT)
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""
@@ -86,27 +87,34 @@ class Fleurs(Recorded):
         """Return the number of recordings, with those that will be left out."""
         return sum(open_shard(path).metadata.num_rows for path in self._source[split])
 
-    def rows(self, split: str) -> Iterator[SourceRow]:
+    def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the recordings of the source language that have a translation."""
-        translations: dict[int, str] = {}
+        passed = self._passed(split, anew=True)
+        translations: dict[str, str] = {}
         for path in self._target[split]:
             for _, cells in read_shard(path, ["id", _TEXT]):
-                translations.setdefault(cells["id"], cells[_TEXT].strip())
-        recordings: Counter[int] = Counter()
-        lost = 0
+                sentence, text = as_text(cells["id"]), as_text(cells[_TEXT])
+                if not sentence or not text:
+                    passed[f"rows of {self.target_language} without an id or a text"] += 1
+                elif translations.setdefault(sentence, text) != text:
+                    passed[f"other texts of a sentence in {self.target_language}"] += 1
+        recordings: Counter[str] = Counter()
         for path in self._source[split]:
             for number, cells in read_shard(path, ["id", _TEXT]):
-                sentence = cells["id"]
+                sentence, text = as_text(cells["id"]), as_text(cells[_TEXT])
+                if not sentence or not text:
+                    yield Unusable(f"{_TEXT if sentence else 'id'} is empty", path, number + 1, sentence or "")
+                    continue
                 recordings[sentence] += 1
                 if sentence not in translations:
-                    lost += 1
+                    passed[f"recordings of a sentence that is not in {self.target_language}"] += 1
                     continue
                 row = {
                     "id": f"{sentence}_{recordings[sentence]}",
                     "audio": str(Place(str(path), "audio", number)),
                     "start": 0.0,
                     "duration": None,
-                    "source_text": cells[_TEXT].strip(),
+                    "source_text": text,
                     "source_language": self.source_language,
                     "target_text": translations[sentence],
                     "target_language": self.target_language,
@@ -114,15 +122,6 @@ class Fleurs(Recorded):
                     "document": None,
                 }
                 yield SourceRow(row, file=path, line=number + 1)
-        if lost:
-            logging.getLogger("dragoman").info(
-                "fleurs %s %s: %d of %d recordings are left out: their sentence is not in %s",
-                self.folder,
-                split,
-                lost,
-                recordings.total(),
-                self.target_language,
-            )
 
 
 def _config(root: Path, code: str) -> Path:

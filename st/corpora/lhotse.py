@@ -1,4 +1,4 @@
-"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``shared.corpus.cuts`` writes them.
+"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``dragoman.shared.preparing.cuts`` writes them.
 
 The layout: each file a split, a cut a line::
 
@@ -9,8 +9,10 @@ The layout: each file a split, a cut a line::
                            "speaker": "anna", "custom": {"translation": "Wie geht es?"}, ...}]}
 
 A cut with one supervision is a row; one with several is a row for each of them. ``translation`` names the key in
-``custom`` that holds the translation: a text, or texts by language. Paths are relative to the file. Cuts that are
-mixed, padded or changed in speed or volume are refused: what they sound like is not on the disk.
+``custom`` that holds the translation: a text, or texts by language. Paths are relative to the file. Of a recording with
+several channels, that of the cut is read, or in a MultiCut that of the supervision; a supervision of several channels,
+or of another one, is refused. So are cuts that are mixed, padded or changed in speed or volume: what they sound like is
+not on the disk.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ from pathlib import Path
 from reprlib import repr as shown
 from typing import Any
 
-from shared.corpus.json_lines import JsonLines, Record, seconds_in, text_in
-from shared.corpus.manifest import Row
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
+from dragoman.shared.sound.channels import with_channel
+from dragoman.shared.text import languages
 
 
 class Lhotse(JsonLines):
@@ -53,25 +56,22 @@ class Lhotse(JsonLines):
 
         Raises:
             DataError: if a file is missing, or a code is unknown.
-
         """
         self._source = source_language
         self._target = target_language
         languages.check_given(source_language, target_language)
         self._translation = translation
-        self._find_files(root, (".jsonl", ".jsonl.gz"), splits, prefix="cuts_")
+        self._find_files(root, (".jsonl",), splits, prefix="cuts_")
 
     def _rows_of(self, record: Record, path: Path, line: int) -> list[Row]:
         return self._rows(record, path.parent)
 
     def _rows(self, cut: Record, folder: Path) -> list[Row]:
-        if cut.get("type") != "MonoCut" or cut.get("channel") not in (None, 0):
-            kind, channel = shown(cut.get("type")), shown(cut.get("channel"))
-            raise DataError(f"a MonoCut of channel 0 is expected, not {kind} of channel {channel}")
+        if cut.get("type") not in ("MonoCut", "MultiCut"):
+            raise DataError(f"a MonoCut or MultiCut is expected, not {shown(cut.get('type'))}")
         recording = cut.get("recording")
         if not isinstance(recording, dict):
             raise DataError(f"recording is {shown(recording)}, not an object")
-        audio = _sound(recording, folder)
         start = seconds_in(cut, "start") or 0.0
         supervisions = cut.get("supervisions")
         if not isinstance(supervisions, list) or not all(isinstance(item, dict) for item in supervisions):
@@ -88,7 +88,7 @@ class Lhotse(JsonLines):
             rows.append(
                 {
                     "id": text_in(cut if whole else supervision, "id"),
-                    "audio": audio,
+                    "audio": _sound(recording, folder, _channel(cut, supervision)),
                     "start": start + offset,
                     "duration": seconds_in(inside, "duration"),
                     "source_text": text_in(supervision, "text"),
@@ -119,12 +119,40 @@ class Lhotse(JsonLines):
         return languages.check(code)
 
 
-def _sound(recording: Record, folder: Path) -> str:
-    """Return the sound file of a recording."""
+def _channel(cut: Record, supervision: Record) -> int:
+    """Return the one channel of a supervision, which must be of its cut."""
+    of_cut, spoken = cut.get("channel"), supervision.get("channel")
+    known = of_cut if isinstance(of_cut, list) else [channel_in(cut, "channel") or 0]
+    if spoken is None and len(known) == 1:
+        spoken = known[0]
+    elif isinstance(spoken, list) and len(spoken) == 1:
+        spoken = spoken[0]
+    channel = channel_in({"channel": spoken}, "channel")
+    if channel is None or channel not in known:
+        raise DataError(
+            f"a supervision of channel {shown(spoken)}, but the cut is of channel {', '.join(map(str, known))}"
+        )
+    return channel
+
+
+def _sound(recording: Record, folder: Path, channel: int) -> str:
+    """Return the place of a channel of a recording: a channel of a file, or the file that has no other."""
     if recording.get("transforms"):
         raise DataError(f"the recording is transformed ({shown(recording['transforms'])}): it is not on the disk")
     sources = recording.get("sources")
-    source = sources[0] if isinstance(sources, list) and len(sources) == 1 else None
-    if not isinstance(source, dict) or source.get("type") != "file" or not isinstance(source.get("source"), str):
-        raise DataError(f"sources is {shown(sources)}, not one file")
-    return str(folder / source["source"])
+    if not isinstance(sources, list) or not sources or not all(map(_is_file, sources)):
+        raise DataError(f"sources is {shown(sources)}, not one file, or a file for some of the channels each")
+    if len(sources) == 1 and sources[0].get("channels") is None:
+        return with_channel(str(folder / sources[0]["source"]), channel)
+    for source in sources:
+        channels = source.get("channels")
+        if not isinstance(channels, list):
+            raise DataError(f"channels is {shown(channels)}, not a list of channels")
+        if channel in channels:
+            audio = str(folder / source["source"])
+            return audio if len(channels) == 1 else with_channel(audio, channels.index(channel))
+    raise DataError(f"no source of the recording has channel {channel}: {shown(sources)}")
+
+
+def _is_file(source: Any) -> bool:
+    return isinstance(source, dict) and source.get("type") == "file" and isinstance(source.get("source"), str)

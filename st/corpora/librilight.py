@@ -12,22 +12,25 @@ cut_by_vad.py writes joined stretches into files of their own, without the silen
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Recorded
-from shared.errors import DataError, UsageError
-from shared.text import languages
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.preparing.reader import Reader, SourceRow, seconds, sound_file
+from dragoman.shared.ranges import PositiveFloat, ShareBelowOne
+from dragoman.shared.text import languages
+from dragoman.shared.text.compressed import opened
+from dragoman.shared.text.lines import Unusable
 
 SIZES = ("small", "medium", "large")
 
 
-class LibriLight(Recorded):
+class LibriLight(Reader):
     """Reads Libri-Light as segments of audio alone."""
 
     name = "librilight"
@@ -39,8 +42,8 @@ class LibriLight(Recorded):
         source_language: str = "en",
         sizes: list[str] | None = None,
         seconds: float = 30.0,
-        shortest: float = 1.0,
-        held_out: float = 0.01,
+        shortest: PositiveFloat = 1.0,
+        held_out: ShareBelowOne = 0.01,
     ) -> None:
         """Look for the folders.
 
@@ -54,13 +57,10 @@ class LibriLight(Recorded):
 
         Raises:
             DataError: if there is no such folder.
-            UsageError: if an argument is out of its range.
-
+            UsageError: if the shortest segment is longer than the longest.
         """
-        if not 0 < shortest <= seconds or not 0 <= held_out < 1:
-            raise UsageError(
-                f"need 0 < shortest <= seconds and 0 <= held_out < 1, not {shortest}, {seconds} and {held_out}"
-            )
+        if shortest > seconds:
+            raise UsageError(f"need shortest <= seconds, not {shortest} and {seconds}")
         self.folder = languages.check(source_language)
         self._root = Path(root).absolute()
         for size in sizes or []:
@@ -83,7 +83,6 @@ class LibriLight(Recorded):
 
         Raises:
             DataError: if there is none.
-
         """
         found = [path for size in self._sizes for path in sorted((self._root / size).glob("*/*/*.json"))]
         files = [path for path in found if self._is_held_out(path.parent.parent.name) == (split == "dev")]
@@ -96,19 +95,25 @@ class LibriLight(Recorded):
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the segments, in the order of files and times."""
-        for file in self.inputs(split):
+        passed = self._passed(split, anew=True)
+        files = self.inputs(split)
+        for folder, described in groupby(files, key=lambda file: file.parent):
+            self._pass_sounds(split, folder, {file.stem for file in described})
+        for file in files:
             try:
                 times = _voice_activity(file)
-            except ValueError as error:
+            except DataError as error:
                 yield Unusable(f"no times of speech ({error})", file, 1)
                 continue
             speaker, book = file.parent.parent.name, file.parent.name
+            audio = str(sound_file(file.parent, file.stem))
             for number, (start, end) in enumerate(segments(times, self._seconds)):
                 if end - start < self._shortest:
+                    passed[f"segments of less than {self._shortest:g} s"] += 1
                     continue
                 row = {
                     "id": f"{speaker}/{book}/{file.stem}/{number:04d}",
-                    "audio": str(file.with_suffix(".flac")),
+                    "audio": audio,
                     "start": start,
                     "duration": end - start,
                     "source_language": self.folder,
@@ -128,7 +133,6 @@ def segments(times: list[tuple[float, float]], seconds: float) -> list[tuple[flo
     Args:
         times: begin and end of each stretch of speech, in order.
         seconds: the longest segment.
-
     """
     found: list[tuple[float, float]] = []
     for start, end in times:
@@ -145,15 +149,16 @@ def _voice_activity(file: Path) -> list[tuple[float, float]]:
     """Return the times of speech that a description has.
 
     Raises:
-        ValueError: if it is no JSON, or its times are not rising pairs of numbers.
-
+        DataError: if it is no JSON, or its times are not rising pairs of numbers.
     """
+    with opened(file) as stream:
+        content = stream.read()
     try:
-        content: Any = json.loads(file.read_text(encoding="utf-8"))
-        times = [(float(start), float(end)) for start, end in content["voice_activity"]]
-    except (OSError, KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+        found: Any = from_json(content)["voice_activity"]
+        times = [(seconds("begin", start), seconds("end", end)) for start, end in found]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{type(error).__name__}: {one_line(error)}") from error
     flat = [number for pair in times for number in pair]
-    if not all(map(math.isfinite, flat)) or flat != sorted(flat) or (flat and flat[0] < 0):
-        raise ValueError("they are not rising")
+    if flat != sorted(flat):
+        raise DataError("they are not rising")
     return times

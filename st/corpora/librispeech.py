@@ -13,10 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from shared.corpus.lines import count_lines, read_lines
-from shared.corpus.reader import SourceRow, Unusable
-from shared.described import Recorded
-from shared.errors import DataError
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.reader import Reader, SourceRow, sound_file
+from dragoman.shared.text.lines import Unusable, count_lines, read_lines
 
 #: Utterances and hours of each split (Panayotov et al. 2015, table 1; the release).
 PUBLISHED: dict[str, dict[str, float]] = {
@@ -30,7 +29,7 @@ PUBLISHED: dict[str, dict[str, float]] = {
 }
 
 
-class LibriSpeech(Recorded):
+class LibriSpeech(Reader):
     """Reads the splits of LibriSpeech."""
 
     name = "librispeech"
@@ -45,7 +44,6 @@ class LibriSpeech(Recorded):
 
         Raises:
             DataError: if LibriSpeech has no such split, one is not there, or none is.
-
         """
         self._root = Path(root).absolute()
         for split in splits or []:
@@ -67,7 +65,6 @@ class LibriSpeech(Recorded):
 
         Raises:
             DataError: if there is none.
-
         """
         files = sorted((self._root / split).glob("*/*/*.trans.txt"))
         if not files:
@@ -80,16 +77,19 @@ class LibriSpeech(Recorded):
 
     def rows(self, split: str) -> Iterator[SourceRow | Unusable]:
         """Go through the utterances, by speaker and chapter; durations are not known yet."""
+        self._passed(split, anew=True)
         for file in self.inputs(split):
             speaker, chapter = file.parent.parent.name, file.parent.name
+            names = set()
             for line, text in enumerate(read_lines(file, "surrogateescape"), 1):
                 name, _, transcript = text.strip().partition(" ")
                 if not name.startswith(f"{speaker}-{chapter}-"):
                     yield Unusable(f"{name[:60]!r} is no utterance of {speaker}-{chapter}", file, line)
                     continue
+                names.add(name)
                 row = {
                     "id": name,
-                    "audio": str(file.parent / f"{name}.flac"),
+                    "audio": str(sound_file(file.parent, name)),
                     "start": 0.0,
                     "duration": None,
                     "source_text": transcript.strip(),
@@ -98,3 +98,4 @@ class LibriSpeech(Recorded):
                     "document": chapter,
                 }
                 yield SourceRow(row, file=file, line=line)
+            self._pass_sounds(split, file.parent, names)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from st.corpora.mustc import MustC
+from dragoman.shared.preparing.reader import sound_file
+from dragoman.st.corpora.mustc import MustC
 
 
 class MTedx(MustC):
@@ -42,10 +43,9 @@ class MTedx(MustC):
 
         Raises:
             DataError: if the pair or a split is not there, or a code is unknown.
-
         """
         super().__init__(root=root, source_language=source_language, target_language=target_language, splits=splits)
 
     def audio(self, folder: Path, name: str) -> Path:
         """Return the sound file of a talk."""
-        return (folder / name).with_suffix(".flac")
+        return sound_file(folder / Path(name).parent, Path(name).stem)

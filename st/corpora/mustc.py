@@ -27,12 +27,11 @@ from typing import Any, ClassVar
 import numpy as np
 import yaml
 
-from shared.corpus.lines import count_lines, further_references, read_lines
-from shared.corpus.reader import SourceRow
-from shared.described import Recorded
-from shared.errors import DataError, shortened
-from shared.machine.nesting import DEPTH
-from shared.text import languages
+from dragoman.shared.errors import DataError, shortened
+from dragoman.shared.machine.nesting import DEPTH
+from dragoman.shared.preparing.reader import Reader, SourceRow, seconds
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import count_lines, further_references, read_lines
 
 #: Lines that the parser is given at a time.
 _PART = 1000
@@ -51,7 +50,6 @@ class _Segments:
         durations: seconds.
         wavs: the talk of each segment, a number in ``wav_names``.
         speakers: likewise, in ``speaker_names``; the name "" stands for none.
-
     """
 
     def __init__(self) -> None:
@@ -83,7 +81,7 @@ class _Segments:
         return numbers
 
 
-class MustC(Recorded):
+class MustC(Reader):
     """Reads one language pair of MuST-C."""
 
     name = "mustc"
@@ -114,7 +112,6 @@ class MustC(Recorded):
 
         Raises:
             DataError: if the pair or a split is not there, or a code is unknown.
-
         """
         self.source_language = languages.check(source_language)
         self.target_language = languages.check(target_language)
@@ -157,7 +154,6 @@ class MustC(Recorded):
 
         Raises:
             DataError: if the yaml and the texts differ in length, or an item of the yaml is not a segment.
-
         """
         segments_file, source_file, target_file, *references = self.inputs(split)
         segments = _read_segments(segments_file)
@@ -171,6 +167,8 @@ class MustC(Recorded):
                     f"{segments_file}: {len(segments)} segments, but {file.name} has {lines} lines: {first}"
                 )
         audio = self._data / self.folders.get(split, split) / "wav"
+        self._passed(split, anew=True)
+        self._pass_sounds(split, audio, {Path(wav).stem for wav in segments.wav_names})
         wavs, speakers = list(segments.wav_names), list(segments.speaker_names)
         numbers = segments.numbers_in_time()
         files = (source_file, target_file, *references)
@@ -204,10 +202,10 @@ def _read_segments(path: Path) -> _Segments:
     for number, (line, item) in enumerate(_items(path), 1):
         place = f"{path}, line {line}, item {number}"
         wav = item.get("wav")
-        if not wav:
+        if not wav or Path(wav).name in ("", ".."):
             raise DataError(f"{place}: wav is {shown(wav)}, not the name of a sound file")
-        offset = _seconds(item, "offset", place=place)
-        duration = _seconds(item, "duration", place=place)
+        offset = seconds(f"{place}: offset", item.get("offset"), least=-math.inf)
+        duration = seconds(f"{place}: duration", item.get("duration"), least=-math.inf)
         segments.add(offset, duration, wav, item.get("speaker_id") or "")
     return segments
 
@@ -217,7 +215,6 @@ def _items(path: Path) -> Iterator[tuple[int, _Item]]:
 
     Raises:
         DataError: if the file is not yaml, or something other than a list of maps.
-
     """
     try:
         yield from _Events(path).items()
@@ -233,7 +230,6 @@ class _Events:
 
     Attributes:
         anchors: what later aliases stand for: an item, a text, or None for anything else.
-
     """
 
     def __init__(self, path: Path) -> None:
@@ -337,16 +333,6 @@ def _described(event: Any) -> str:
     if isinstance(event, yaml.AliasEvent):
         return f"the alias {shown(event.anchor)} of something else"
     return "a map" if isinstance(event, yaml.MappingStartEvent) else "a list"
-
-
-def _seconds(item: _Item, key: str, *, place: str) -> float:
-    try:
-        seconds = float(item.get(key) or "")
-    except ValueError:
-        seconds = math.nan
-    if not math.isfinite(seconds):
-        raise DataError(f"{place}: {key} is {shown(item.get(key))}, not a number of seconds")
-    return seconds
 
 
 #: Rows of the v1 release, as the ESPnet recipe counts them (espnet PR 6736); of other pairs no count is at hand.

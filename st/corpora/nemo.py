@@ -7,7 +7,8 @@ The layout::
          "source_lang": "en", "target_lang": "de"}
 
 ``text`` (or ``answer``, where both are there) is in ``target_lang``: a transcript if that is the source language,
-else a translation, whose transcript another key may hold (``transcript``). Paths are relative to the file. Other keys
+else a translation, whose transcript another key may hold (``transcript``). Paths are relative to the file.
+``channel_selector`` is the channel that is read, from 0; without it, or with "average", the mean of all. Other keys
 (``pnc``, ``taskname``) are not read. Without the two languages in a line, those given to the reader hold.
 """
 
@@ -15,10 +16,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shared.corpus.json_lines import JsonLines, Record, seconds_in, text_in
-from shared.corpus.manifest import Row
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.batches.manifest import Row
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
+from dragoman.shared.sound.channels import with_channel
+from dragoman.shared.text import languages
 
 
 class Nemo(JsonLines):
@@ -47,12 +49,11 @@ class Nemo(JsonLines):
 
         Raises:
             DataError: if a file is missing, or a code is unknown.
-
         """
         self._languages = {"source_lang": source_language, "target_lang": target_language or source_language}
         languages.check_given(*self._languages.values())
         self._transcript = transcript
-        self._find_files(root, (".json", ".jsonl", ".json.gz", ".jsonl.gz"), splits)
+        self._find_files(root, (".json", ".jsonl"), splits)
 
     def _rows_of(self, record: Record, path: Path, line: int) -> list[Row]:
         return [self._row(record, path, line)]
@@ -66,7 +67,7 @@ class Nemo(JsonLines):
         recognised = source == target
         return {
             "id": text_in(record, "id") or f"{Path(audio).stem}-{line}",
-            "audio": str(path.parent / audio),
+            "audio": _sound(record, str(path.parent / audio)),
             "start": seconds_in(record, "offset") or 0.0,
             "duration": seconds_in(record, "duration"),
             "source_text": text if recognised else text_in(record, self._transcript),
@@ -82,3 +83,14 @@ class Nemo(JsonLines):
         if not code:
             raise DataError(f"{key} is missing, and no language was given for all lines")
         return languages.check(code)
+
+
+def _sound(record: Record, audio: str) -> str:
+    """Return the place of the channel of a file that a line selects."""
+    selected = record.get("channel_selector")
+    if isinstance(selected, list) and len(selected) == 1:
+        record = {"channel_selector": selected[0]}
+    if selected == "average":
+        return audio
+    channel = channel_in(record, "channel_selector")
+    return audio if channel is None else with_channel(audio, channel)

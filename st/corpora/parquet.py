@@ -7,7 +7,7 @@ The layouts, as `hf download --repo-type dataset` writes them::
 
 One column holds sound files (``audio: struct<bytes, path>``), others the texts: their names are options. Without a
 column of ids, an id is the name of the shard and the number of the row. The split ``validation`` is called ``dev``.
-The sound stays in the shards (shared/corpus/shards.py).
+The sound stays in the shards (shared/sound/shards.py).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from shared.corpus.reader import SourceRow, Unusable
-from shared.corpus.shards import Place, check_sound_column, column_type, open_shard
-from shared.described import Recorded
-from shared.errors import DataError, UsageError
-from shared.text import languages
+from dragoman.shared.errors import DataError, UsageError, one_line
+from dragoman.shared.preparing.reader import Reader, SourceRow
+from dragoman.shared.sound.shards import Place, check_sound_column, column_type, open_shard
+from dragoman.shared.text import languages
+from dragoman.shared.text.lines import Unusable
 
 _ORDER = ("train", "dev", "test")
 _OURS = {"validation": "dev", "valid": "dev", "val": "dev"}
 _SHARD = re.compile(r"(?P<split>.+?)(?:-(?P<number>\d{5})-of-(?P<count>\d{5}))?")
 
 
-class Parquet(Recorded):
+class Parquet(Reader):
     """Reads one direction of a data set in Parquet files."""
 
     name = "parquet"
@@ -67,7 +67,6 @@ class Parquet(Recorded):
             DataError: if there is no shard, a shard, split or column is missing, a column of texts holds something
                 else, or a code is unknown.
             UsageError: if ``config`` has other names in braces.
-
         """
         self.source_language = languages.check(source_language)
         self.target_language = None if target_language is None else languages.check(target_language)
@@ -75,6 +74,9 @@ class Parquet(Recorded):
         self.published: dict[str, dict[str, float]] = {}
         place = Path(root).absolute() / _filled(config, source_language, target_language)
         self._shards = shards_of(place)
+        read = {path for paths in self._shards.values() for path in paths}
+        others = {path for pattern in ("*.parquet", "*/*.parquet") for path in place.glob(pattern)} - read
+        self._pass_files("Parquet files that are not read", others)
         for split in splits or []:
             if split not in self._shards:
                 raise DataError(f"{place}: no split {split!r}; there are {', '.join(self._shards)}")
@@ -89,7 +91,7 @@ class Parquet(Recorded):
         for path in (path for split in self._splits for path in self._shards[split]):
             check_sound_column(path, audio_column)
             for name, column in self._columns.items():
-                _check_column(path, name, column)
+                check_column(path, name, column)
 
     def splits(self) -> list[str]:
         """Return the names of the splits, training first."""
@@ -107,7 +109,7 @@ class Parquet(Recorded):
         """Go through the rows of all shards; the sound is not touched, and durations are not known yet."""
         for path in self._shards[split]:
             for number, cells in read_shard(path, list(dict.fromkeys(self._columns.values()))):
-                values = {name: _text(cells[column]) for name, column in self._columns.items()}
+                values = {name: as_text(cells[column]) for name, column in self._columns.items()}
                 row = {
                     "id": values.get("id", f"{path.stem}-{number}"),
                     "audio": str(Place(str(path), self._audio, number)),
@@ -128,14 +130,17 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
 
     Raises:
         DataError: if there is none, or the shards of a split are not all there, or of two downloads.
-
     """
     found: dict[str, list[Path]] = {}
+    called: dict[str, str] = {}
     numbered = [path for path in folder.glob("*/*.parquet") if path.stem.isdecimal()]
     for path in sorted([*folder.glob("*.parquet"), *numbered]):
         match = _SHARD.fullmatch(path.stem)
         name = match["split"] if match and path.parent == folder else path.parent.name
-        found.setdefault(_OURS.get(name, name), []).append(path)
+        ours = _OURS.get(name, name)
+        if called.setdefault(ours, name) != name:
+            raise DataError(f"{folder}: both {called[ours]} and {name} would be split {ours!r}")
+        found.setdefault(ours, []).append(path)
     if not found:
         inside = ", ".join(sorted(place.name for place in folder.glob("*/"))) or "none"
         raise DataError(f"{folder}: no Parquet file; folders there are {inside} (give one as --config)")
@@ -166,7 +171,7 @@ def _filled(config: str, source: str, target: str | None) -> str:
         raise UsageError(f"config is {config!r}: only {{source}} and {{target}} stand in braces") from error
 
 
-def _check_column(path: Path, name: str, column: str) -> None:
+def check_column(path: Path, name: str, column: str) -> None:
     """Refuse a column of texts that holds something else, which would be written out as Python shows it."""
     kind = column_type(open_shard(path), path, column)
     inside = kind.value_type if pa.types.is_dictionary(kind) else kind
@@ -186,11 +191,11 @@ def read_shard(path: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, 
         for batch in open_shard(path).iter_batches(batch_size=1024, columns=columns):
             yield from enumerate(batch.to_pylist(), start=first)
             first += batch.num_rows
-    except (pa.ArrowInvalid, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0]
+    except (pa.ArrowException, OSError, ValueError) as error:
+        reason = one_line(error)[:200]
         raise DataError(f"{path}, row {first + 1}: this and the following rows cannot be read ({reason})") from error
 
 
-def _text(value: Any) -> str | None:
+def as_text(value: Any) -> str | None:
     """Return a cell as text, None for an empty one in the file's own sense."""
     return None if value is None else str(value).strip()

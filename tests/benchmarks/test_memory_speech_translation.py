@@ -6,8 +6,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.memory_speech_translation import Sizes, autocast, choose, count, lna, lora, loss_of, translator
-from shared.padded import Padded
-from shared.training.optimizer import Adam, Adam8bit
+from dragoman.shared.padded import Padded
+from dragoman.shared.training.optimizer import Adam, Adam8bit
 
 SIZES = Sizes(width=64, heads=4, feedforward=128, vocabulary=400, speech_layers=2, encoder_layers=1, decoder_layers=2)
 SHAPE = {"rows": 2, "samples": 6000, "tokens": 9}

@@ -8,7 +8,7 @@ import yaml
 from benchmarks.layouts import join_talks
 from benchmarks.long_recordings import write_repeated
 from benchmarks.talks import first_talks, share_in_speech, with_noise
-from shared.corpus.audio import SAMPLE_RATE, read_audio
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
 
 
 def row(file, start, duration):

@@ -12,11 +12,10 @@ from benchmarks import cost
 from benchmarks.translation import models
 from benchmarks.translation.ours import Counter
 from benchmarks.translation.work import Task, plain, some_batches
-from shared.batch import Batch
-from shared.exchange.importing import import_model
-from shared.padded import Padded
-from shared.search import BeamSearch, Rules
-from shared.systems.system import System
+from dragoman import BeamSearch, Rules, System
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
 
 TINY = replace(models.TEXT, vocabulary=64, width=32, inner=16, layers=(1, 1), clocks=(4, 4), attention_heads=2)
 

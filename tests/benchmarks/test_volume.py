@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import volume
-from shared.errors import UsageError
+from dragoman.shared.errors import UsageError
 from tests.recipes.test_recipes import small
 
 

@@ -1,4 +1,4 @@
-"""The package's face: the command, and packages of others that are in the way of ours."""
+"""The package's face: the command, its version, and other people's packages beside it."""
 
 import subprocess
 import sys
@@ -6,12 +6,14 @@ from importlib.metadata import version
 
 import pytest
 
+import dragoman
+
 
 def python(*arguments, cwd=None, **environment):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
-@pytest.mark.parametrize("module", ["dragoman", "shared.cli"])
+@pytest.mark.parametrize("module", ["dragoman", "dragoman.cli.main"])
 def test_the_command_tells_its_version(module):
     result = python("-m", module, "--version")
     assert (result.returncode, result.stdout) == (0, f"dragoman {version('dragoman')}\n")
@@ -22,26 +24,29 @@ def test_shells_can_complete_the_command():
 
 
 def test_importing_is_light_and_names_are_found():
-    code = "import sys, dragoman; assert not {'torch', 'numpy', 'shared.errors'} & set(sys.modules); "
+    code = "import sys, dragoman; dragoman.__version__; "
+    code += "assert not {'torch', 'numpy', 'dragoman.shared.errors'} & set(sys.modules); "
     code += "assert set(dir(dragoman)) == set(dragoman.__all__) and all(hasattr(dragoman, n) for n in dragoman.__all__)"
     assert python("-c", code).returncode == 0
     result = python("-c", "import dragoman; dragoman.lod")
     assert "module 'dragoman' has no attribute 'lod'" in result.stderr
 
 
-@pytest.mark.parametrize("name", ["shared", "mt", "st", "recipes"])
-def test_a_package_of_others_that_is_in_the_way_is_named(name, tmp_path):
-    (tmp_path / name).mkdir()
-    (tmp_path / name / "__init__.py").write_text('"""Somebody else\'s."""\n')
-    result = python("-m", "dragoman", "recipes", cwd=tmp_path)  # the current folder comes first on the path
-    assert result.returncode == 2 and len(result.stderr.splitlines()) == 1
-    assert f"the package '{name}' at {tmp_path / name}" in result.stderr and "in the way" in result.stderr
-    result = python("-c", "import dragoman; dragoman.load", cwd=tmp_path)
-    assert "ImportError" in result.stderr and str(tmp_path / name) in result.stderr
+def test_help_is_two_screens_and_names_all_there_is():
+    told = python("-c", "import dragoman; help(dragoman)").stdout
+    lines = told.splitlines()
+    assert 30 < len(lines) <= 80
+    listed = {line.split()[0] for line in lines if line.startswith(" " * 8) and "  " in line.strip()}
+    assert {*dragoman.__all__} - {"__version__"} <= listed
+    members = python("-c", "import dragoman, inspect; print(len(inspect.getmembers(dragoman)))").stdout
+    assert int(members) == len(dragoman.__all__)
 
 
-def test_who_installed_the_package_is_named(tmp_path, monkeypatch):
-    from dragoman import packages
-
-    monkeypatch.setattr(packages, "packages_distributions", lambda: {"shared": ["dragoman", "their-shared"]})
-    assert "installed by their-shared," in packages._culprit("shared", tmp_path / "shared" / "__init__.py")
+def test_packages_of_others_with_common_names_are_not_in_the_way(tmp_path):
+    for name in ("shared", "mt", "st", "recipes"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text('raise SystemExit("somebody else\'s")\n')
+    result = python("-m", "dragoman", "recipes", "own/mt", cwd=tmp_path)  # the current folder comes first on the path
+    assert result.returncode == 0 and "own/mt " in result.stdout
+    result = python("-m", "dragoman", "check", "own/mt", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")

@@ -1,12 +1,16 @@
 """Python says what the command says: loading, translating, running, evaluating."""
 
 import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 import dragoman
-from shared.corpus.preparation import prepare
-from st.corpora.tsv import Tsv
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.st.corpora.tsv import Tsv
 
 MODEL = "tests/golden/model"
 KNOWN = json.loads(open("tests/golden/translations.json", encoding="utf-8").read())["translations"]
@@ -19,7 +23,12 @@ def test_a_model_translates():
     best = [one["hypotheses"][0]["text"] for one in KNOWN[:4]]
     assert model.translate(sources) == best and model.translate(sources[0]) == best[0]
     search = dragoman.BeamSearch(beam=3, n_best=2)
-    assert [len(found) for found in model.hypotheses(sources, search=search)] == [2] * 4
+    searched = model.hypotheses(sources, search=search)
+    assert [len(found) for found in searched] == [2] * 4 and model.hypotheses(sources, beam=3, n_best=2) == searched
+    assert (
+        repr(searched[0][0])
+        == f"Hypothesis(score={searched[0][0].score!r}, texts={{'translation': {best[0]!r}}}, cut=False)"
+    )
 
 
 def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
@@ -27,6 +36,8 @@ def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
         "tests/parity/fairseq/masked_tokens", tmp_path, pieces="words", source_languages=["en"]
     )
     assert not report.missing and (tmp_path / "config.json").is_file()
+    with pytest.raises(dragoman.DataError, match="source language: name it with source_languages"):
+        dragoman.import_model("tests/parity/fairseq/masked_tokens", tmp_path / "other", pieces="words")
     rules = dragoman.Rules(maximum_length_extra=20, bans=[dragoman.RepeatedNgrams(size=1)])
     [[found]] = dragoman.load(MODEL, device="cpu").hypotheses(
         ["one one one"], search=dragoman.GreedySearch(rules=rules)
@@ -55,6 +66,9 @@ def test_a_manifest_is_evaluated(tables):
     prepare(Tsv(root=str(tables), source_language="en", target_language="de"), tables / "manifests", workers=1)
     evaluation = dragoman.evaluate(MODEL, tables / "manifests" / "test.arrow", metrics=["chrf"], device="cpu")
     [score] = evaluation.scores
+    told = str(evaluation).splitlines()
+    assert told == ["translation (de): 6 rows", f"chrf 100.00 (6 lines, {score.signature})"]
+    assert repr(evaluation) == str(evaluation)
     assert (score.name, score.value, score.lines) == ("chrf", 100.0, 6)
     with pytest.raises(dragoman.UsageError, match="unknown metric 'blue'"):
         dragoman.evaluate(MODEL, tables / "manifests" / "test.arrow", metrics=["blue"])
@@ -67,6 +81,39 @@ def test_a_recipe_runs(tables, monkeypatch):
     keys = {**given, **small, "updates": 2, "workers": 0, "noprogressbar": True, "rules.maximum_length_extra": 5}
     output = dragoman.run("own/mt", until="average", **keys)
     assert (output / "average" / "model" / "config.json").is_file()
-    assert dragoman.load(output / "average" / "model", device="cpu").translate([""]) == [""]
-    with pytest.raises(dragoman.UsageError, match="did you mean 'updates'"):
+    model = dragoman.load(output, device="cpu")
+    assert model.translate([""]) == [""] and dragoman.evaluate(output, next(tables.rglob("test.arrow"))).scores
+    with pytest.raises(dragoman.UsageError, match="^argument updtes: no such key .did you mean 'updates'"):
         dragoman.run("own/mt", **given, updtes=2)
+    with pytest.raises(dragoman.UsageError, match=r'own with run="2"; or do it again with restart=\["fit"\]$'):
+        dragoman.run("own/mt", until="average", **keys | {"heads": 4})
+    with pytest.raises(dragoman.UsageError, match="no phase 'fitt' .did you mean 'fit'"):
+        dragoman.run("own/mt", restart="fitt", **keys)
+
+
+def test_what_is_asked_reaches_what_loads_and_runs(monkeypatch):
+    functions = sys.modules["dragoman.functions"]
+    asked = []
+    monkeypatch.setattr(functions, "load_combined", lambda *given, **how: asked.append((given, how)))
+    dragoman.load("a", device="cpu")
+    plain = {"autocast_dtype": None, "ensemble": [], "language_model": None, "lm_weight": 0.0, "ctc": False}
+    assert asked == [((Path("a"), "cpu"), plain | {"reads": None, "writes": None})]
+    more = {"ensemble": ["b"], "language_model": "c", "lm_weight": 0.5, "ctc": True, "reads": ["x"], "writes": "y"}
+    dragoman.load("a", device="cpu", precision="bf16", **more)
+    wanted = more | {"ensemble": [Path("b")], "language_model": Path("c"), "autocast_dtype": torch.bfloat16}
+    assert asked[1] == ((Path("a"), "cpu"), wanted)
+    ran = []
+    monkeypatch.setattr(
+        functions, "run_recipe", lambda recipe, **how: ran.append(how) or SimpleNamespace(output=recipe)
+    )
+    monkeypatch.setattr(functions.Recipe, "load", lambda recipe, keys: (recipe, keys))
+    assert dragoman.run("own/mt", data_folder="my data", updates=3) == (
+        "own/mt",
+        {"data_folder": "my data", "updates": 3},
+    )
+    command = "dragoman run own/mt --data_folder 'my data' --updates 3"
+    assert ran == [{"restart": (), "until": None, "command": command}]
+    dragoman.run("own/mt", restart="fit", until="average")
+    assert ran[1] == {"restart": ["fit"], "until": "average", "command": "dragoman run own/mt"}
+    dragoman.run("own/mt", restart=["fit", "test"])
+    assert ran[2]["restart"] == ["fit", "test"]

@@ -16,19 +16,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
-from shared.search import BeamSearch, Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import BeamSearch, Rules, System
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import CtcHead, TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 HERE = Path(__file__).parent
 WORDS = "one two three four five six seven eight".split()
@@ -87,7 +86,7 @@ def train(translator: System, updates: int = 400) -> None:
             rows.append(row | {"source_language": "en", "target_language": "de"})
     fields = {"target": translator.output, **translator.inputs}
     batch = collate(rows, fields, np.random.default_rng(0))
-    parts = [CrossEntropy(smoothing=0.1), Ctc(field="source", weight=0.3)]
+    parts = [CrossEntropy(label_smoothing=0.1), Ctc(field="source", weight=0.3)]
     objective = EncoderDecoderObjective(system=translator, parts=parts).train()
     optimizer = torch.optim.Adam(objective.parameters())
     for update in range(updates):

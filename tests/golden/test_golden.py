@@ -7,8 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.search import BeamSearch, Rules
-from shared.systems.system import System
+from dragoman import BeamSearch, Rules, System
 
 HERE = Path(__file__).parent
 
@@ -31,7 +30,7 @@ def test_an_old_model_folder_gives_the_same_translations(batch_size):
 
 
 def with_stable_names(description):
-    """Replace "shared.systems.system.System", as folders of old name classes, by "System"."""
+    """Replace "dragoman.shared.systems.system.System", as folders of old name classes, by "System"."""
     if isinstance(description, list):
         return [with_stable_names(item) for item in description]
     if not isinstance(description, dict):

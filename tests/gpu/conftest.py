@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.heads import CtcHead
+from dragoman.shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
+from tests import small
 from tests.conftest import GPU_TEST_DEVICE
 from tests.shared.training.conftest import World
 
@@ -40,28 +32,18 @@ class Holder(torch.nn.Module):
 def speech_objective():
     """Return a speech translator with a CTC head, without dropout, and its loss; the same parameters each time."""
     torch.manual_seed(1)
-
-    def layer(**given):
-        return Layer(width=WIDTH, heads=4, feedforward=256, dropout=0.0, **given)
-
-    positions = SinusoidalPositions(width=WIDTH)
-    speech = SpeechEmbedding(
-        frontend=Fbank(),
-        normalisation=UtteranceNorm(),
-        subsampler=Conv1dSubsampler(width=WIDTH, channels=64),
-        positions=positions,
-        dropout=0.0,
-    )
-    target = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, positions=positions, dropout=0.0)
-    model = Translator(
+    sizes = {"width": WIDTH, "heads": 4}
+    speech = small.speech_embedding(WIDTH, bins=80, channels=64)
+    head = CtcHead(tap=2, width=WIDTH, vocabulary=VOCABULARY, blank=BLANK)
+    model = small.translator(
+        VOCABULARY,
+        sizes=sizes,
         embeddings={"speech": speech},
-        encoder=Encoder(layer=layer(), layers=3, taps=[2]),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=2),
-        projection=TiedProjection(embedding=target),
-        heads={"ctc": CtcHead(tap=2, width=WIDTH, vocabulary=VOCABULARY, blank=BLANK)},
+        encoder=small.encoder(3, [2], **sizes),
+        decoder=small.decoder(2, **sizes),
+        heads={"ctc": head},
     )
-    parts = [CrossEntropy(smoothing=0.1), Ctc(weight=0.3, field="target")]
+    parts = [CrossEntropy(label_smoothing=0.1), Ctc(weight=0.3, field="target")]
     return EncoderDecoderObjective(system=Holder(model), parts=parts)
 
 
@@ -71,8 +53,8 @@ def speech_batch():
     seconds = [4.0, 2.5, 1.7, 3.1, 0.3]
     waveforms = [torch.from_numpy(0.1 * rng.standard_normal(int(16000 * s))).float() for s in seconds]
     labels = [[START, *rng.integers(4, VOCABULARY, int(1 + 4 * s)).tolist(), END] for s in seconds]
-    target = Padded.from_sequences([torch.tensor(row) for row in labels], PADDING)
-    return Batch({"speech": Padded.from_sequences(waveforms), "target": target}, ids=list("abcde"))
+    target = small.padded(labels, PADDING)
+    return Batch({"speech": small.padded(waveforms), "target": target}, ids=list("abcde"))
 
 
 def gradients(objective, batch, place):

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.training.checkpoints import list_checkpoints
-from shared.training.compiling import compile_layers
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.training.checkpoints import list_checkpoints
+from dragoman.shared.training.compiling import compile_layers
 from tests.gpu.conftest import apart, gradients
 
 pytestmark = pytest.mark.gpu
@@ -27,7 +27,9 @@ def fresh_compiler():
 def test_many_lengths_need_few_versions_and_have_the_gradients_of_plain_layers(world, place, precision):
     """Every number of rows and both lengths vary; after the first batches, nothing is compiled again."""
     there = place(precision=precision)
-    objectives = [EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)]) for _ in range(2)]
+    objectives = [
+        EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)]) for _ in range(2)
+    ]
     compile_layers(objectives[1].to(there.device))
     rng = np.random.default_rng(0)
     versions = []

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from shared.commands.trial import try_out
-from shared.corpus.loader import Loader
-from shared.errors import DataError
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.training.update import try_largest
-from tests.shared.commands.test_batch_size import TINY, batch_size, text_corpus
+from dragoman.commands.trial import try_out
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.errors import DataError
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.training.update import try_largest
+from tests.dragoman.commands.test_batch_size import TINY, batch_size, text_corpus
 
 pytestmark = pytest.mark.gpu
 

@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
+from dragoman.shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
 from tests.shared.training.test_optimizer import large, tensors, train
 
 pytestmark = pytest.mark.gpu

@@ -18,13 +18,13 @@ import json, sys
 from pathlib import Path
 import torch
 import torch.distributed as dist
-from shared.corpus.loader import Loader
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.machine import processes as distributed
-from shared.training.history import Meter
-from shared.training.optimizer import Adam, set_learning_rate
-from shared.training.update import Learner
-from shared.machine.workspace import Workspace
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.machine import processes as distributed
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from dragoman.shared.training.update import Learner
+from dragoman.shared.machine.workspace import Workspace
 from tests.shared.training.conftest import World
 
 folder, device = Path(sys.argv[1]), sys.argv[2]
@@ -33,7 +33,8 @@ alone = Workspace(folder, device=device, precision="fp32", workers=0)
 several = Workspace(folder, device=device, precision="fp32", workers=0)
 several.world = 2  # what several processes do is done, in a group that has this one only
 assert distributed.join(several)
-objectives = [EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)]) for _ in range(2)]
+parts = [CrossEntropy(label_smoothing=0.1)]
+objectives = [EncoderDecoderObjective(system=world.system(), parts=parts) for _ in range(2)]
 for objective in objectives:
     objective.to(alone.device)
 models = [objectives[0], distributed.wrap(objectives[1], several)]
@@ -80,7 +81,7 @@ def test_the_command_under_torchrun_with_one_process(tmp_path, device):
     outputs = []
     for launcher in ([sys.executable], command):
         done = subprocess.run(
-            [*launcher, "-m", "shared.cli", *asked], capture_output=True, text=True, timeout=300, env=environment
+            [*launcher, "-m", "dragoman", *asked], capture_output=True, text=True, timeout=300, env=environment
         )
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)

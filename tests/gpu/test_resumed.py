@@ -45,6 +45,18 @@ def test_speech_with_ctc_has_the_same_gradient_each_time(place, deterministic):
     assert torch.equal(vectors[0], vectors[1]) and torch.equal(vectors[0], vectors[2])
 
 
+def without_key_biases(state):
+    """Return parameters without the biases of keys: a softmax ignores them, so that rounding alone moves them."""
+    kept = dict(state)
+    for name, tensor in state.items():
+        if name.endswith("queries_keys_values.bias"):
+            queries, _, values = tensor.chunk(3)
+            kept[name] = torch.cat([queries, values])
+        elif name.endswith("keys_values.bias"):
+            kept[name] = tensor.chunk(2)[1]
+    return kept
+
+
 def test_random_numbers_of_the_device_go_on(world, place):
     """Dropout is drawn on the device: without the state in the checkpoint, the second half would drop other units."""
     whole = world.fit(dropout=0.2)
@@ -54,6 +66,6 @@ def test_random_numbers_of_the_device_go_on(world, place):
     torch.manual_seed(999)  # whatever the new process starts with
     resumed = world.fit(dropout=0.2)
     resumed.run(there)
-    wanted = whole.objective.state_dict()
-    for name, tensor in resumed.objective.state_dict().items():
+    wanted = without_key_biases(whole.objective.state_dict())
+    for name, tensor in without_key_biases(resumed.objective.state_dict()).items():
         torch.testing.assert_close(tensor, wanted[name], atol=1e-5, rtol=1e-4, msg=name)

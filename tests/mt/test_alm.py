@@ -6,18 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from mt.alm import AlternatedPhrases
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.corpus.masked_text import MaskedText
-from shared.corpus.normalise import RemovePunctuation
-from shared.corpus.rewriting import edited
-from shared.errors import DataError, UsageError
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import DataError, Manifest, Recipe, UsageError
+from dragoman.mt.alm import AlternatedPhrases
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.masked_text import MaskedText
+from dragoman.shared.batches.rewriting import edited
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.text.normalise import RemovePunctuation
 from tests.recipes.test_recipes import small
+from tests.small import tokenizer as small_tokenizer
 
 GERMAN, ENGLISH = "Der alte Hund, sagt er, sieht die Katze nicht.", "He says the old dog does not see the cat."
 #: Where phrases begin and end, and their counterparts; "er" and "He says" share a word with other phrases.
@@ -35,10 +32,9 @@ ROW = {
 
 
 @pytest.fixture(scope="module")
-def fields(tmp_path_factory):
+def fields():
     texts = [GERMAN, ENGLISH, "他说老狗看不见猫"]
-    path = train_sentencepiece(texts * 4, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=330)
-    tokenizer = SentencePieceTokenizer(model=str(path), tags=["en", "de", "zh"])
+    tokenizer = small_tokenizer(texts * 4, ["en", "de", "zh"], size=330)
     return {side: TextField(column=f"{side}_text", tokenizer=tokenizer) for side in ("source", "target")}
 
 
@@ -221,7 +217,7 @@ def test_the_recipe_reads_alternating_sentences_of_both_languages(tmp_path, monk
     )
     workspace = run_recipe(recipe, command="a test", until="extract_phrases")
     [path] = workspace.output.glob("extract_phrases/*/train.arrow")
-    rows, fit = Manifest.open(path), recipe.build("fit")
+    rows, fit = Manifest.open(path), recipe.plan["fit"].build()
     streams = {stream.name: stream for stream in fit.streams}
     assert [*streams] == ["source", "target", "source_major", "target_major"]
     for major, other in (("source", "target"), ("target", "source")):

@@ -5,34 +5,32 @@ import pytest
 import torch
 from torch import nn
 
-from mt.apt import AdaptedReader, AptTranslator
-from mt.apt_layers import FusingDecoder, FusionLayer, LayerFusion
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, LanguageModel, Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.training.optimizer import Adam, set_learning_rate
+from dragoman import BeamSearch, DataError
+from dragoman.mt.apt import AdaptedReader, AptTranslator
+from dragoman.mt.apt_layers import FusingDecoder, FusionLayer, LayerFusion
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import EncoderModel, LanguageModel, Translator
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from tests import small
 from tests.mt.test_apt_layers import net
+from tests.small import refuses
 
 WIDTH, KNOWN, DEPTH, VOCABULARY = 16, 12, 3, 30
 SIZES = {"width": WIDTH, "heads": 2, "feedforward": 32}
 ROWS = {"source": [4, 6, 2], "target": [5, 3, 4]}
 
 
-def embedding(width=KNOWN, size=VOCABULARY, positions=None):
-    positions = positions or SinusoidalPositions(width=width)
-    return TextEmbedding(vocabulary=size, width=width, padding=0, positions=positions, dropout=0.1)
+def embedding(width=KNOWN, size=VOCABULARY, positions=True):
+    return small.embedding(size, width, positions, dropout=0.1)
 
 
 def layer(width=KNOWN, **options):
-    return Layer(width=width, heads=2, feedforward=24, dropout=0.3, **options)
+    return small.layer(width, feedforward=24, dropout=0.3, **options)
 
 
 def masked_model(**options):
@@ -53,15 +51,7 @@ SIDES = [("masked", None), ("language", None), (None, "language"), ("masked", "l
 
 def translator(source="masked", target=None, fusion=None, **changes):
     torch.manual_seed(1)
-    written = embedding(WIDTH)
-    options = fusion or {}
-    parts = {
-        "embeddings": {"source": embedding(WIDTH)},
-        "encoder": Encoder(layer=Layer(**SIZES), layers=2),
-        "target_embedding": written,
-        "decoder": Decoder(layer=Layer(**SIZES, memories=["source"]), layers=2),
-        "projection": TiedProjection(embedding=written),
-    }
+    parts, options = {"target_embedding": embedding(WIDTH), "embeddings": {"source": embedding(WIDTH)}}, fusion or {}
     if source:
         parts["source_reader"] = AdaptedReader(model=READERS[source](), width=WIDTH, inner=20)
         fusing = FusionLayer(**SIZES, fusion=LayerFusion(width=WIDTH, **options))
@@ -70,17 +60,15 @@ def translator(source="masked", target=None, fusion=None, **changes):
         parts["target_reader"] = AdaptedReader(model=READERS[target](), width=WIDTH)
         fusing = FusionLayer(**SIZES, memories=["source"], fusion=LayerFusion(width=WIDTH, **options))
         parts["decoder"] = FusingDecoder(layer=fusing, layers=2)
-    return AptTranslator(**parts | changes)
+    return small.translator(VOCABULARY, cls=AptTranslator, layers=2, sizes={"dropout": 0.1}, **parts | changes)
 
 
 def batch(rows=ROWS):
-    torch.manual_seed(5)
-    fields = {name: [torch.randint(3, VOCABULARY, (length,)) for length in own] for name, own in rows.items()}
-    return Batch({name: Padded.from_sequences(own) for name, own in fields.items()})
+    return small.drawn_batch(rows, VOCABULARY, 3)
 
 
 def alone(rows, number, names=("source", "target")):
-    return Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in names})
+    return small.batch(**{name: [rows[name].rows()[number]] for name in names})
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -240,18 +228,15 @@ def test_what_does_not_fit_is_refused():
     headed = EncoderModel(
         embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), layers=1), heads={"masked": head}
     )
-    with pytest.raises(ValueError, match="the reader has heads that nobody reads: masked"):
-        AdaptedReader(model=headed, width=WIDTH)
+    refuses(ValueError, "the reader has heads that nobody reads: masked", AdaptedReader, model=headed, width=WIDTH)
     for chosen in ([], [0], [4]):
         with pytest.raises(ValueError, match="layers must be from 1 to 3, at least one, not"):
             AdaptedReader(model=masked_model(), width=WIDTH, layers=chosen)
     attends = EncoderModel(
-        embeddings={"source": embedding()}, encoder=Encoder(layer=layer(memories=["other"]), layers=1)
+        embeddings={"source": embedding()}, encoder=Encoder(layer=small.layer(KNOWN, memories=["other"]), layers=1)
     )
-    with pytest.raises(ValueError, match="attend to nothing but their own text"):
-        AdaptedReader(model=attends, width=WIDTH)
-    with pytest.raises(ValueError, match="inner must be at least 1, not -1"):
-        LayerFusion(width=WIDTH, inner=-1)
+    refuses(ValueError, "attend to nothing but their own text", AdaptedReader, model=attends, width=WIDTH)
+    refuses(ValueError, "inner must be at least 1, not -1", LayerFusion, width=WIDTH, inner=-1)
     with pytest.raises(ValueError, match="the fusion has the width 8, but the layer 16"):
         FusionLayer(**SIZES, fusion=LayerFusion(width=8))
     fusing = FusionLayer(**SIZES, memories=["source"], fusion=LayerFusion(width=WIDTH))
@@ -276,7 +261,6 @@ def test_what_does_not_fit_is_refused():
         ),
         ({"embeddings": {"source": embedding(WIDTH), "other": embedding(WIDTH)}}, "must read 'source' alone"),
     ):
-        with pytest.raises(ValueError, match=message):
-            translator(**wrong)
+        refuses(ValueError, message, translator, **wrong)
     with pytest.raises(KeyError):
         fusing(torch.zeros(1, 1, WIDTH))

@@ -3,25 +3,21 @@
 import pytest
 import torch
 
-from mt.apt_distillation import Taught
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.loader import Loader
-from shared.errors import DataError, UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.joined import JoinedEncoder
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, LanguageModel
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.pretrained import tokenizer as tokenizer_of
-from shared.systems.system import System
+from dragoman import DataError, System, UsageError
+from dragoman.mt.apt_distillation import Taught
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.joined import JoinedEncoder
+from dragoman.shared.nn.translator import EncoderModel, LanguageModel
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.pretrained import tokenizer as tokenizer_of
+from tests import small
 from tests.shared.training.conftest import World
+from tests.small import refuses
 
 
 class TaughtWorld(World):
@@ -37,22 +33,17 @@ class TaughtWorld(World):
         self.encoder(JoinedEncoder, "target").save(folder / "joined")
 
     def embedding(self, width=16):
-        positions = SinusoidalPositions(width=width)
-        size, padding = self.tokenizer.size, self.tokenizer.pad
-        return TextEmbedding(vocabulary=size, width=width, padding=padding, positions=positions, dropout=0.3)
+        return small.embedding(self.tokenizer, width, dropout=0.3)
 
     def language(self, width):
         read = self.embedding(width)
-        decoder = Decoder(layer=Layer(width=width, heads=2, feedforward=32, dropout=0.3), layers=2)
+        decoder = small.decoder(2, width=width, feedforward=32, dropout=0.3, memories=None)
         model = LanguageModel(target_embedding=read, decoder=decoder, projection=TiedProjection(embedding=read))
-        output = TextField(column="target_text", tokenizer=self.tokenizer)
-        return System(model=model, inputs={}, output=output, source_languages=["en"], target_languages=["de"])
+        return small.system(self.tokenizer, model, inputs={})
 
     def encoder(self, kind, name):
-        encoder = Encoder(layer=Layer(width=16, heads=2, feedforward=32, dropout=0.3), layers=2)
-        field = TextField(column="source_text", tokenizer=self.tokenizer)
-        model = kind(embeddings={name: self.embedding()}, encoder=encoder)
-        return EncoderSystem(model=model, inputs={name: field}, source_languages=["de"])
+        model = kind(embeddings={name: self.embedding()}, encoder=small.encoder(2, dropout=0.3))
+        return EncoderSystem(model=model, inputs={name: small.text(self.tokenizer)}, source_languages=["de"])
 
     def teacher(self, name="language", **options):
         options = {"field": None} | options
@@ -177,8 +168,7 @@ def test_the_tokenizer_of_a_language_model_is_that_of_its_output(world):
 
 def test_what_cannot_teach_is_refused(world):
     rows = world.batch()
-    with pytest.raises(UsageError, match="states must be at least 0, not -1"):
-        Taught(teacher=world.teacher(), states=-1)
+    refuses(UsageError, "states must be at least 0, not -1", lambda: Taught(teacher=world.teacher(), states=-1))
     with pytest.raises(UsageError, match="words: a teacher that reads 'target' has no distributions"):
         Taught(teacher=world.teacher("encoder", field="target", reads="source"))
     with pytest.raises(UsageError, match="the teacher must read 'target', not 'source'"):
@@ -189,9 +179,6 @@ def test_what_cannot_teach_is_refused(world):
         world.teacher("encoder", field="source").decoded(rows, rows["target"])
     with pytest.raises(DataError, match="reads source: it is no language model"):
         world.objective(Taught(teacher=world.teacher("encoder")))(rows)
-    with pytest.raises(DataError, match="reads nothing, not 'source'"):
-        world.teacher("language", field="source").states(rows)
-    with pytest.raises(UsageError, match="a language model has no states of what it reads"):
-        world.teacher().states(rows)
-    with pytest.raises(UsageError, match="cannot call one 'source'"):
-        world.teacher(reads="source")
+    refuses(DataError, "reads nothing, not 'source'", lambda: world.teacher("language", field="source").states(rows))
+    refuses(UsageError, "a language model has no states of what it reads", lambda: world.teacher().states(rows))
+    refuses(UsageError, "cannot call one 'source'", world.teacher, reads="source")

@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from mt.back_translation import BlankWords, DropWords, MoveWords
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import Manifest, Recipe, UsageError
+from dragoman.mt.back_translation import BlankWords, DropWords, MoveWords
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 TEXT = "a dog barks at the old man"
 
@@ -78,11 +76,11 @@ def test_a_distance_of_none_moves_none():
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
 def test_other_shares_are_refused(wrong, tokenizer):
-    with pytest.raises(UsageError, match="share must be between 0 and 1"):
+    with pytest.raises(UsageError, match="share must be (a finite number )?between 0 and 1"):
         DropWords(share=wrong)
-    with pytest.raises(UsageError, match="share must be between 0 and 1"):
+    with pytest.raises(UsageError, match="share must be (a finite number )?between 0 and 1"):
         BlankWords(tokenizer=tokenizer, share=wrong)
-    with pytest.raises(UsageError, match="distance must not be negative, not -1"):
+    with pytest.raises(UsageError, match="MoveWords: distance must be at least 0, not -1"):
         MoveWords(distance=-1)
 
 
@@ -104,7 +102,7 @@ def batches(pieces, tmp_path):
         given |= {"results_folder": str(tmp_path / "r"), "tokenizer.model": pieces, "made_weight": 1.0}
         recipe = Recipe.load("text/back_translation", given | keys)
         with torch.device("meta"):
-            streams = recipe.build("fit").streams
+            streams = recipe.plan["fit"].build().streams
         return {batch.stream: batch for batch in Loader(streams=streams, seed=1).epoch(0)}
 
     return read

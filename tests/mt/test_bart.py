@@ -8,22 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from mt.bart import DocumentRotation, SentencePermutation, TextInfilling, TokenDeletion, TokenMasking
-from shared.corpus.fields import TextField
-from shared.corpus.noise import NoisyText, words_of
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.scheduled import Scheduled
+from dragoman import Recipe, UsageError
+from dragoman.mt.bart import DocumentRotation, SentencePermutation, TextInfilling, TokenDeletion, TokenMasking
+from dragoman.shared.batches.noise import NoisyText, words_of
+from dragoman.shared.training.scheduled import Scheduled
+from tests import small
 
 TEXT = "One two. Three! Four five six? Seven"
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece([TEXT] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
-    return SentencePieceTokenizer(model=str(model), tags=["en"])
+def tokenizer():
+    return small.tokenizer([TEXT] * 3, ["en"])
 
 
 class Drawn:
@@ -131,7 +127,7 @@ def test_a_text_never_becomes_longer(tokenizer, count, share):
     [
         ({"share": 1.2}, "share must be between 0 and 1, not 1.2"),
         ({"mean_length": 0.01}, "must be at least 0.1, not 0.01"),
-        ({"mean_length": math.inf}, "not inf"),
+        ({"mean_length": math.inf}, "SpanDraw: mean_length must be a finite number at least 0.1, not inf"),
     ],
 )
 def test_bad_arguments(tokenizer, arguments, message):
@@ -262,7 +258,7 @@ def test_a_share_of_tokens_is_rounded_up_but_not_for_the_last_bit(tokenizer):
 
 def test_noises_can_be_applied_one_after_another(tokenizer):
     """Sentences first, then tokens, then the rotation: the order of the list, with the symbols around the text kept."""
-    field = TextField(column="source_text", tokenizer=tokenizer)
+    field = small.text(tokenizer)
     row = {"source_text": TEXT, "source_language": "en"}
     every = [
         SentencePermutation(tokenizer=tokenizer),
@@ -292,7 +288,7 @@ def test_noises_can_be_applied_one_after_another(tokenizer):
     [
         (lambda tokenizer: TokenMasking(tokenizer=tokenizer, share=-0.1), "share must be between 0 and 1, not -0.1"),
         (lambda tokenizer: TokenDeletion(share=1.2), "share must be between 0 and 1, not 1.2"),
-        (lambda tokenizer: DocumentRotation(probability=math.nan), "probability must be between 0 and 1, not nan"),
+        (lambda tokenizer: DocumentRotation(probability=math.nan), "must be a finite number between 0 and 1, not nan"),
     ],
 )
 def test_bad_arguments_of_the_noise_of_tokens(tokenizer, make, message):
@@ -305,7 +301,7 @@ def test_dropout_of_mbart_falls():
     vocabulary = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [de, en]}"
     given = {"tokenizer": vocabulary, "source_language": "de", "target_language": "en", "data_folder": "nowhere"}
     with torch.device("meta"):
-        fit = Recipe.load("text/mbart", given).build("fit")
+        fit = Recipe.load("text/mbart", given).plan["fit"].build()
     scheduled = Scheduled(fit.objective, fit.scheduled)
     model = fit.objective.system.model
     for update, expected in ((1, 0.1), (250_000, 0.1), (250_001, 0.05), (400_000, 0.05), (400_001, 0.0)):
@@ -314,3 +310,10 @@ def test_dropout_of_mbart_falls():
         assert len(parts) > 24 and {part.dropout for part in parts} <= {expected, 0.0}
         layers = (*model.encoder.layers, *model.decoder.layers, model.embeddings["source"], model.target_embedding)
         assert [part.dropout for part in layers] == [expected] * 26
+
+
+def test_two_sentences_are_exchanged_too(tokenizer):
+    text = words_of(tokenizer).split(tokenizer.encode("One two. Three!"))
+    made = SentencePermutation(tokenizer=tokenizer)
+    orders = {tokenizer.decode(chain.from_iterable(made(text, np.random.default_rng(seed)))) for seed in range(20)}
+    assert len(orders) == 2

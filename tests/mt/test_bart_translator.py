@@ -7,63 +7,35 @@ import pytest
 import torch
 from torch import nn
 
-from mt.bart_translator import FirstStep, ForeignEncoder, put_before
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.speech_field import SpeechField
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding, TypeVector
-from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import MEMORY, Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.optimizer import Adam, set_learning_rate
+from dragoman import System, UsageError
+from dragoman.mt.bart_translator import FirstStep, ForeignEncoder, put_before
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector
+from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import MEMORY, Translator
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from tests import small
 from tests.recipes.test_recipes import Vocabulary
 
 WIDTH, LONGEST = 16, 40
 
 
 @pytest.fixture(scope="module")
-def tokenizers(tmp_path_factory):
+def tokenizers():
     """Of BART's English, and of a foreign language in other letters."""
-    folder = tmp_path_factory.mktemp("t")
-    english = train_sentencepiece(["abcdefg hi"] * 3, folder / "en.model", kind="char", size=300)
-    foreign = train_sentencepiece(["rstuvwxyz"] * 3, folder / "ro.model", kind="char", size=290)
-    return (
-        SentencePieceTokenizer(model=str(english), tags=["en"]),
-        SentencePieceTokenizer(model=str(foreign), tags=["ro"]),
-    )
+    return (small.tokenizer(["abcdefg hi"] * 3, ["en"]), small.tokenizer(["rstuvwxyz"] * 3, ["ro"], size=290))
 
 
-def embedding(tokenizer, *, shared_with=None, width=WIDTH, norm=True, length=LONGEST, dropout=0.0, **given):
-    return TextEmbedding(
-        vocabulary=tokenizer.size,
-        width=width,
-        padding=tokenizer.pad,
-        positions=LearnedPositions(width=width, length=length),
-        norm=norm,
-        dropout=dropout,
-        shared_with=shared_with,
-        **given,
-    )
+def embedding(tokenizer, *, width=WIDTH, norm=True, length=LONGEST, **given):
+    return small.embedding(tokenizer, width, length, norm=norm, **given)
 
 
-def layer(pre_norm=False, memories=None, width=WIDTH, dropout=0.0, feedforward=24, heads=2):
-    return Layer(
-        width=width,
-        heads=heads,
-        feedforward=feedforward,
-        memories=memories,
-        dropout=dropout,
-        activation="gelu",
-        pre_norm=pre_norm,
-    )
+def layer(width=WIDTH, **given):
+    return small.layer(width, **{"feedforward": 24, "activation": "gelu", "pre_norm": False} | given)
 
 
 def bart(tokenizer, *, shared=True, layers=2, bias=True, heads=None, inputs=(), source=None, tied=True, **sizes):
@@ -89,28 +61,21 @@ def bart(tokenizer, *, shared=True, layers=2, bias=True, heads=None, inputs=(), 
             for name, parameter in model.named_parameters():
                 if "norm" in name or name.endswith("bias"):
                     parameter.add_(torch.randn_like(parameter) / 4)
-    field = TextField(column="source_text", tokenizer=tokenizer)
-    return System(
-        model=model,
-        inputs={"source": field} | {name: SpeechField() for name in inputs},
-        reads=["source"],
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["en"],
-    )
+    fields = {"source": small.text(tokenizer)} | {name: SpeechField() for name in inputs}
+    return small.system(tokenizer, model, inputs=fields, reads=["source"], target_languages=["en"])
 
 
 def translator(tokenizers, seed=1, **given):
     torch.manual_seed(seed)
     english, foreign = tokenizers
     given = {"layers": 2, "dropout": 0.0} | given
-    source = TextField(column="source_text", tokenizer=foreign)
+    source = small.text(foreign)
     above = bart(english)
     return above, put_before(text=above, source=source, source_languages=["ro"], **given)
 
 
 def padded(rows):
-    return Padded.from_sequences([torch.tensor(row) for row in rows])
+    return small.padded(rows)
 
 
 ROWS = [[5, 6, 7, 8, 2], [9, 10, 2]]
@@ -197,7 +162,7 @@ def test_all_of_the_model_above_is_kept_but_its_embedding(tokenizers, shared):
     english, foreign = tokenizers
     torch.manual_seed(1)
     above = bart(english, shared=shared)
-    source = TextField(column="source_text", tokenizer=foreign)
+    source = small.text(foreign)
     kept = {name: value.clone() for name, value in above.state_dict().items()}
     system = put_before(text=above, source=source, layers=3, source_languages=["ro"], dropout=0.0)
     found = system.state_dict()
@@ -266,7 +231,7 @@ FIRST = {
 def test_what_learns_in_each_step(tokenizers, tuning):
     """In the first step all else keeps its bits, weight decay or not; in the second all has changed."""
     _, system = translator(tokenizers)
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.0)])
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0)])
     before = {name: value.clone() for name, value in system.state_dict().items()}
     optimizer = Adam(weight_decay=0.1, tuning=tuning).build(objective)
     set_learning_rate(optimizer, 0.01)
@@ -299,7 +264,7 @@ def test_bart_large_has_the_papers_sizes():
         above = bart(
             tokenizer, layers=12, bias=False, width=width, feedforward=inner, heads_of_attention=16, length=1026
         )
-        field = TextField(column="source_text", tokenizer=foreign)
+        field = small.text(foreign)
         system = put_before(text=above, source=field, source_languages=["ro"])
     attention, norm = 4 * (width * width + width), 2 * width
     layer = attention + norm + (2 * width * inner + inner + width) + norm
@@ -374,12 +339,12 @@ def test_a_model_that_cannot_be_read_through_is_refused(tokenizers, made, messag
     else:
         above = bart(english, **given)
     with pytest.raises(UsageError, match=re.escape(message)):
-        put_before(text=above, source=TextField(column="source_text", tokenizer=foreign), source_languages=["ro"])
+        put_before(text=above, source=small.text(foreign), source_languages=["ro"])
 
 
 def test_a_language_that_the_model_cannot_write_is_refused(tokenizers):
     english, foreign = tokenizers
-    source = TextField(column="source_text", tokenizer=foreign)
+    source = small.text(foreign)
     with pytest.raises(UsageError, match="target_languages: 'de' is no language of the system"):
         put_before(text=bart(english), source=source, source_languages=["ro"], target_languages=["de"])
 
@@ -387,7 +352,7 @@ def test_a_language_that_the_model_cannot_write_is_refused(tokenizers):
 def test_an_output_matrix_of_its_own_is_kept(tokenizers):
     english, foreign = tokenizers
     above = bart(english, tied=False)
-    source = TextField(column="source_text", tokenizer=foreign)
+    source = small.text(foreign)
     system = put_before(text=above, source=source, source_languages=["ro"])
     assert system.model.projection is above.model.projection
     assert torch.equal(system.model.target_embedding.weight, above.model.embeddings["source"].weight)

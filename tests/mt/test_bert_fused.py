@@ -5,19 +5,19 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mt.bert_fused import BERT, FusedEncoderLayer, FusedLayer, FusedTranslator
-from shared.batch import Batch
-from shared.errors import DataError, UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.training.optimizer import Adam, set_learning_rate
+from dragoman import BeamSearch, DataError, UsageError
+from dragoman.mt.bert_fused import BERT, FusedEncoderLayer, FusedLayer, FusedTranslator
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from tests import small
+from tests.small import refuses
 
 WIDTH, KNOWN, VOCABULARY, HEADS = 16, 12, 30, 2
 SIZES = {"width": WIDTH, "heads": HEADS, "feedforward": 32}
@@ -121,6 +121,17 @@ def test_drop_net_by_counting(drop_net, alone):
     assert {float(layer.eval().fused(one, zero).unique()) for _ in range(50)} == {0.5}
 
 
+@pytest.mark.parametrize(("drawn", "expected"), [(0.1, 2.0), (0.4, 5.0), (0.6, 5.0), (0.8, 3.5), (0.9, 3.5)])
+def test_drop_net_by_hand(monkeypatch, drawn, expected):
+    """0.8 is divided among the two branches alone; the rest is their mean."""
+    layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=0.8, dropout=0.0)
+    monkeypatch.setattr(
+        "dragoman.mt.bert_fused.torch.rand", lambda *_, device: torch.tensor(drawn, dtype=torch.float64)
+    )
+    own, known = torch.full((2, 3, WIDTH), 2.0), torch.full((2, 3, WIDTH), 5.0)
+    assert layer.fused(own, known).unique().tolist() == [expected]
+
+
 def test_each_branch_is_dropped_out_by_itself():
     torch.manual_seed(1)
     layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=0.0, dropout=0.5)
@@ -134,42 +145,36 @@ def test_a_branch_that_is_left_out_learns_nothing(monkeypatch):
     torch.manual_seed(1)
     layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, dropout=0.0)
     x, known = inputs(([5, 3], WIDTH), ([4, 6], KNOWN))
-    monkeypatch.setattr("mt.bert_fused.torch.rand", lambda *_, device: torch.tensor(0.1, device=device))
+    monkeypatch.setattr("dragoman.mt.bert_fused.torch.rand", lambda *_, device: torch.tensor(0.1, device=device))
     layer(x.values, mask=x.mask, memories={BERT: known}).sum().backward()
     assert layer.memory_attention[BERT].output.weight.grad.abs().sum() == 0
     assert layer.self_attention.output.weight.grad.abs().sum() > 0
 
 
 def embedding(width=WIDTH, size=VOCABULARY):
-    return TextEmbedding(vocabulary=size, width=width, padding=0, dropout=0.1)
+    return small.embedding(size, width, None, dropout=0.1)
 
 
 def reader(name="source"):
     read = embedding(KNOWN, 40)
-    encoder = Encoder(layer=Layer(width=KNOWN, heads=2, feedforward=24, dropout=0.3), layers=2)
-    return EncoderModel(embeddings={name: read}, encoder=encoder)
+    return EncoderModel(embeddings={name: read}, encoder=small.encoder(2, width=KNOWN, dropout=0.3))
 
 
 def translator(drop_net=1.0, **changes):
     torch.manual_seed(1)
     sizes = SIZES | {"drop_net": drop_net}
-    target = embedding()
-    memories = {"source": WIDTH, BERT: KNOWN}
     parts = {
+        "target_embedding": embedding(),
         "embeddings": {"source": embedding()},
         "encoder": Encoder(layer=FusedEncoderLayer(**sizes, memories={BERT: KNOWN}), layers=2),
-        "target_embedding": target,
-        "decoder": Decoder(layer=FusedLayer(**sizes, memories=memories), layers=2),
-        "projection": TiedProjection(embedding=target),
+        "decoder": Decoder(layer=FusedLayer(**sizes, memories={"source": WIDTH, BERT: KNOWN}), layers=2),
         "reader": reader(),
     }
-    return FusedTranslator(**parts | changes)
+    return small.translator(VOCABULARY, cls=FusedTranslator, **parts | changes)
 
 
 def batch(rows):
-    torch.manual_seed(5)
-    fields = {name: [torch.randint(3, 30, (length,)) for length in own] for name, own in rows.items()}
-    return Batch({name: Padded.from_sequences(own) for name, own in fields.items()})
+    return small.drawn_batch(rows, 30, 3)
 
 
 ROWS = {"source": [4, 6, 2], BERT: [7, 3, 5], "target": [5, 3, 4]}
@@ -263,12 +268,9 @@ def test_a_text_that_is_too_long_for_the_reader_is_named():
 def test_what_does_not_fit_is_refused():
     with pytest.raises(UsageError, match="drop_net must be between 0 and 1, not 1.5"):
         FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=1.5)
-    with pytest.raises(UsageError, match="memories must be bert, not source"):
-        FusedEncoderLayer(**SIZES, memories={"source": KNOWN})
-    with pytest.raises(UsageError, match="memories must be source and bert, not bert"):
-        FusedLayer(**SIZES, memories={BERT: KNOWN})
-    with pytest.raises(ValueError, match="the reader must read 'source' alone, not target"):
-        translator(reader=reader("target"))
+    refuses(UsageError, "memories must be bert, not source", FusedEncoderLayer, **SIZES, memories={"source": KNOWN})
+    refuses(UsageError, "memories must be source and bert, not bert", FusedLayer, **SIZES, memories={BERT: KNOWN})
+    refuses(ValueError, "the reader must read 'source' alone, not target", lambda: translator(reader=reader("target")))
     with pytest.raises(ValueError, match=r"one side or both to 'bert', not the encoder to \[\] and the decoder to"):
         translator(encoder=plain(Encoder), decoder=plain(Decoder, ["source"]))
     with pytest.raises(ValueError, match=r"the decoder must attend to 'source', .* the decoder to \[\]"):

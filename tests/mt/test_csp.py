@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from mt.csp import SwitchedFragment
-from mt.mass import FragmentCrossEntropy
-from shared.corpus.fields import TextField
-from shared.corpus.lexicon import Lexicon
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.noise import words_of
-from shared.corpus.stream import Budget, Stream
-from shared.errors import DataError, UsageError
-from shared.objectives import CrossEntropy
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.csp import SwitchedFragment
+from dragoman.mt.mass import FragmentCrossEntropy
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.noise import words_of
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.objectives import CrossEntropy
+from dragoman.shared.text.lexicon import Lexicon
+from tests import small
 from tests.mt.test_mass import model, objective  # noqa: F401 - a fixture
 
 TEXTS = ["the Dog sees a cat, twice.", "a cat sees", "the dog"]
@@ -26,10 +24,9 @@ PAIRS = {"dog": ["hund", "köter", "wauwau", "tier"], "sees": ["sieht"], "cat": 
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
+def plain():
     texts = [*TEXTS, *chain.from_iterable(PAIRS.values()), "Hund Köter Wauwau"]
-    path = train_sentencepiece(texts * 4, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=320)
-    return TextField(column="source_text", tokenizer=SentencePieceTokenizer(model=str(path), tags=["en", "de"]))
+    return TextField(column="source_text", tokenizer=small.tokenizer(texts * 4, ["en", "de"], size=320))
 
 
 @pytest.fixture(scope="module")
@@ -163,8 +160,8 @@ def batch_of(field, plain, folder):
 def test_a_whole_text_that_is_not_switched_is_copied(plain, lexicon, model, tmp_path):  # noqa: F811 - a fixture
     field = SwitchedFragment(field=plain, lexicon=lexicon, share=1.0, switched=0.0, replaced=0.0)
     batch = batch_of(field, plain, tmp_path)
-    found = objective(model, FragmentCrossEntropy(smoothing=0.1))(batch).parts["fragment"]
-    expected = objective(model, CrossEntropy(smoothing=0.1))(batch).parts["cross_entropy"]
+    found = objective(model, FragmentCrossEntropy(label_smoothing=0.1))(batch).parts["fragment"]
+    expected = objective(model, CrossEntropy(label_smoothing=0.1))(batch).parts["cross_entropy"]
     assert int(found.count) == int(expected.count)
     torch.testing.assert_close(found.sum, expected.sum)
 

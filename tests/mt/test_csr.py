@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mt.csr import CodeSwitchedSpans
-from shared.corpus.lexicon import Lexicon
-from shared.corpus.rewriting import edited
-from shared.errors import DataError, UsageError
+from dragoman.mt.csr import CodeSwitchedSpans
+from dragoman.shared.batches.rewriting import edited
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.lexicon import Lexicon
 
 ENGLISH = [f"w{letter}" for letter in "abcdefghijklmnopqrst"]
 TEXT = " ".join(ENGLISH) + "."

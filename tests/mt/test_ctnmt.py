@@ -5,43 +5,33 @@ import pytest
 import torch
 from torch import nn
 
-from mt.ctnmt import AsymptoticDistillation, DynamicSwitch
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.errors import DataError, UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.objectives import EncoderDecoderObjective
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.optimizer import Adam, clip_gradient, set_learning_rate
-from shared.training.schedules import Linear
+from dragoman import DataError, System, UsageError
+from dragoman.mt.ctnmt import AsymptoticDistillation, DynamicSwitch
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.objectives import EncoderDecoderObjective
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate
+from dragoman.shared.training.schedules import Linear
+from tests import small
 
 WIDTH = 16
 TOKENS = [[5, 6, 7, 2], [5, 8, 2]]
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(["abcdefg"] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
-    return SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+def tokenizer():
+    return small.tokenizer(["abcdefg"] * 3, ["en", "de"])
 
 
 def embedding(size, width=WIDTH):
-    positions = SinusoidalPositions(width=width)
-    return TextEmbedding(vocabulary=size, width=width, padding=0, positions=positions, dropout=0.0)
+    return small.embedding(size, width, padding=0)
 
 
 def encoder(width=WIDTH):
-    return Encoder(layer=Layer(width=width, heads=2, feedforward=32, dropout=0.1), layers=1)
+    return small.encoder(width=width, feedforward=32, dropout=0.1)
 
 
 def reader(size=300, width=WIDTH, name="source", headed=False):
@@ -51,7 +41,7 @@ def reader(size=300, width=WIDTH, name="source", headed=False):
 
 
 def padded(rows=TOKENS):
-    return Padded.from_sequences([torch.tensor(row) for row in rows])
+    return small.padded(rows)
 
 
 def test_the_switch_mixes_states_and_vectors():
@@ -103,9 +93,8 @@ def test_a_reader_that_does_not_fit_is_refused(wrong, message):
 
 def system(tokenizer, seed, width=WIDTH):
     torch.manual_seed(seed)
-    field = TextField(column="source_text", tokenizer=tokenizer)
     model = EncoderModel(embeddings={"source": embedding(tokenizer.size, width)}, encoder=encoder(width))
-    return EncoderSystem(model=model, inputs={"source": field}, source_languages=["en"])
+    return EncoderSystem(model=model, inputs={"source": small.text(tokenizer)}, source_languages=["en"])
 
 
 def test_distillation_against_numpy(tokenizer, tmp_path):

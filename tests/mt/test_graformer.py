@@ -1,47 +1,37 @@
 """Grafted encoders and decoders against torch's layers and ordinary stacks, and fused logits against dense ones."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
-from shared.batch import Batch
-from shared.corpus.manifest import Manifest
-from shared.described import build, describe
-from shared.errors import UsageError
-from shared.exchange.hf_export import plain_translator
-from shared.nn.attention import Prompts
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.linear import store_for_search
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import LanguageModel
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.objectives.cross_entropy import label_smoothed_cross_entropy
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.search.beam import BeamSearch
-from shared.systems.system import System
-from shared.systems.trimming import trim
+from dragoman import BeamSearch, Manifest, Recipe, System, UsageError
+from dragoman.exchange.huggingface.hf_export import plain_translator
+from dragoman.mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import build, describe
+from dragoman.shared.nn.attention import Prompts
+from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.linear import store_for_search
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import LanguageModel
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.trimming import trim
+from tests import small
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "model"
 WIDTH, HEADS, INNER, VOCABULARY = 16, 2, 24, 30
 BELOW, NEW = 2, 3
 ROWS = {"source": [4, 6, 2], "target": [5, 3, 4]}
 
 
 def layer(memories=None, width=WIDTH):
-    return Layer(width=width, heads=HEADS, feedforward=INNER, memories=memories, activation="gelu", dropout=0.1)
+    return small.layer(width, feedforward=INNER, memories=memories, activation="gelu", dropout=0.1)
 
 
 def embedding(vocabulary=VOCABULARY):
-    positions = LearnedPositions(width=WIDTH, length=20)
-    return TextEmbedding(vocabulary=vocabulary, width=WIDTH, padding=0, positions=positions, scaled=False)
+    return small.embedding(vocabulary, WIDTH, 20, scaled=False, dropout=0.1)
 
 
 def stack(kind, layers=BELOW, final_norm=False, memories=None, width=WIDTH, **options):
@@ -73,9 +63,7 @@ def translator(fusion=True, vocabulary=VOCABULARY, **changes):
 
 
 def batch(rows=ROWS):
-    torch.manual_seed(5)
-    fields = {name: [torch.randint(3, VOCABULARY, (length,)) for length in own] for name, own in rows.items()}
-    return Batch({name: Padded.from_sequences(own) for name, own in fields.items()})
+    return small.drawn_batch(rows, VOCABULARY, 3)
 
 
 def theirs(ours, kind):
@@ -271,10 +259,10 @@ def test_symbols_are_known():
 
 
 def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
-    golden = System.load(GOLDEN)
+    golden = System.load(small.GOLDEN)
     model = translator(vocabulary=golden.output.tokenizer.size)
     System(**(golden.arguments | {"model": model})).save(tmp_path / "model")
-    row = {"id": "1", "source_text": "one two", "target_text": "eins", "source_language": "en", "target_language": "de"}
+    row = small.row("1", "one two", "eins")
     texts = Manifest.write(tmp_path / "texts.arrow", [row]).path
     trim(tmp_path / "model", [texts], tmp_path / "trimmed")
     systems, logits = (System.load(tmp_path / "model"), System.load(tmp_path / "trimmed")), []
@@ -324,7 +312,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_transformers_has_no_place_for_it():
-    golden = System.load(GOLDEN)
+    golden = System.load(small.GOLDEN)
     system = System(**(golden.arguments | {"model": translator()}))
     with pytest.raises(UsageError, match="System of a GraftedTranslator"):
         plain_translator(system)
@@ -335,7 +323,7 @@ def test_what_learns_on_top_of_two_frozen_language_models():
     vocabulary = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 10, tags: [en, de]}"
     changes = {"encoder_layers": 1, "decoder_layers": 1, "new_layers": 2, "tokenizer": vocabulary}
     with torch.device("meta"):
-        fit = Recipe.load("almanac/graft", changes).build("fit")
+        fit = Recipe.load("almanac/graft", changes).plan["fit"].build()
     fit.optimizer.tuning.apply(fit.objective)
     named = [*fit.objective.named_parameters()]
     found = {name.removeprefix("system.model.") for name, parameter in named if parameter.requires_grad}

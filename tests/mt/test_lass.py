@@ -7,25 +7,17 @@ import numpy as np
 import pytest
 import torch
 
-from mt.lass import MaskedLinear, MaskedSystem, MaskedTranslator, direction_of
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.linear import Linear, store_for_search
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.optimizer import Adam, set_learning_rate
+from dragoman import BeamSearch, Rules, System, UsageError
+from dragoman.mt.lass import MaskedLinear, MaskedSystem, MaskedTranslator, direction_of
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.linear import Linear, store_for_search
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from tests import small
+from tests.small import refuses
 
 PAIRS = [["de", "en"], ["en", "de"], ["en", "fr"], ["fr", "en"]]
 WIDTH = 16
@@ -34,33 +26,26 @@ SEARCH = BeamSearch(beam=3, rules=Rules(maximum_length_extra=8))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(["abcdefg"] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
-    return SentencePieceTokenizer(model=str(model), tags=["en", "de", "fr"])
+def tokenizer():
+    return small.tokenizer(["abcdefg"] * 3, ["en", "de", "fr"])
 
 
 def parts(tokenizer, **options):
-    layer = {"width": WIDTH, "heads": 2, "feedforward": 24, "dropout": 0.0}
-    vectors = TextEmbedding(
-        vocabulary=tokenizer.size, width=WIDTH, padding=0, positions=SinusoidalPositions(width=WIDTH), dropout=0.0
-    )
+    vectors = small.embedding(tokenizer, WIDTH, padding=0)
+    layer = small.layer(WIDTH, feedforward=24)
+    above = small.layer(WIDTH, feedforward=24, memories=["source"])
     return {
         "embeddings": {"source": vectors},
-        "encoder": Encoder(layer=Layer(**layer), layers=2, **options),
+        "encoder": Encoder(layer=layer, layers=2, **options),
         "target_embedding": vectors,
-        "decoder": Decoder(layer=Layer(**layer, memories=["source"]), layers=2, **options),
+        "decoder": Decoder(layer=above, layers=2, **options),
         "projection": TiedProjection(embedding=vectors),
     }
 
 
 def around(tokenizer, model, kind):
-    return kind(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["de", "en", "fr"],
-        target_languages=["de", "en", "fr"],
-    )
+    languages = ["de", "en", "fr"]
+    return small.system(tokenizer, model, cls=kind, source_languages=languages, target_languages=languages)
 
 
 def masked(tokenizer, pivot=None, drawn=True, **options):
@@ -98,8 +83,8 @@ def batch(tokenizer, pairs, texts=("abc", "ge", "fad", "ccb")):
     rows = [*zip(pairs, texts, strict=False)]
     return Batch(
         {
-            "source": Padded.from_sequences([ids(source, text) for (source, _), text in rows], tokenizer.pad),
-            "target": Padded.from_sequences([ids(target, text[::-1]) for (_, target), text in rows], tokenizer.pad),
+            "source": small.padded([ids(source, text) for (source, _), text in rows], tokenizer.pad),
+            "target": small.padded([ids(target, text[::-1]) for (_, target), text in rows], tokenizer.pad),
         },
         {"source": [source for source, _ in pairs], "target": [target for _, target in pairs]},
         [str(number) for number in range(len(pairs))],
@@ -107,7 +92,7 @@ def batch(tokenizer, pairs, texts=("abc", "ge", "fad", "ccb")):
 
 
 def loss(system, one):
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.1)])
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.1)])
     return objective(one).total()
 
 
@@ -164,7 +149,7 @@ def test_names_of_parameters_are_those_of_an_ordinary_translator(tokenizer):
 
 def test_updates_of_one_direction_move_nothing_that_its_mask_prunes(tokenizer):
     system = masked(tokenizer).train()
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.1)])
+    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.1)])
     before = copy.deepcopy(system.model.state_dict())
     optimizer = Adam().build(objective)
     set_learning_rate(optimizer, 0.01)
@@ -219,10 +204,8 @@ def test_another_direction_has_the_masks_of_two(tokenizer):
     torch.testing.assert_close(loss(system, one), loss(zeroed(tokenizer, system, expected), one))
     with pytest.raises(UsageError, match="no masks for de-de, only for de-en, en-de, en-fr, fr-en"):
         masked(tokenizer).model.masks_of("de-de")
-    with pytest.raises(UsageError, match="no masks for de-ru"):
-        system.model.masks_of("de-ru")
-    with pytest.raises(UsageError, match="no masks for de-fr"):
-        masked(tokenizer).model.masks_of("de-fr")
+    refuses(UsageError, "no masks for de-ru", system.model.masks_of, "de-ru")
+    refuses(UsageError, "no masks for de-fr", lambda: masked(tokenizer).model.masks_of("de-fr"))
 
 
 # -- translating ----------------------------------------------------------------------------------------------------
@@ -260,12 +243,10 @@ def test_rows_of_several_directions_are_translated_apart(tokenizer):
             other = zeroed(tokenizer, system, mask)
             alone = other.translate_batch(batch(tokenizer, [pair], [text]), SEARCH, forced=[forced[number]])
             assert tokens([found[number]]) == tokens(alone)
-    with pytest.raises(UsageError, match=r"rows of de-en and en-fr and fr-en has no masks: group those"):
-        system.model.encode(mixed)
+    refuses(UsageError, r"rows of de-en and en-fr and fr-en has no masks: group those", system.model.encode, mixed)
     with pytest.raises(UsageError, match="rows without a source or a target language"):
         system.model.encode(Batch(mixed.fields, {"source": ["en"] * 4}))
-    with pytest.raises(UsageError, match="rows of no direction"):
-        direction_of(Batch({}, {"source": [], "target": []}))
+    refuses(UsageError, "rows of no direction", lambda: direction_of(Batch({}, {"source": [], "target": []})))
 
 
 def test_masks_follow_the_weights_and_the_direction(tokenizer):

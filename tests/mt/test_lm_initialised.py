@@ -4,15 +4,15 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from mt.lm_initialised import LmInitialisedTranslator, SideLanguageModel
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
-from shared.nn.recurrent_translator import RecurrentLanguageModel
-from shared.nn.symbols import OUTPUT
-from shared.padded import Padded
+from dragoman.mt.lm_initialised import LmInitialisedTranslator, SideLanguageModel
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
+from dragoman.shared.nn.recurrent_translator import RecurrentLanguageModel
+from dragoman.shared.nn.symbols import OUTPUT
+from dragoman.shared.padded import Padded
 
 WIDTH, VOCABULARY, PADDING = 8, 20, 1
 
@@ -124,7 +124,7 @@ def test_what_cannot_be_is_refused():
     speech = {"speech": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)}
     with pytest.raises(ValueError, match="reads 'source' alone, not speech"):
         LmInitialisedTranslator(**parts(embeddings=speech))
-    with pytest.raises(UsageError, match="side must be 'source' or 'target', not 'both'"):
+    with pytest.raises(UsageError, match="SideLanguageModel: side: 'both' is not one of 'source', 'target'"):
         SideLanguageModel(side="both")
     with pytest.raises(UsageError, match="needs an LmInitialisedTranslator, not a RecurrentLanguageModel"):
         SideLanguageModel(side="source").check(language_model())

@@ -1,18 +1,20 @@
 """Mapped word vectors: a planted rotation is found; neighbours and CSLS by loops; wrong dictionaries are seen."""
 
-import json
 import logging
 import math
 
 import pytest
 import torch
 
-from mt.induction import InduceLexicon, LexiconAccuracy
-from mt.mapping import MapVectors, entries_by_shape, nearest, procrustes, unit
-from shared.corpus.lexicon import read_entries
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
+from dragoman.mt import mapping
+from dragoman.mt.induction import InduceLexicon, LexiconAccuracy
+from dragoman.mt.mapping import Entries, MapVectors, entries_by_shape, nearest, procrustes, self_learned, unit
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.text.lexicon import read_entries
+from dragoman.shared.text.word_vectors import WordVectors
+from tests.small import refuses
 
 WIDTH, WORDS = 12, 80
 
@@ -112,6 +114,30 @@ def test_self_learning_makes_good_a_poor_seed(tmp_path):
     assert results[0] < 0.5 and results[1] > 0.9
 
 
+def test_self_learning_grows_when_nothing_is_gained_and_ends_when_all_is_kept(monkeypatch):
+    """By hand: with a patience of 2, the third round in a row without a gain of 0.25 doubles the share, or ends."""
+    gained = [0.5, 0.5, 0.5, 0.75, 0.9, 0.5, 0.9, 0.0, 0.0, 0.0, 1.25, 1.25, 1.25, 1.25]
+    shares, rounds = [], iter(gained)
+
+    def entries(x, y, k, kept, generator, *, both_ways):
+        shares.append(kept)
+        return Entries(torch.arange(len(x)), torch.arange(len(y)))
+
+    monkeypatch.setattr(mapping, "GAIN", 0.25)
+    monkeypatch.setattr(mapping, "PATIENCE", 2)
+    monkeypatch.setattr(mapping, "GROWTH", 2)
+    monkeypatch.setattr(mapping, "nearest", lambda *_: (torch.full((3, 1), next(rounds)), None))
+    monkeypatch.setattr(mapping, "_nearest_entries", entries)
+    x = torch.eye(3)
+    first = Entries(torch.arange(3), torch.arange(3))
+    generator = torch.Generator()
+    options = {"k": 1, "cutoff": 3, "generator": generator, "both_ways": False}
+    found = self_learned(x, x, first, kept=0.4, **options)
+    torch.testing.assert_close(found, x)
+    # 0.5, no, no, 0.75 (just enough), no, no, no: 0.8; no, no, no: 1; 1.25, no, no, no: the end.
+    assert shares == [0.4] * 6 + [0.8] * 3 + [1.0] * 4 and next(rounds, None) is None
+
+
 def test_settings_of_2017_find_a_planted_rotation(tmp_path):
     """All words at once, nearest to the first language's alone, by the cosine: a handful of entries is enough."""
     planted(tmp_path)
@@ -169,8 +195,7 @@ def judged(folder, lexicon: str, **arguments):
     workspace = Workspace(output=folder, seed=1)
     workspace.phase = "accuracy"
     LexiconAccuracy(lexicon=folder / "de-en.txt", truth=folder / "truth.txt", **arguments).run(workspace)
-    lines = map(json.loads, (workspace.output / "results.jsonl").read_text().splitlines())
-    return {line["metric"]: line["value"] for line in lines}
+    return {row["metric"]: row["value"] for row in read(workspace.output / "results.jsonl")}
 
 
 def warnings(caplog) -> list[tuple]:
@@ -207,18 +232,21 @@ def test_refusals(tmp_path):
         run(tmp_path, MapVectors(**tables, seed="numerals"))
     with pytest.raises(UsageError, match="it needs learn: True"):
         MapVectors(**tables, seed="unsupervised", learn=False)
-    with pytest.raises(UsageError, match="cutoff at least 1"):
+    with pytest.raises(UsageError, match="MapVectors: cutoff must be at least 1, not 0"):
         MapVectors(**tables, cutoff=0)
     with pytest.raises(UsageError, match="neighbours must be at least 0"):
         MapVectors(**tables, neighbours=-1)
     for kept in (0.0, 1.5):
-        with pytest.raises(UsageError, match=f"kept must be above 0 and up to 1, not {kept}"):
+        with pytest.raises(UsageError, match=f"kept must be above 0 and at most 1, not {kept}"):
             MapVectors(**tables, kept=kept)
-    for wrong in ({"top": 0}, {"neighbours": -1}, {"temperature": 0.0}):
-        with pytest.raises(UsageError, match="top must be at least 1"):
-            InduceLexicon(**tables, **wrong)
+    for name, value, said in (
+        ("top", 0, "at least 1"),
+        ("neighbours", -1, "at least 0"),
+        ("temperature", 0.0, "above 0"),
+    ):
+        with pytest.raises(UsageError, match=f"^InduceLexicon: {name} must be {said}, not {value}$"):
+            InduceLexicon(**tables, **{name: value})
     WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
     with pytest.raises(DataError, match="vectors of different widths"):
         run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))
-    with pytest.raises(DataError, match="has none of the words of"):
-        judged(tmp_path, "fisch\tfish\n")
+    refuses(DataError, "has none of the words of", judged, tmp_path, "fisch\tfish\n")

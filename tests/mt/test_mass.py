@@ -9,32 +9,23 @@ from scipy.stats import chisquare
 from torch import nn
 from torch.nn import functional as F
 
-from mt.mass import FragmentCrossEntropy, MaskedFragment
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget, Stream
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import Manifest, UsageError
+from dragoman.mt.mass import FragmentCrossEntropy, MaskedFragment
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.padded import Padded
+from tests import small
 
 TEXTS = ["abcdefg", "gfedc", "bb"]
 WIDTH = 16
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    model = train_sentencepiece(TEXTS * 4, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300)
-    return TextField(column="source_text", tokenizer=SentencePieceTokenizer(model=str(model), tags=["en"]))
+def plain():
+    return TextField(column="source_text", tokenizer=small.tokenizer(TEXTS * 4, ["en"]))
 
 
 def row(text, id="1"):
@@ -106,22 +97,7 @@ def test_where_fragments_stand_and_what_becomes_of_their_tokens(plain):
 
 @pytest.fixture
 def model(plain):
-    torch.manual_seed(1)
-    size = plain.tokenizer.size
-
-    def embedding():
-        positions = LearnedPositions(width=WIDTH, length=16)
-        return TextEmbedding(vocabulary=size, width=WIDTH, padding=plain.tokenizer.pad, positions=positions, dropout=0)
-
-    layer = {"width": WIDTH, "heads": 2, "feedforward": 32, "dropout": 0.0}
-    target = embedding()
-    return Translator(
-        embeddings={"source": embedding()},
-        encoder=Encoder(layer=Layer(**layer), layers=2),
-        target_embedding=target,
-        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=2),
-        projection=TiedProjection(embedding=target),
-    )
+    return small.translator(plain.tokenizer, seed=1, layers=2, embedded={"positions": 16})
 
 
 def batch_of(field, tmp_path):
@@ -172,9 +148,9 @@ def test_loss_of_fragments_against_a_loop(plain, model, tmp_path):
 def test_a_fragment_of_the_whole_text_in_plain_sight_is_copying(plain, model, tmp_path):
     field = MaskedFragment(field=plain, share=1.0, masked=0.0, replaced=0.0)
     batch = batch_of(field, tmp_path)
-    found = objective(model, FragmentCrossEntropy(smoothing=0.1))(batch).parts["fragment"]
+    found = objective(model, FragmentCrossEntropy(label_smoothing=0.1))(batch).parts["fragment"]
     copied = Batch({"source": batch["target"], "target": batch["target"]})
-    expected = objective(model, CrossEntropy(smoothing=0.1))(copied).parts["cross_entropy"]
+    expected = objective(model, CrossEntropy(label_smoothing=0.1))(copied).parts["cross_entropy"]
     assert int(found.count) == int(expected.count)
     torch.testing.assert_close(found.sum, expected.sum)
 
@@ -214,7 +190,7 @@ def test_what_cannot_be_is_refused(plain):
     with pytest.raises(UsageError, match=r"at_start and at_end must add up to at most 1, .* 0\.7 and 0\.4"):
         MaskedFragment(field=plain, at_start=0.7, at_end=0.4)
     bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[], suffix=["</s>", "<en>"])
-    with pytest.raises(UsageError, match="one symbol before it and one behind it, not 0 and 2"):
-        MaskedFragment(field=bare)
-    with pytest.raises(UsageError, match="smoothing must be at least 0 and below 1, not 1"):
-        FragmentCrossEntropy(smoothing=1)
+    small.refuses(UsageError, "one symbol before it and one behind it, not 0 and 2", MaskedFragment, field=bare)
+    small.refuses(
+        UsageError, "smoothing must be at least 0 and below 1, not 1", FragmentCrossEntropy, label_smoothing=1
+    )

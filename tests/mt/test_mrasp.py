@@ -6,22 +6,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mt.mrasp import AlignedSubstitution
-from shared.corpus.fields import TextField
-from shared.corpus.lexicon import Lexicon
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.noise import NoisyText
-from shared.corpus.rewriting import edited
-from shared.corpus.stream import Budget, Stream
-from shared.errors import DataError, UsageError
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.mrasp import AlignedSubstitution
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.noise import NoisyText
+from dragoman.shared.batches.rewriting import edited
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.text.lexicon import Lexicon
+from tests import small
 
-FILES = {
-    "en-de": "the der\nthe die\ndog hund\nred rot\nhouse haus\n",
-    "en-fr": "the le\ndog chien\nred rouge\n",
-}
+FILES = {"en-de": "the der\nthe die\ndog hund\nred rot\nhouse haus\n", "en-fr": "the le\ndog chien\nred rouge\n"}
 TEXT = "The red dog saw the house. RED dog!"
 
 
@@ -70,17 +64,14 @@ def test_edits_come_in_a_random_order_so_that_a_cut_favours_none(lexicon):
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(
-        [TEXT + " chien rouge Haus"] * 3, tmp_path_factory.mktemp("t") / "t", kind="char", size=300
-    )
-    return SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+def tokenizer():
+    return small.tokenizer([TEXT + " chien rouge Haus"] * 3, ["en", "de"])
 
 
 def test_a_row_is_the_same_whatever_the_number_of_workers(lexicon, tokenizer, tmp_path):
     rows = [{"id": str(n), "source_text": TEXT, "source_language": "en"} for n in range(20)]
     path = Manifest.write(tmp_path / "train.arrow", rows).path
-    field = TextField(column="source_text", tokenizer=tokenizer)
+    field = small.text(tokenizer)
     noisy = NoisyText(field=field, rewriting=AlignedSubstitution(lexicon=lexicon, growth=1.2))
     stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
 
@@ -110,7 +101,7 @@ def test_what_does_not_fit_is_refused(lexicon):
 def test_a_language_without_a_tag_is_named(lexicon, tokenizer, tmp_path):
     rows = [{"id": "7", "source_text": "chien", "source_language": "fr"}]
     path = Manifest.write(tmp_path / "train.arrow", rows).path
-    field = TextField(column="source_text", tokenizer=tokenizer)
+    field = small.text(tokenizer)
     noisy = NoisyText(field=field, rewriting=AlignedSubstitution(lexicon=lexicon))
     stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
     with pytest.raises(DataError, match=r"train\.arrow: row '7': field 'source': the tokenizer has no symbol '<fr>'"):
@@ -121,7 +112,7 @@ def test_a_share_of_nothing_is_the_control_that_reads_the_same_batches(lexicon, 
     """Without any rewriting, no room is left for longer sources, and an update reads more sentences."""
     rows = [{"id": str(n), "source_text": TEXT[: 12 + n], "source_language": "en"} for n in range(20)]
     path = Manifest.write(tmp_path / "train.arrow", rows).path
-    field = TextField(column="source_text", tokenizer=tokenizer)
+    field = small.text(tokenizer)
 
     def batches(rewriting):
         noisy = NoisyText(field=field, rewriting=rewriting)

@@ -4,27 +4,21 @@ import numpy as np
 import pytest
 import torch
 
-from mt.mrasp2 import Contrast
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.layer import Layer
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.objectives.objective import Loss, Term
-from shared.padded import Padded
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import System, UsageError
+from dragoman.mt.mrasp2 import Contrast
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.generator import Encoding
+from dragoman.shared.objectives.objective import Loss, Term
+from dragoman.shared.padded import Padded
+from tests import small
 
 SOURCES = [[5, 6, 7, 2], [5, 8, 2], [5, 9, 10, 11, 12, 2], [5, 13, 2]]
 TARGETS = [[4, 14, 2], [4, 15, 16, 2], [4, 17, 2], [4, 18, 19, 20, 2]]
 
 
 def padded(rows):
-    return Padded.from_sequences([torch.tensor(row) for row in rows], padding=0)
+    return small.padded(rows)
 
 
 def batch(sources=SOURCES, targets=TARGETS):
@@ -34,9 +28,7 @@ def batch(sources=SOURCES, targets=TARGETS):
 @pytest.fixture
 def model():
     torch.manual_seed(1)
-    embedding = TextEmbedding(vocabulary=30, width=16, padding=0, dropout=0.2)
-    encoder = Encoder(layer=Layer(width=16, heads=2, feedforward=32, dropout=0.2), layers=2)
-    return EncoderModel(embeddings={"source": embedding}, encoder=encoder)
+    return small.encoder_model(30, layers=2, embedded={"positions": None}, dropout=0.2)
 
 
 def vectors(model, rows):
@@ -125,9 +117,9 @@ def test_means_are_over_real_states():
 
 
 def test_what_does_not_fit_is_refused(model):
-    with pytest.raises(UsageError, match="temperature must be positive, not 0"):
+    with pytest.raises(UsageError, match="Contrast: temperature must be above 0, not 0"):
         Contrast(temperature=0)
-    with pytest.raises(UsageError, match=r"weight must not be negative, not -0\.5"):
+    with pytest.raises(UsageError, match=r"weight must be at least 0, not -0\.5"):
         Contrast(weight=-0.5)
     with pytest.raises(UsageError, match="reads text in the field 'speech'"):
         Contrast(source="speech").check(model)
@@ -150,13 +142,9 @@ def test_few_candidates_in_training_are_an_alarm(model):
 
 
 @pytest.fixture(scope="module")
-def tokenizers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tokenizers")
-    made = []
-    for name, texts in (("one", ["abc abd", "der Hund"]), ("two", ["xyz", "a cat"])):
-        path = train_sentencepiece(texts, folder / name, size=275, kind="bpe")
-        made.append(SentencePieceTokenizer(model=str(path), tags=["en", "de"]))
-    return made
+def tokenizers():
+    texts = (["abc abd", "der Hund"], ["xyz", "a cat"])
+    return [small.tokenizer(own, ["en", "de"], size=275, kind="bpe") for own in texts]
 
 
 def test_translations_that_the_encoder_cannot_read_as_sources_are_refused(model, tokenizers):

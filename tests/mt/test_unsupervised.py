@@ -3,59 +3,30 @@
 import pytest
 import torch
 
-from mt.unsupervised import OnTheFly
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.speech_field import SpeechField
-from shared.errors import UsageError
-from shared.generator import Hypothesis
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.search.greedy import GreedySearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.scheduled import Scheduled
-from shared.training.update import prepared
+from dragoman import GreedySearch, Hypothesis, Recipe, Rules, System, UsageError
+from dragoman.mt.unsupervised import OnTheFly
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.objectives import CrossEntropy
+from dragoman.shared.training.scheduled import Scheduled
+from dragoman.shared.training.update import prepared
+from tests import small
 
 TEXTS = ["abcd", "dc", "bbadc"]
 INTO = {"back_de": "en", "back_en": "de"}
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = train_sentencepiece(TEXTS * 4, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=290)
-    return SentencePieceTokenizer(model=str(path), tags=["de", "en"])
+def tokenizer():
+    return small.tokenizer(TEXTS * 4, size=290)
 
 
 @pytest.fixture
 def system(tokenizer):
-    torch.manual_seed(1)
-    embeddings = [TextEmbedding(vocabulary=tokenizer.size, width=16, padding=tokenizer.pad, dropout=0.5) for _ in "ab"]
-    sizes = {"width": 16, "heads": 2, "feedforward": 32, "dropout": 0.5}
-    model = Translator(
-        embeddings={"source": embeddings[0]},
-        encoder=Encoder(layer=Layer(**sizes), layers=1),
-        target_embedding=embeddings[1],
-        decoder=Decoder(layer=Layer(**sizes, memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=embeddings[1]),
-    )
-    return System(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["de", "en"],
-        target_languages=["de", "en"],
-    )
+    model = small.translator(tokenizer, seed=1, embedded={"positions": None}, sizes={"dropout": 0.5})
+    return small.system(tokenizer, model, source_languages=["de", "en"], target_languages=["de", "en"])
 
 
 def objective(system, **changes):
@@ -67,7 +38,7 @@ def objective(system, **changes):
 def batch(system, stream="back_de", language="de"):
     field = system.inputs["source"]
     rows = [field({"id": "1", "source_text": text, "source_language": language}, None) for text in TEXTS]
-    text = Padded.from_sequences(rows, padding=field.padding)
+    text = small.padded(rows, padding=field.padding)
     fields = {"source": text, "target": text}
     return Batch(fields, languages={"source": [language] * 3}, ids=["a", "b", "c"], stream=stream)
 
@@ -131,7 +102,7 @@ def test_what_is_too_long_to_be_read_is_cut(system, tokenizer):
 def test_the_weight_of_restoring_falls_and_that_of_back_translation_stays():
     vocabulary = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [de, en]}"
     with torch.device("meta"):
-        fit = Recipe.load("almanac/unsupervised", {"tokenizer": vocabulary}).build("fit")
+        fit = Recipe.load("almanac/unsupervised", {"tokenizer": vocabulary}).plan["fit"].build()
     scheduled = Scheduled(fit.objective, fit.scheduled)
     weights = {}
     for update in (1, 200, 400, 800, 1200):
@@ -141,16 +112,12 @@ def test_the_weight_of_restoring_falls_and_that_of_back_translation_stays():
     assert {found["back."] for found in weights.values()} == {1.0}
 
 
-def test_what_cannot_be_is_refused(system, tmp_path):
+def test_what_cannot_be_is_refused(system):
     with pytest.raises(UsageError, match="stream 'back_de' is to be translated into 'fr', .* only de and en"):
         objective(system, into={"back_de": "fr"})
-    with pytest.raises(UsageError, match="no task for stream 'back_fr'"):
-        objective(system, into={"back_fr": "en"})
+    small.refuses(UsageError, "no task for stream 'back_fr'", objective, system, into={"back_fr": "en"})
     sound = System(**system.arguments | {"inputs": {"speech": SpeechField()}})
-    with pytest.raises(UsageError, match="reads one text, not speech"):
-        objective(sound)
-    path = train_sentencepiece(["xyz"] * 9, tmp_path / "t.model", kind="char", size=280)
-    others = SentencePieceTokenizer(model=str(path), tags=["de", "en"])
-    two = System(**system.arguments | {"output": TextField(column="target_text", tokenizer=others)})
-    with pytest.raises(UsageError, match="one tokenizer for what is read and what is written"):
-        objective(two)
+    small.refuses(UsageError, "reads one text, not speech", objective, sound)
+    others = small.tokenizer(["xyz"] * 9, size=280)
+    two = System(**system.arguments | {"output": small.text(others, "target")})
+    small.refuses(UsageError, "one tokenizer for what is read and what is written", objective, two)

@@ -6,30 +6,24 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mt.veco import AdjacentSegment, CrossMasked, InnerMasked, JointMasked, PluggableEncoder, VariableModel
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.corpus.masked_text import MaskedText
-from shared.errors import DataError, UsageError
-from shared.nn.conformer import ConformerLayer
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, Translator
-from shared.objectives import TaskObjective
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.saved_model import SavedModel
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.initialise import Initialise
+from dragoman import DataError, Manifest, Recipe, UsageError
+from dragoman.mt.veco import AdjacentSegment, CrossMasked, InnerMasked, JointMasked, PluggableEncoder, VariableModel
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.masked_text import MaskedText
+from dragoman.shared.nn.conformer import ConformerLayer
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import EncoderModel, Translator
+from dragoman.shared.objectives import TaskObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.shared.training.initialise import Initialise
+from tests import small as small_parts
 from tests.recipes.test_recipes import small
+from tests.small import refuses
 
 WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST, VOCABULARY = 16, 2, 24, 3, 20, 30
 LENGTHS = {"source": [4, 6, 2], "target": [7, 3, 5]}
@@ -38,13 +32,12 @@ MASKED = 11
 
 
 def layer(**options):
-    return Layer(width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD, dropout=0.0, activation="gelu", **options)
+    return small_parts.layer(WIDTH, feedforward=FEEDFORWARD, activation="gelu", **options)
 
 
 def embedding(vocabulary=VOCABULARY, padding=0, shared_with=None):
-    positions = LearnedPositions(width=WIDTH, length=LONGEST)
-    options = {"dropout": 0.0, "norm": True, "scaled": False, "shared_with": shared_with}
-    return TextEmbedding(vocabulary=vocabulary, width=WIDTH, padding=padding, positions=positions, **options)
+    options = {"norm": True, "scaled": False, "shared_with": shared_with}
+    return small_parts.embedding(vocabulary, WIDTH, LONGEST, padding=padding, **options)
 
 
 def disturbed(module):
@@ -73,10 +66,9 @@ def batch(stream="pairs"):
     torch.manual_seed(2)
     fields = {}
     for name, lengths in LENGTHS.items():
-        fields[name] = Padded.from_sequences([torch.randint(1, VOCABULARY, (length,)) for length in lengths])
-        fields[f"{name}.places"] = Padded.from_sequences([torch.tensor(places) for places in PLACES[name]])
-        labels = [torch.randint(1, VOCABULARY, (len(places),)) for places in PLACES[name]]
-        fields[f"{name}.labels"] = Padded.from_sequences(labels)
+        fields[name] = small_parts.drawn(lengths, VOCABULARY)
+        fields[f"{name}.places"] = small_parts.padded(PLACES[name])
+        fields[f"{name}.labels"] = small_parts.drawn(map(len, PLACES[name]), VOCABULARY)
     return Batch(fields, stream=stream)
 
 
@@ -246,9 +238,8 @@ def test_a_token_sees_none_that_comes_later_but_all_of_the_other_text(model):
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(["abcdef", "fedcba"], tmp_path_factory.mktemp("p") / "t.model", kind="char", size=300)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+def tokenizer():
+    return small_parts.tokenizer(["abcdef", "fedcba"])
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])
@@ -267,13 +258,9 @@ def test_the_translator_is_made_of_the_stack_alone(tokenizer, tmp_path, pre_norm
         decoder=Decoder(layer=layer(pre_norm=pre_norm, memories=["source"]), layers=2),
         projection=TiedProjection(embedding=target),
     ).eval()
-    system = System(
-        model=translator,
-        inputs={"source": source},
-        output=TextField(tokenizer=tokenizer, prefix=["<s>"]),
-        source_languages=["de"],
-        target_languages=["en"],
-    )
+    options = {"inputs": {"source": source}, "output": TextField(tokenizer=tokenizer, prefix=["<s>"])}
+    options |= {"source_languages": ["de"], "target_languages": ["en"]}
+    system = small_parts.system(tokenizer, translator, **options)
     before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
     parts = {"model.embeddings.source": "model.embeddings.source", "model.encoder": "model.encoder"}
     Initialise(folder=str(tmp_path / "below"), parts=parts).apply(system)
@@ -305,8 +292,7 @@ def test_segments_are_the_halves_of_a_text(tokenizer, tmp_path):
         assert lengths == [len(half(row, None)) for row in rows[:-1]]
         manifest = Manifest.write(tmp_path / "en" / f"{half.second}.arrow", rows)
         assert half.lengths(manifest).tolist() == half.lengths(rows).tolist() == [*lengths, -1]
-        with pytest.raises(DataError, match="row '4' has no source_text"):
-            half(rows[-1], None)
+        refuses(DataError, "row '4' has no source_text", half, rows[-1], None)
     masked = MaskedText(field=halves[1], share=1.0, masked=1.0, replaced=0.0)(rows[0], np.random.default_rng(1))
     assert masked["labels"].tolist() == halves[1](rows[0], None).tolist()[1:-1]
     assert masked[""].tolist() == [s, *[tokenizer.mask] * len(masked["labels"]), end]
@@ -320,8 +306,7 @@ def test_what_does_not_fit_is_refused(model):
         (ConformerLayer(width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD), r"alone, but has it to \[\]"),
         (layer(memories={"source": 12}), "states of width 12, but the layers make those of 16"),
     ):
-        with pytest.raises(ValueError, match=message):
-            PluggableEncoder(layer=one, **stack)
+        refuses(ValueError, message, PluggableEncoder, layer=one, **stack)
     with pytest.raises(ValueError, match=r"there must be no others: \['source', 'target'\]"):
         VariableModel(embeddings={"source": embedding(), "target": embedding()}, encoder=model.encoder)
     with pytest.raises(ValueError, match="nothing can be plugged into the layers of Encoder"):
@@ -329,13 +314,12 @@ def test_what_does_not_fit_is_refused(model):
     with pytest.raises(UsageError, match="stream 'pairs' has none of the texts source and target"):
         model.encode(Batch({"speech": batch()["source"]}, stream="pairs"))
     for weight in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(UsageError, match=f"weight must be at least 0 and finite, not {weight}"):
+        with pytest.raises(UsageError, match=f"weight must be (a finite number )?at least 0, not {weight}"):
             JointMasked(weight=weight)
     other = EncoderModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
     with pytest.raises(UsageError, match="CrossMasked needs a VariableModel, but the model is EncoderModel"):
         CrossMasked().check(other)
-    with pytest.raises(UsageError, match="the model has no head 'other', only masked"):
-        InnerMasked(head="other").check(model)
+    refuses(UsageError, "the model has no head 'other', only masked", lambda: InnerMasked(head="other").check(model))
     with pytest.raises(DataError, match="row '1': its 'target' is too long for the model"):
         long = Padded.from_sequences([torch.ones(length, dtype=torch.int64) for length in (3, LONGEST + 1)])
         model.encode(Batch({"target": long}, ids=["0", "1"]), "target")

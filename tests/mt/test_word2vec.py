@@ -12,12 +12,11 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from mt.mapping import seed_entries
-from mt.word2vec import SkipGram, TrainVectors, window_pairs
-from shared.corpus.manifest import Manifest
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
+from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.mapping import seed_entries
+from dragoman.mt.word2vec import SkipGram, TrainVectors, window_pairs
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.text.word_vectors import WordVectors
 
 
 def manifest(folder: Path, texts: list[str], language: str = "en") -> str:
@@ -155,7 +154,7 @@ def test_refusals(tmp_path):
         learned(tmp_path, path, least=5)
     with pytest.raises(UsageError, match="must be at least 1"):
         TrainVectors(manifests=[path], language="en", window=0)
-    with pytest.raises(UsageError, match="column must be source_text or target_text, not 'audio'"):
+    with pytest.raises(UsageError, match="TrainVectors: column: 'audio' is not one of 'source_text', 'target_text'"):
         TrainVectors(manifests=[path], language="en", column="audio")
 
 
@@ -172,6 +171,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
     ("text", "message"),
     [
         ("the 1 2\n", "line 1: expected the numbers of words and dimensions, not 'the 1 2'"),
+        ("9" * 5000 + " 2\n", "line 1: expected the numbers of words and dimensions"),
         ("", "line 1: expected the numbers"),
         ("2 2\nthe 1 2\na 1\n", "line 3: expected a word and 2 numbers, not 'a 1'"),
         ("1 2\nthe 1 x\n", "line 2: expected a word and 2 numbers"),
@@ -184,3 +184,39 @@ def test_broken_tables_are_refused(tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(DataError, match=message):
         WordVectors.read(file)
+
+
+def test_numbers_at_the_ends_of_their_ranges():
+    plain = TrainVectors(manifests=[], language="en")
+    assert (plain.width, plain.window, plain.negatives, plain.epochs, plain.least) == (512, 10, 10, 10, 5)
+    assert (plain.subsample, plain.learning_rate, plain.batch, plain.column) == (0.0, 0.005, 2048, "source_text")
+    ones = dict.fromkeys(("width", "window", "negatives", "epochs", "least", "batch"), 1)
+    TrainVectors(manifests=[], language="en", column="target_text", learning_rate=1e-9, **ones)
+    wrong = [(name, 0, "at least 1") for name in ones]
+    wrong += [("subsample", -0.1, "at least 0"), ("learning_rate", 0.0, "above 0")]
+    for name, value, said in wrong:
+        with pytest.raises(UsageError) as error:
+            TrainVectors(manifests=[], language="en", **{name: value})
+        assert str(error.value) == f"TrainVectors: {name} must be {said}, not {value}"
+
+
+def test_new_vectors_are_small_and_contexts_zero():
+    torch.manual_seed(0)
+    model = SkipGram(words=500, width=4)
+    weights = model.centres.weight
+    assert -0.125 <= weights.min() < -0.12 and 0.12 < weights.max() <= 0.125
+    assert not model.contexts.weight.any()
+    assert float(model(torch.tensor([0]), torch.tensor([1]), torch.tensor([[2, 3]]))) == pytest.approx(3 * math.log(2))
+
+
+def test_the_learning_rate_falls_to_nothing(tmp_path):
+    path = manifest(tmp_path, ["one two three four five"] * 30)
+    phase = TrainVectors(manifests=[path], language="en", width=4, least=1, epochs=4, batch=50, learning_rate=0.5)
+    rates = []
+    phase._train = lambda model, optimizer, sides, drawn, given: rates.append(given.tolist()) or 0.0
+    for debug, expected in ((False, [[0.5, 0.375], [0.375, 0.25], [0.25, 0.125], [0.125, 0.0]]), (True, [[0.5, 0.0]])):
+        rates.clear()
+        workspace = Workspace(output=tmp_path / str(debug), seed=1, debug=debug)
+        workspace.phase = "vectors"
+        phase.run(workspace)
+        assert rates == [pytest.approx(pair) for pair in expected]

@@ -2,12 +2,13 @@
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
-from mt.word_vectors import FromVectors
-from shared.corpus.word_vectors import WordVectors
-from shared.errors import DataError, UsageError
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.mt.word_vectors import FromVectors
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.text.word_vectors import WordVectors
 from tests.shared.training.conftest import World
 
 PART = "model.target_embedding"
@@ -42,6 +43,17 @@ def tables(world, folder, width: int = 32):
     return system, rows, torch.cat([first.values, second.values[1:]])
 
 
+def test_vectors_go_to_the_device_of_the_model(words, tmp_path):
+    """A GPU that computes nothing refuses what stands on two devices."""
+    tables(words, tmp_path, width=16)
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.device("cuda"):
+        system = words.system(seed=1)
+        assert next(system.parameters()).device.type == "cuda"
+        files = [tmp_path / "one.vec"]
+        [line] = FromVectors(part=PART, vectors=files, least=0.0).apply(system)
+    assert line.startswith(f"{PART}: 2 of 43 pieces")
+
+
 def test_rows_whose_symbols_have_vectors_take_them_and_no_others(words, tmp_path):
     width = words.system(seed=1).model.target_embedding.width
     system, rows, values = tables(words, tmp_path, width)
@@ -66,7 +78,7 @@ def test_refusals(words, tmp_path):
         FromVectors(part=PART, vectors=[one]).apply(system)
     with pytest.raises(UsageError, match="no token vectors 'model.encoder'; the system has .*target_embedding"):
         FromVectors(part="model.encoder", vectors=[one]).apply(system)
-    with pytest.raises(UsageError, match="at least one table, and a share from 0 to 1"):
+    with pytest.raises(UsageError, match="vectors must name at least one table"):
         FromVectors(part=PART, vectors=[])
     WordVectors(["a"], torch.randn(1, 3)).write(tmp_path / "narrow.vec")
     with pytest.raises(DataError, match="vectors of 3 numbers, where model.target_embedding has"):

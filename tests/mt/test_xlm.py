@@ -5,19 +5,15 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding, TypeVector
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.joined import JoinedEncoder
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Encoder
-from shared.objectives import CrossEntropy, FieldObjective, MaskedTokens
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
+from dragoman import Recipe, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.embeddings import TypeVector
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.joined import JoinedEncoder
+from dragoman.shared.objectives import CrossEntropy, FieldObjective, MaskedTokens
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
+from tests import small as parts
 from tests.recipes.test_recipes import small
 
 WIDTH, VOCABULARY = 16, 20
@@ -25,15 +21,7 @@ TEXTS = {"source": [4, 6, 2], "target": [7, 3, 5]}
 
 
 def embedding(shared_with=None):
-    return TextEmbedding(
-        vocabulary=VOCABULARY,
-        width=WIDTH,
-        padding=0,
-        positions=LearnedPositions(width=WIDTH, length=32),
-        type_vector=TypeVector(width=WIDTH),
-        dropout=0.0,
-        shared_with=shared_with,
-    )
+    return parts.embedding(VOCABULARY, WIDTH, 32, type_vector=TypeVector(width=WIDTH), shared_with=shared_with)
 
 
 @pytest.fixture
@@ -41,21 +29,21 @@ def model():
     torch.manual_seed(1)
     source = embedding()
     texts = {"source": source, "target": embedding(source)}
-    layer = Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0, activation="gelu", pre_norm=False)
     heads = {
         name: MaskedTokenHead(width=WIDTH, field=name, projection=TiedProjection(embedding=text, bias=True))
         for name, text in texts.items()
     }
-    return JoinedEncoder(embeddings=texts, encoder=Encoder(layer=layer, layers=2), heads=heads).eval()
+    encoder = parts.encoder(2, activation="gelu", pre_norm=False)
+    return JoinedEncoder(embeddings=texts, encoder=encoder, heads=heads).eval()
 
 
 def batch(*names):
     torch.manual_seed(2)
     fields = {}
     for name, lengths in TEXTS.items():
-        fields[name] = Padded.from_sequences([torch.randint(1, VOCABULARY, (length,)) for length in lengths])
-        fields[f"{name}.places"] = Padded.from_sequences([torch.tensor(p) for p in ([1, 3], [0, 2], [1])])
-        fields[f"{name}.labels"] = Padded.from_sequences([torch.randint(1, VOCABULARY, (n,)) for n in (2, 2, 1)])
+        fields[name] = parts.drawn(lengths, VOCABULARY)
+        fields[f"{name}.places"] = parts.padded([[1, 3], [0, 2], [1]])
+        fields[f"{name}.labels"] = parts.drawn((2, 2, 1), VOCABULARY)
     return Batch({name: value for name, value in fields.items() if name.split(".")[0] in names}, stream="pairs")
 
 

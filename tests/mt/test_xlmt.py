@@ -8,28 +8,22 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from mt.xlmt import CrossFromSelf
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.errors import UsageError
-from shared.exchange.importing import import_model
-from shared.nn.embeddings import TextEmbedding, TypeVectors
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, Translator
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from shared.systems.saved_model import SavedModel
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tagged import TaggedTokenizer
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.initialise import Initialise
+from dragoman import Recipe, UsageError
+from dragoman.exchange.importing import import_model
+from dragoman.mt.xlmt import CrossFromSelf
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.embeddings import TypeVectors
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.shared.text.tagged import TaggedTokenizer
+from dragoman.shared.training.initialise import Initialise
+from tests import small as parts
 from tests.recipes.test_recipes import Vocabulary, small
 
 WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST = 16, 2, 24, 4, 20
@@ -38,21 +32,13 @@ NEW = ["model.decoder.layers.*.memory_attention", "model.decoder.layers.*.memory
 
 
 def layer(**options):
-    return Layer(width=WIDTH, heads=HEADS, feedforward=FEEDFORWARD, dropout=0.0, activation="gelu", **options)
+    return parts.layer(WIDTH, feedforward=FEEDFORWARD, activation="gelu", **options)
 
 
 def embedding(tokenizer, shared_with=None):
-    return TextEmbedding(
-        vocabulary=tokenizer.size,
-        width=WIDTH,
-        padding=tokenizer.pad,
-        positions=LearnedPositions(width=WIDTH, length=LONGEST, offset=2),
-        type_vector=TypeVectors(width=WIDTH, types=1),
-        dropout=0.0,
-        scaled=False,
-        norm=True,
-        shared_with=shared_with,
-    )
+    options = {"type_vector": TypeVectors(width=WIDTH, types=1), "scaled": False, "norm": True}
+    positions = LearnedPositions(width=WIDTH, length=LONGEST, offset=2)
+    return parts.embedding(tokenizer, WIDTH, positions, shared_with=shared_with, **options)
 
 
 def disturbed(system):
@@ -64,10 +50,9 @@ def disturbed(system):
 
 
 @pytest.fixture(scope="module")
-def pieces(tmp_path_factory):
+def pieces():
     """The tokenizer of the masked language model, which has no symbols of languages."""
-    model = train_sentencepiece(["abcdef", "fedcba"], tmp_path_factory.mktemp("p") / "t.model", kind="char", size=300)
-    return SentencePieceTokenizer(model=str(model), tags=[])
+    return parts.tokenizer(["abcdef", "fedcba"], [])
 
 
 def masked_model(pieces, pre_norm):
@@ -78,7 +63,7 @@ def masked_model(pieces, pre_norm):
         encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
         heads={"masked": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=source, bias=True))},
     )
-    field = TextField(column="source_text", tokenizer=pieces, prefix=["<s>"])
+    field = parts.text(pieces, prefix=["<s>"])
     return disturbed(EncoderSystem(model=model, inputs={"source": field}))
 
 
@@ -86,23 +71,16 @@ def translator(pieces, pre_norm, layers=2, tags=("en", "de", "fr")):
     torch.manual_seed(4)
     tokenizer = TaggedTokenizer(tokenizer=pieces, tags=[*tags])
     source = embedding(tokenizer)
-    target = embedding(tokenizer, source)
-    model = Translator(
+    model = parts.translator(
+        tokenizer,
         embeddings={"source": source},
         encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
-        target_embedding=target,
+        target_embedding=embedding(tokenizer, source),
         decoder=Decoder(layer=layer(pre_norm=pre_norm, memories=["source"]), layers=layers),
-        projection=TiedProjection(embedding=target),
     )
-    return disturbed(
-        System(
-            model=model,
-            inputs={"source": TextField(column="source_text", tokenizer=tokenizer, prefix=["<{target_language}>"])},
-            output=TextField(column="target_text", tokenizer=tokenizer, prefix=["<s>"]),
-            source_languages=["de", "fr"],
-            target_languages=["en"],
-        )
-    )
+    inputs = {"source": parts.text(tokenizer, prefix=["<{target_language}>"])}
+    options = {"inputs": inputs, "output": parts.text(tokenizer, "target", prefix=["<s>"])}
+    return disturbed(parts.system(tokenizer, model, **options, source_languages=["de", "fr"], target_languages=["en"]))
 
 
 def initialise(system, folder, layers=None):
@@ -177,12 +155,10 @@ def test_encoder_and_decoder_are_torchs_with_layers_of_the_masked_model(pieces, 
     source, target = torch.tensor([tag, 3, 5, 4, pieces.eos]), torch.tensor([pieces.bos, 4, 6, 5])
     memory = encoder(embedded(state, table, source))
     states = decoder(
-        embedded(state, table, target),
-        memory,
-        tgt_mask=nn.Transformer.generate_square_subsequent_mask(len(target)),
+        embedded(state, table, target), memory, tgt_mask=nn.Transformer.generate_square_subsequent_mask(len(target))
     )
-    encoding = system.model.encode(Batch({"source": Padded.from_sequences([source])}))
-    found = system.model.project(system.model.decode(Padded.from_sequences([target]), encoding))
+    encoding = system.model.encode(Batch({"source": parts.padded([source])}))
+    found = system.model.project(system.model.decode(parts.padded([target]), encoding))
     torch.testing.assert_close(encoding.memories["source"].values, memory, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found, states @ table.T, atol=1e-4, rtol=1e-4)
 
@@ -201,8 +177,8 @@ def test_without_a_memory_the_decoder_is_the_encoder_that_sees_what_is_before(pi
     expected = torch_encoder(state, range(LAYERS), True)(
         embedded(state, state[TABLE], target), mask=nn.Transformer.generate_square_subsequent_mask(len(target))
     )
-    encoding = system.model.encode(Batch({"source": Padded.from_sequences([torch.tensor([3, 4])])}))
-    found = system.model.decode(Padded.from_sequences([target]), encoding)
+    encoding = system.model.encode(Batch({"source": parts.padded([torch.tensor([3, 4])])}))
+    found = system.model.decode(parts.padded([target]), encoding)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
@@ -294,7 +270,7 @@ def test_the_masked_model_reads_texts_of_all_languages_that_say_nothing_of_them(
     vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 9, tags: [en, de]}}"
     recipe = Recipe.load("almanac/xlmr", {"tokenizer": vocabulary})
     with torch.device("meta"):
-        fit = recipe.build("fit")
+        fit = recipe.plan["fit"].build()
     [stream] = fit.streams
     assert [path.parent.name for path in map(Path, stream.paths)] == ["de", "en", "fr", "ru", "tr"]
     field = fit.objective.system.inputs["source"]
@@ -328,8 +304,8 @@ def test_it_is_the_encoder_decoder_that_transformers_makes_of_the_same_files(tmp
                 getattr(projections.value, kind).copy_(value)
         other.crossattention.output.dense.load_state_dict(cross.output.state_dict())
         other.crossattention.output.LayerNorm.load_state_dict(own.memory_attention_norm.state_dict())
-    source = Padded.from_sequences([torch.tensor([0, 7, 5, 2]), torch.tensor([0, 6, 2])], padding=1)
-    target = Padded.from_sequences([torch.tensor([0, 4, 6]), torch.tensor([0, 5, 8])], padding=1)
+    source = parts.padded([torch.tensor([0, 7, 5, 2]), torch.tensor([0, 6, 2])], padding=1)
+    target = parts.padded([torch.tensor([0, 4, 6]), torch.tensor([0, 5, 8])], padding=1)
     memory = theirs.encoder(input_ids=source.values, attention_mask=source.mask.long()).last_hidden_state
     expected = theirs.decoder.roberta(
         input_ids=target.values, encoder_hidden_states=memory, encoder_attention_mask=source.mask.long()

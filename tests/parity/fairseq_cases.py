@@ -9,7 +9,7 @@ from pathlib import Path
 import soundfile
 import torch
 
-from shared.padded import Padded
+from dragoman.shared.padded import Padded
 from tests.parity.compared import Compared
 
 HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")

@@ -7,8 +7,8 @@ import random
 import sys
 from pathlib import Path
 
-from shared.almanac.frames import draw
-from shared.almanac.sentences import sentence
+from dragoman.almanac.frames import draw
+from dragoman.almanac.sentences import sentence
 
 ODD = """
 

@@ -15,16 +15,13 @@ NUMBERS = ["states", "logits", "loss", "gradients", "scores"]
 OUTPUTS = ["symbols", "hypotheses", "texts"]
 HEAD = """# Parity
 
-Made of what the tests of tests/parity measured; do not edit. `pytest tests/parity --junitxml REPORT.xml -o
-junit_family=xunit1` and `python tests/parity/table.py REPORT.xml` make it, and `make parity` does both, on checkpoints
-that fairseq makes anew.
+Made of what the tests of tests/parity measured; do not edit: `make parity`, on checkpoints that fairseq makes anew.
 
-Each line is a model with weights that its own library made (random ones, unless it says trained), saved by that
-library and imported here (the LSTM translator's are copied in by the test: it cannot be imported). The first
-columns are the largest absolute differences in single precision (gradients of speech models and T5 divided by the
-largest one of their tensor, where that is above 1; scores of fairseq-generate are printed with four decimals), the
-last ones how many outputs were compared, all of which are the same: lists of symbols that texts become, hypotheses
-of beam search (beam 5), texts. Where something differs, no table is made.
+Each line is a model with weights that its own library made (random ones, unless it says trained), imported here
+(the LSTM translator's are copied in: it cannot be imported). First the largest absolute differences in single
+precision (gradients of speech models and T5 divided by the largest one of their tensor, where that is above 1;
+scores of fairseq-generate are printed with four decimals), then how many outputs were compared, all of which are
+the same: lists of symbols, hypotheses of beam search (beam 5), texts. Where something differs, no table is made.
 
 """
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.evaluation.learned import LearnedMetric
-from shared.exchange.comet import read_comet
+from dragoman.exchange.comet import read_comet
+from dragoman.shared.evaluation.learned import LearnedMetric
 
 HERE = Path(os.environ.get("COMET_FIXTURES") or Path(__file__).parent / "comet")
 EXPECTED = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from shared.nn.conformer import ConformerLayer
+from dragoman.shared.nn.conformer import ConformerLayer
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity

@@ -9,27 +9,27 @@ from typing import Any
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.cli import app
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.exchange.ctranslate2 import CTranslate2System
-from shared.exchange.ctranslate2 import export as export_ctranslate2
-from shared.exchange.hf_export import export
-from shared.exchange.importing import import_model
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.json_file import JsonTokenizer
-from shared.text.piece_model import train_sentencepiece
-from shared.text.segmenters import SentencePieces
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.cli.main import app
+from dragoman.exchange.ctranslate2 import CTranslate2System
+from dragoman.exchange.ctranslate2 import export as export_ctranslate2
+from dragoman.exchange.huggingface.hf_export import export
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.json_file import JsonTokenizer
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.segmenters import SentencePieces
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others
 from tests.parity.lines import ODD, a_thousand_lines
@@ -60,9 +60,14 @@ def lines() -> list[str]:
 @pytest.fixture(scope="module")
 def models(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pieces")
-    kinds = ("unigram", "bpe", "char")
+    kinds = {"unigram": "nfc", "bpe": "nfc", "char": "nfc", "unigram nmt_nfkc": "nmt_nfkc"}
     return {
-        kind: str(train_sentencepiece(lines[:-20], folder / f"{kind}.model", kind=kind, size=600)) for kind in kinds
+        name: str(
+            train_sentencepiece(
+                lines[:-20], folder / f"{name}.model", kind=name.split()[0], size=600, normalisation=rule
+            )
+        )
+        for name, rule in kinds.items()
     }
 
 
@@ -100,7 +105,8 @@ def system_of(tokenizer: Any, languages: tuple[list[str], list[str]] = (["en"], 
 
 
 @pytest.mark.parametrize(
-    ("name", "pieces"), [*((name, "unigram") for name in CASES), ("recipe", "bpe"), ("recipe", "char")]
+    ("name", "pieces"),
+    [*((name, "unigram") for name in CASES), *(("recipe", pieces) for pieces in ("bpe", "char", "unigram nmt_nfkc"))],
 )
 def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict[str, str], tmp_path: Path) -> None:
     case, kind = CASES[name]
@@ -120,7 +126,8 @@ def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict
         for row in rows
         if [order[id] for id in system.inputs["source"](row, None).tolist()] != tokenizer(row["source_text"]).input_ids
     ]
-    assert not {*different} - {*ODD} and len(different) <= 4  # what tokenizers and SentencePiece do differently
+    assert not {*different} - {*ODD}
+    assert len(different) <= 4 * ("nmt_nfkc" in pieces)  # whose tables tokenizers and SentencePiece read differently
     chosen = [line for line in lines[:-20:70] if line.strip()]
     inputs = tokenizer(chosen, return_tensors="pt", padding=True)
     batch = collate([row for row in rows if row["source_text"] in chosen][: len(chosen)], system.inputs, None)

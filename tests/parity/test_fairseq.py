@@ -13,15 +13,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.exchange.fairseq import import_fairseq
-from shared.exchange.fairseq_names import counterparts
-from shared.objectives.cross_entropy import label_smoothed_cross_entropy
-from shared.padded import Padded
-from shared.search import BeamSearch
-from shared.search.rules import Rules
-from shared.systems.system import System
+from dragoman import BeamSearch, DataError, Rules, System
+from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.exchange.fairseq.fairseq_names import counterparts
+from dragoman.shared.batch import Batch
+from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from dragoman.shared.padded import Padded
 from tests.parity.compared import Compared
 
 HERE = Path(os.environ.get("FAIRSEQ_FIXTURES") or Path(__file__).parent / "fairseq")
@@ -65,20 +62,25 @@ def test_encoder_states_logits_loss_and_gradients_are_fairseqs(case, compared):
     for found, expected in zip(encoding.memories["source"].rows(), sequences(numbers, "states"), strict=True):
         compared.close("states", found, expected)
     if name == "masked_tokens":
-        states, project, labels, smoothing = encoding.memories["source"], model.heads["masked_tokens"], sources, 0.0
+        states, project, labels, label_smoothing = (
+            encoding.memories["source"],
+            model.heads["masked_tokens"],
+            sources,
+            0.0,
+        )
     else:
         labels = sequences(numbers, "target")
         states = Padded(
             model.decode(pad([torch.cat([row[-1:], row[:-1]]) for row in labels]), encoding), pad(labels).lengths
         )
-        project, smoothing = model.project, 0.1
+        project, label_smoothing = model.project, 0.1
     for found, expected in zip(states.rows(), sequences(numbers, "logits"), strict=True):
         compared.close("logits", project(found), expected)
     rows = torch.cat(states.rows())
     projected, projection = rows, getattr(project, "projection", None) or model.projection
     if name == "masked_tokens":
         projected = project.transform(rows)
-    sums = label_smoothed_cross_entropy(projected, projection, torch.cat(labels), smoothing=smoothing)
+    sums = label_smoothed_cross_entropy(projected, projection, torch.cat(labels), label_smoothing=label_smoothing)
     tokens = len(rows)  # fairseq's is their sum
     compared.close("loss", sums.loss / tokens, numbers["loss"] / tokens, tolerance=1e-5)
     sums.loss.backward()

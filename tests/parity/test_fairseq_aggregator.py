@@ -4,13 +4,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.batch import Batch
-from shared.exchange.fairseq import import_fairseq
-from shared.exchange.fairseq_aggregator import MAPS, counterparts, with_maps
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from st.wav2vec import NEGATIVES, FutureModel, FuturePrediction
+from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.exchange.fairseq.fairseq_wav2vec import MAPS, counterparts, with_maps
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.st.wav2vec import NEGATIVES, FutureModel, FuturePrediction
 from tests.parity.fairseq_cases import HERE, beginnings, check_gradients, waveforms, weighted
 
 CASES = ["wav2vec_2019", "wav2vec_scaled", "wav2vec_plain"]

@@ -11,22 +11,20 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.exchange.fairseq_speech import DataConfig, speech_system
-from shared.exchange.loaded import load_renamed
-from shared.exchange.unpickling import read_checkpoint
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank
-from shared.nn.heads import OutputProjection
-from shared.nn.recurrent import LstmEncoder
-from shared.nn.recurrent_translator import RecurrentTranslator
-from shared.nn.speech import SpeechEmbedding
-from shared.objectives.cross_entropy import label_smoothed_cross_entropy
-from shared.padded import Padded
-from shared.search import BeamSearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.vocabulary import FIRST, VocabularyTokenizer
-from st.berard import ChainedDecoder, ImageSubsampler
+from dragoman import BeamSearch, Rules, System
+from dragoman.exchange.fairseq.fairseq_s2t import DataConfig, speech_system
+from dragoman.exchange.loaded import load_renamed
+from dragoman.exchange.unpickling import read_checkpoint
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.fbank import Fbank
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.recurrent import LstmEncoder
+from dragoman.shared.nn.recurrent_translator import RecurrentTranslator
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from dragoman.shared.padded import Padded
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman.st.berard import ChainedDecoder, ImageSubsampler
 from tests.parity.fairseq_cases import FILES, HERE, check_gradients
 
 FOLDER = HERE / "s2t_lstm"
@@ -100,7 +98,7 @@ def test_states_logits_loss_and_gradients(system, compared):
     states = torch.cat(Padded(model.decode(prefix, encoding), prefix.lengths).rows())
     compared.close("logits", model.project(states), torch.cat(given("logits")), tolerance=1e-5)
     labels = torch.cat([torch.cat([target, end]) for target in given("target")])
-    sums = label_smoothed_cross_entropy(states, model.projection, labels, smoothing=0.1)
+    sums = label_smoothed_cross_entropy(states, model.projection, labels, label_smoothing=0.1)
     compared.close("loss", sums.loss / len(labels), numbers["loss"] / len(labels), tolerance=1e-5)
     sums.loss.backward()
     check_gradients(model, theirs, numbers, compared)

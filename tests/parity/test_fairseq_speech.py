@@ -13,21 +13,18 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.exchange.fairseq import import_fairseq
-from shared.exchange.fairseq_names import PARTS, counterparts
-from shared.exchange.fairseq_speech import subsampler_counterparts
-from shared.exchange.fairseq_waveform import FINE_TUNED, names_of
-from shared.exchange.waveform_model import counterparts as waveform_counterparts
-from shared.padded import Padded
-from shared.search import BeamSearch
-from shared.search.ctc_greedy import CtcGreedySearch
-from shared.search.rules import Rules
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from dragoman import BeamSearch, DataError, Rules, System
+from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.exchange.fairseq.fairseq_names import PARTS, counterparts
+from dragoman.exchange.fairseq.fairseq_s2t import subsampler_counterparts
+from dragoman.exchange.fairseq.fairseq_wav2vec2 import FINE_TUNED, names_of
+from dragoman.exchange.wav2vec2_model import counterparts as waveform_counterparts
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.ctc_greedy import CtcGreedySearch
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 from tests.parity.fairseq_cases import FILES, HERE, beginnings, check_gradients, waveforms, weighted
 
 WAVEFORM = ["waveform_base", "waveform_large", "waveform_unprojected"]

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torchaudio.compliance import kaldi
 
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.padded import Padded
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.padded import Padded
 
 
 def theirs(waveform: Tensor, **options) -> Tensor:

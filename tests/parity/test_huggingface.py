@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.exchange.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
-from shared.exchange.hf_reading import Config, read_tensors
-from shared.padded import Padded
+from dragoman.exchange.huggingface.hf_model import EncoderDecoder, MaskedEncoder, counterparts_of
+from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
 from tests.parity.compared import Compared
 from tests.parity.text_models import batch, disturbed, same_searches
 

@@ -14,17 +14,17 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.exchange.hf_reading import Config, read_tensors
-from shared.exchange.hf_t5 import T5, UNREAD
-from shared.exchange.importing import import_model
-from shared.nn.positions import RelativePositions
-from shared.padded import Padded
-from shared.search.greedy import GreedySearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.vocabulary import FIRST
+from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
+from dragoman.exchange.huggingface.hf_t5 import T5, UNREAD
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError
+from dragoman.shared.nn.positions import RelativePositions
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.greedy import GreedySearch
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.vocabulary import FIRST
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
 from tests.parity.text_models import batch, disturbed, same_searches
@@ -255,7 +255,7 @@ def test_language_symbols_without_a_tokenizer_file_are_refused(tmp_path: Path) -
     ("settings", "message"),
     [
         ({"feed_forward_proj": "gated-tanh"}, "feed_forward_proj 'gated-tanh' has no counterpart here"),
-        ({"decoder_start_token_id": 9}, "decoder_start_token_id is 9, which is neither padding, end nor unknown"),
+        ({"decoder_start_token_id": 99999}, "decoder_start_token_id is 99999, which is none of the tokenizer.s"),
         ({"pad_token_id": 99999}, "its number of <pad> is outside of the tokenizer's"),
         ({"model_type": "umt5"}, "model_type 'umt5' has no counterpart here"),
     ],

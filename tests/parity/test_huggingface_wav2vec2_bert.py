@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.exchange.hf_conformer import counterparts, import_hf_conformer
-from shared.exchange.importing import import_model
-from shared.padded import Padded
-from shared.search.ctc_greedy import CtcGreedySearch
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
+from dragoman.exchange.huggingface.hf_w2v_bert import counterparts, import_hf_conformer
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.ctc_greedy import CtcGreedySearch
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.system import System
 from tests.parity.compared import Compared
 from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
 

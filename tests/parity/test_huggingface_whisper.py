@@ -18,17 +18,18 @@ import tokenizers
 import torch
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
-from shared.batch import Batch
-from shared.errors import DataError, TooLongError, UsageError
-from shared.exchange.hf_windowed import SYMBOLS, import_hf_whisper, whisper_counterparts
-from shared.exchange.importing import import_model
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.json_file import JsonTokenizer
+from dragoman.exchange.huggingface.hf_whisper import SYMBOLS, import_hf_whisper, whisper_counterparts
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError, TooLongError, UsageError
+from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, GreedySearch
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.json_file import JsonTokenizer
 from tests.parity.speech_models import disturbed, read, weighted
+from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -234,8 +235,7 @@ def test_what_a_system_is(tmp_path):
     transcripts = many.for_task(writes="transcript")
     assert symbols(transcripts, "fr", "fr") == "<|startoftranscript|><|fr|><|transcribe|><|notimestamps|>"
     assert transcripts.start_symbols == 4 and transcripts.bans == many.bans
-    with pytest.raises(DataError, match="'<{source_language}>' needs a language"):
-        many.prefix(["en"])
+    refuses(DataError, "'<{source_language}>' needs a language", many.prefix, ["en"])
     with pytest.raises(DataError, match="has no symbol '<start in de>'"):
         many.output({"target_text": "a", "source_language": "fr", "target_language": "de"}, np.random.default_rng(0))
 
@@ -289,8 +289,7 @@ def test_ids_and_texts_are_those_of_their_tokenizer(tmp_path):
         assert tokenizer.decode(timed) == "beta"
     added["<|0.00|>"], added["<|0.02|>"] = added["<|0.00|>"] + 1, added["<|0.00|>"]
     (tmp_path / "theirs" / "added_tokens.json").write_text(json.dumps(added | {"<|fr|>": 2}))
-    with pytest.raises(DataError, match=r"added_tokens.json: '<\|"):
-        import_hf_whisper(tmp_path / "theirs", scratch=tmp_path)
+    refuses(DataError, r"added_tokens.json: '<\|", import_hf_whisper, tmp_path / "theirs", scratch=tmp_path)
     (tmp_path / "theirs" / "merges.txt").unlink()
     with pytest.raises(DataError, match="has neither tokenizer.json nor merges.txt, so there is no tokenizer"):
         import_hf_whisper(tmp_path / "theirs", scratch=tmp_path)
@@ -301,10 +300,8 @@ def test_longer_sound_is_refused_by_its_length(tmp_path, files):
     model = loaded(tmp_path / "theirs").model
     sounds = Padded.from_sequences([torch.zeros(16000), torch.zeros(32000), torch.zeros(33600)])
     batch = Batch({"speech": sounds}, ids=["one", "two", "three"])
-    with pytest.raises(DataError, match=r"row 'three': its 'speech' is too long .*2.10 s are more than the 2 s"):
-        model.encode(batch)
-    with pytest.raises(TooLongError, match=r"2.10 s"):
-        model.embeddings["speech"](sounds)
+    refuses(DataError, r"row 'three': its 'speech' is too long .*2.10 s are more than the 2 s", model.encode, batch)
+    refuses(TooLongError, r"2.10 s", lambda: model.embeddings["speech"](sounds))
     assert model.embeddings["speech"](Padded.from_sequences([torch.zeros(32000)])).values.shape[1] == 100
 
 
@@ -316,8 +313,7 @@ def test_what_does_not_fit_is_refused(tmp_path):
         path = folder / name
         before = path.read_text()
         path.write_text(json.dumps(json.loads(before) | change))
-        with pytest.raises(DataError, match=message):
-            import_model(folder, tmp_path / "out")
+        refuses(DataError, message, import_model, folder, tmp_path / "out")
         path.write_text(before)
 
     refused(
@@ -338,12 +334,11 @@ def test_what_does_not_fit_is_refused(tmp_path):
     state["proj_out.weight"] = state["proj_out.weight"] + 1
     torch.save(state, folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    with pytest.raises(DataError, match="proj_out.weight is unexpected"):
-        import_model(folder, tmp_path / "out")
+    refuses(DataError, "proj_out.weight is unexpected", import_model, folder, tmp_path / "out")
 
 
 def test_symbols_of_bans_survive_trimming(tmp_path):
-    from shared.systems.trimming import Trimming, always
+    from dragoman.shared.systems.trimming import Trimming, always
 
     saved("small", tmp_path / "theirs")
     system = loaded(tmp_path / "theirs")

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.corpus.loader import collate
-from shared.errors import DataError, UsageError
-from shared.exchange.importing import import_model
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.text.segmenters import SentencePieces
-from shared.text.vocabulary import FIRST
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.rules import Rules
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.segmenters import SentencePieces
+from dragoman.shared.text.vocabulary import FIRST
 from tests.parity import tokenizers_of_others as others
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mt.sga import SemanticGenerator
-from shared.batch import Batch
-from shared.exchange.hf_model import MaskedEncoder
-from shared.exchange.hf_reading import Config, read_tensors
-from shared.padded import Padded
+from dragoman.exchange.huggingface.hf_model import MaskedEncoder
+from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
+from dragoman.mt.sga import SemanticGenerator
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
 from tests.parity.text_models import disturbed
 
 transformers = pytest.importorskip("transformers")

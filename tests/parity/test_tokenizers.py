@@ -9,20 +9,12 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from shared.text.json_file import JsonTokenizer
-from shared.text.segmenters import BytePairs, MosesWords, SentencePieces
-from shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman.shared.text.json_file import JsonTokenizer
+from dragoman.shared.text.segmenters import BytePairs, MosesWords, SentencePieces
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
-from tests.parity.tokenizers_of_others import (
-    bert,
-    mbart,
-    mbart50,
-    nllb,
-    roberta,
-    train,
-    xlm_roberta,
-)
+from tests.parity.tokenizers_of_others import bert, mbart, mbart50, nllb, roberta, train, xlm_roberta
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity

@@ -6,12 +6,12 @@ Gumbel noise is left out. transformers' loss has no penalty; its distractors are
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.exchange import hf_export
-from shared.exchange.hf_waveform import import_hf_waveform
-from shared.padded import Padded
-from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from dragoman.exchange.huggingface import hf_export
+from dragoman.exchange.huggingface.hf_wav2vec2 import import_hf_waveform
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.padded import Padded
+from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 from tests.parity.speech_models import disturbed
 
 transformers = pytest.importorskip("transformers")
@@ -67,9 +67,7 @@ def prepared(objective, lengths):
 
 
 @pytest.mark.parametrize(
-    ("settings", "lengths"),
-    [(BASE, [8000, 8000, 8000]), (LARGE, [9000, 6000, 7321])],
-    ids=["base", "large"],
+    ("settings", "lengths"), [(BASE, [8000, 8000, 8000]), (LARGE, [9000, 6000, 7321])], ids=["base", "large"]
 )
 def test_terms_and_gradients(settings, lengths, tmp_path, monkeypatch, compared):
     compared.named("transformers", f"wav2vec 2.0 pre-training ({'base' if settings is BASE else 'large'})")

@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 
-from shared.batch import Batch
-from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
+from dragoman import BeamSearch, Rules
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
 from tests.parity.compared import Compared
 
 #: Twenty batches of ten sentences.

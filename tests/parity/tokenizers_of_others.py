@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from shared.text.vocabulary import FIRST
+from dragoman.shared.text.vocabulary import FIRST
 
 transformers = pytest.importorskip("transformers")
 

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 import soundfile
 
-from shared.almanac import Almanac
-from shared.corpus.audio import SAMPLE_RATE, read_audio
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from st.corpora.mustc import MustC
+from dragoman.almanac import Almanac
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
+from dragoman.st.corpora.mustc import MustC
 from tests.recipes.installed import RECIPES
 from tests.recipes.libri import write_librilight, write_librispeech
 from tests.st.corpora.test_europarl_st import write_europarl_st

@@ -1,5 +1,5 @@
 """The installed recipes as they are without overrides, loaded once for all tests that choose among them."""
 
-from shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.recipe import Recipe
 
 RECIPES = {name: Recipe.load(name) for name, _ in Recipe.list()}

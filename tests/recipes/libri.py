@@ -4,8 +4,8 @@ import json
 
 import soundfile
 
-from shared.corpus.audio import read_audio
-from shared.corpus.manifest import Manifest
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.sound.audio import read_audio
 
 
 def write_librispeech(root, splits):

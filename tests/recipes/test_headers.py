@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.recipe.locations import is_base
-from shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.locations import is_base
+from dragoman.shared.recipe.recipe import Recipe
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN
 

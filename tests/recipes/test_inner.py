@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
-from shared.run.running import intention
+from dragoman import Recipe, UsageError
+from dragoman.shared.run.running import intention
 from tests.recipes.installed import RECIPES
 
 
@@ -22,11 +21,11 @@ def runs(name):
     """Return the phases of a recipe that run others."""
     needs = {*RECIPES[name].placeholders} - {"data_folder", "source_language", "target_language", "manifest_folder"}
     recipe = None if needs else load(name, Path("nowhere"))
-    return [phase for phase in recipe.phases if recipe.inner(phase)] if recipe else []
+    return [phase for phase in recipe.phases if recipe.plan[phase].inner] if recipe else []
 
 
 def fit(recipe):
-    [arguments] = recipe.plain("fit").values()
+    [arguments] = recipe.plan["fit"].plain.values()
     return arguments
 
 
@@ -55,11 +54,11 @@ STARTED_FROM_ASR = [
 def test_a_debug_run_reads_and_writes_nothing_of_real_runs(name, tmp_path):
     recipe = load(name, tmp_path, "--debug")
     recipe.check()
-    phases = [phase for phase in recipe.phases if recipe.inner(phase)]
-    folders = [recipe.value("output_folder"), *(recipe.inner(phase).value("output_folder") for phase in phases)]
+    phases = [phase for phase in recipe.phases if recipe.plan[phase].inner]
+    folders = [recipe.value("output_folder"), *(recipe.plan[phase].inner.value("output_folder") for phase in phases)]
     real = [folder.removesuffix("-debug") for folder in folders]
     assert all(folder.endswith("/1-debug") for folder in folders) and len(set(real)) == len(real)
-    said = [value for phase in recipe.phases if phase not in phases for value in recipe.values(phase)]
+    said = [value for phase in recipe.phases if phase not in phases for value in recipe.plan[phase].values()]
     used = [text.strip('"') for _, text, _ in said if str(tmp_path / "results") in text]
     assert used and all(any(text.startswith(folder) for folder in folders) for text in used)
 
@@ -90,12 +89,12 @@ def test_without_the_one_that_makes_the_tokenizer_nothing_runs(tmp_path):
 
 def test_what_the_recogniser_will_do_is_said_with_its_own_updates(tmp_path):
     name = STARTED_FROM_ASR[-1]
-    inner = load(name, tmp_path).inner("asr")
+    inner = load(name, tmp_path).plan["asr"].inner
     other, folder = inner.name, inner.value("output_folder")
     updates = RECIPES[other].value("updates")
-    said = intention(load(name, tmp_path, "--updates", str(updates + 1)).inner("asr"))
+    said = intention(load(name, tmp_path, "--updates", str(updates + 1)).plan["asr"].inner)
     assert said == (f"{other} in {folder}: runs prepare, tokenizer, fit ({updates:,} updates), average, evaluate")
-    given = intention(load(name, tmp_path, "--phases.asr.updates", "600").inner("asr"))
+    given = intention(load(name, tmp_path, "--phases.asr.updates", "600").plan["asr"].inner)
     assert "fit (600 updates)" in given
 
 
@@ -106,7 +105,7 @@ def shared_runs():
     def enter(recipe, name):
         found[recipe.value("output_folder")].append((name, recipe))
         for phase in recipe.phases:
-            inner = recipe.inner(phase)
+            inner = recipe.plan[phase].inner
             if inner is not None:
                 enter(inner, f"{name}, phase {phase}")
 
@@ -121,7 +120,7 @@ def test_recipes_that_share_a_run_agree_about_it(phase):
     """Whoever comes second would be refused otherwise: the run was started with other keys."""
     differences = []
     for folder, users in shared_runs().items():
-        having = [(name, sorted(recipe.values(phase))) for name, recipe in users if phase in recipe.phases]
+        having = [(name, sorted(recipe.plan[phase].values())) for name, recipe in users if phase in recipe.phases]
         values = [(name, [(path, text) for path, text, _ in found]) for name, found in having]
         differences += [f"{folder}: {values[0][0]} and {name}" for name, one in values[1:] if one != values[0][1]]
     assert differences == []

@@ -1,20 +1,19 @@
 """Every recipe: built at full size without memory, and run for two updates on a miniature of its corpus."""
 
-import json
 import re
 
 import pytest
 import torch
 
-from shared.corpus.fields import TextField
-from shared.corpus.lexicon import read_pairs
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.described import Described
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
-from shared.text.tokenizer import Symbols
+from dragoman import Manifest, Recipe
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.described import Described
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.shared.text.lexicon import read_pairs
+from dragoman.shared.text.tokenizer import Symbols
 from tests.recipes.installed import RECIPES
 
 #: What a user may have to fill in before a recipe runs; others begin with somebody's model folders (test_finetune.py).
@@ -111,7 +110,7 @@ def small(recipe, prefix=""):
         fewer = FEWER.get(recipe.name.partition("/")[0], {})
         sizes |= {key: value for key, value in fewer.items() if key in recipe.keys}
     for phase in recipe.phases:
-        inner = recipe.inner(phase)
+        inner = recipe.plan[phase].inner
         if inner is not None:
             sizes |= small(inner, f"{prefix}phases.{phase}.")
             if "recordings" in recipe.flat():  # it is what the recogniser's utterances are
@@ -130,7 +129,7 @@ def test_full_size(name):
     vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr, <bt>]}}"
     recipe = load(name, **dict.fromkeys(TOKENIZERS & {*recipe.keys}, vocabulary))
     with torch.device("meta"):
-        fit = recipe.build("fit")
+        fit = recipe.plan["fit"].build()
     objective = fit.objective
     assert {parameter.device.type for parameter in objective.parameters()} == {"meta"}
     count = sum(parameter.numel() for parameter in objective.parameters())
@@ -143,7 +142,7 @@ def test_full_size(name):
 def test_the_tokenizer_can_be_trained_as_it_is_written(name):
     """Sizes of pieces are the recipe's own here; below, all recipes get the same."""
     recipe = load(name)
-    assert recipe.build("tokenizer").size == recipe.value("pieces")
+    assert recipe.plan["tokenizer"].build().size == recipe.value("pieces")
 
 
 def denoises(name):
@@ -157,7 +156,7 @@ def test_denoisers_read_noise_in_training_and_validation(name, miniature):
     data = miniature.get(name.split("/")[0])
     recipe = load(name, data, **small(load(name, data)), **overrides)
     run_recipe(recipe, command="a test", until="tokenizer")
-    fit = recipe.build("fit")
+    fit = recipe.plan["fit"].build()
     mask = fit.objective.system.output.tokenizer.mask
     [batch] = list(Loader(streams=fit.streams, seed=1).epoch(0))[:1]
     [manifest, *_] = (Manifest.open(path) for path in fit.validation.manifests)
@@ -193,7 +192,7 @@ def test_two_updates(name, miniature):
     if "evaluate" not in recipe.phases:
         return
     wanted = set()
-    for tag, arguments in (item for phase in recipe.phases for item in recipe.plain(phase).items()):
+    for tag, arguments in (item for phase in recipe.phases for item in recipe.plan[phase].plain.items()):
         if arguments.get("manifests") == []:
             continue  # tests that a user may give
         if "Rescore" in tag:
@@ -208,7 +207,7 @@ def test_two_updates(name, miniature):
             wanted |= {(text, metric) for text, metrics in texts.items() for metric in metrics}
     if not wanted:
         return
-    rows = [json.loads(line) for line in (workspace.output / "results.jsonl").read_text().splitlines()]
+    rows = read(workspace.output / "results.jsonl")
     # Of systems of several languages, and of phases that look at words and sentences.
     also = {"off_target", "cosine", "cosine_of_others", "word_f", "distance", "al", "laal", "dal", "ap", "laal_ca"}
     assert {(row.get("text"), row["metric"]) for row in rows if row["metric"] not in also} == wanted

@@ -6,10 +6,10 @@ import signal
 import pytest
 from safetensors.torch import load_file
 
-from shared.machine.stopping import Interrupted
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.training.fit import Fit
+from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.training.fit import Fit
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN, small
 from tests.recipes.test_waveform import PRETRAINING, QUICK, pretrained  # noqa: F401 - a fixture

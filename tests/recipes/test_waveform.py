@@ -5,9 +5,9 @@ import re
 import pytest
 import torch
 
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
 
@@ -44,7 +44,7 @@ def test_full_size(name, tmp_path):
     recipe = load(name)
     vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr]}}"
     with torch.device("meta"):
-        objective = load(name, tokenizer=vocabulary).build("fit").objective
+        objective = load(name, tokenizer=vocabulary).plan["fit"].build().objective
     count = sum(parameter.numel() for parameter in objective.parameters()) / 1e6
     said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
     assert said and count == pytest.approx(float(said[1]), abs=0.06)
@@ -102,7 +102,7 @@ def test_an_encoder_that_was_pretrained_here_is_frozen_bit_for_bit(name, pretrai
 def test_a_translator_begins_with_the_masked_model_and_its_front_end(name, pretrained, miniature, tmp_path):
     data = miniature[name.split("/")[0]]
     workspace = run(name, pretrained, data, tmp_path, **{"optimizer.multipliers": FROZEN.replace("PLACES", ".*")})
-    [inner] = [recipe for phase in RECIPES[name].phases if (recipe := load(name).inner(phase))]
+    [inner] = [recipe for phase in RECIPES[name].phases if (recipe := load(name).plan[phase].inner)]
     masked = tmp_path / "results" / inner.value("output_folder").split("/")[-2] / "1-debug" / "average" / "model"
     above, below = states(workspace.output / "average" / "model"), states(masked)
     taken = {"model.embeddings.speech.": "model.embeddings.speech.embedding.", "model.encoder.": "model.encoder."}

@@ -81,6 +81,10 @@ class Runs:
                 for own in state["ranks"]:
                     own["meter"]["seconds"] = 0
                 found[key] = state
+            elif file.name == "meta.json":
+                meta = json.loads(file.read_text())
+                meta["files"].pop("training.pt", None)  # the hash of a file with seconds in it
+                found[key] = meta
             elif file.suffix == ".jsonl":
                 rows = [json.loads(line.replace(str(folder), "<folder>")) for line in file.read_text().splitlines()]
                 found[key] = [row | {name: new for name, new in TIMES.items() if name in row} for row in rows]

@@ -23,12 +23,12 @@ import sacrebleu  # noqa: F401
 import torch
 import torch.utils.tensorboard  # noqa: F401
 
-import shared.cli
-import shared.corpus.preparation
-import shared.phases.generating
-import shared.run.running
-import shared.training.update
-from shared.corpus.journal import Journal
+import dragoman.shared.phases.generating
+import dragoman.shared.preparing.preparation
+import dragoman.shared.run.running
+import dragoman.shared.training.update
+from dragoman.cli.main import main
+from dragoman.shared.preparing.journal import Journal
 
 MAKING = ("os.rename", "os.mkdir", "os.remove", "os.rmdir")
 
@@ -113,16 +113,16 @@ def fill(folder):
 
 def run(where, number, arguments):
     death = Death(where, number)
-    death.before(shared.training.update, "step_if_finite", "update")
-    death.before(shared.training.update, "clip_gradient", f"rank {os.environ.get('RANK')}")  # and the others live on
+    death.before(dragoman.shared.training.update, "step_if_finite", "update")
+    death.before(dragoman.shared.training.update, "clip_gradient", f"rank {os.environ.get('RANK')}")
     death.before(Journal, "add", "journal")
-    shared.phases.generating.translate_rows = death.rows(shared.phases.generating.translate_rows)
-    shared.corpus.preparation.CHUNK = 32  # rows between two notes of what was found
+    dragoman.shared.phases.generating.translate_rows = death.rows(dragoman.shared.phases.generating.translate_rows)
+    dragoman.shared.preparing.preparation.CHUNK = 32  # rows between two notes of what was found
     torch.save = death.half_written(torch.save)
     sys.addaudithook(death.audit)
     sys.argv = ["dragoman", *arguments]
     try:
-        shared.cli.main()
+        main()
     finally:
         print(f"{where}: {death.seen}", flush=True)
 

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from shared.described import Described
-from shared.errors import DataError
-from shared.machine.workspace import Phase, Workspace
+from dragoman.shared.described import Described
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.workspace import Phase, Workspace
 
 if TYPE_CHECKING:
     from nowhere import Unknown
@@ -92,6 +92,16 @@ class Open(Phase):
 
     def run(self, workspace: Workspace) -> None:
         raise AssertionError("no test runs it")
+
+
+class Free(Phase):
+    """Takes anything."""
+
+    def __init__(self, *, x):
+        self.x = x
+
+    def run(self, workspace):
+        pass
 
 
 class Abstract(Phase):

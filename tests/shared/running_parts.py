@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-from shared.corpus.find import find_manifests
-from shared.corpus.manifest import Manifest
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Phase, Workspace
-from shared.phases import FitEach
-from shared.training.initialise import Initialise
-from shared.training.tracking import check_libraries
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.machine.workspace import Phase, Workspace
+from dragoman.shared.phases import FitEach
+from dragoman.shared.training.initialise import Initialise
+from dragoman.shared.training.tracking import check_libraries
 from tests.shared.recipe_parts import Slab
 
 
@@ -110,3 +109,27 @@ class TrackedEach(Phase):
 
     def run(self, workspace: Workspace) -> None:
         self.fit().run(workspace)
+
+
+class Keeps(Count):
+    """Has an argument on which what it writes does not depend, inside of another."""
+
+    without_effect: ClassVar[tuple[str, ...]] = ("checkpoints.name",)
+
+    def __init__(self, *, updates: int, checkpoints: Any, fails_after: int = -1) -> None:
+        super().__init__(updates=updates, fails_after=fails_after)
+
+
+class Chooses(Count):
+    """Has an argument by which it chooses from what there is."""
+
+    choices: ClassVar[tuple[str, ...]] = ("kind",)
+
+    def __init__(self, *, updates: int, kind: str, reads: list[str], rate: float = 1.0) -> None:
+        super().__init__(updates=updates, rate=rate, reads=reads)
+
+
+class Measures(Count):
+    """Only measures what it reads."""
+
+    measures: ClassVar[bool] = True

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from shared.padded import Padded
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 def padded(*rows):
@@ -79,7 +80,67 @@ def test_keep_works_without_rows_and_without_marks():
 
 
 def test_lengths_that_do_not_fit_are_refused():
+    refuses(ValueError, "do not fit", Padded, torch.zeros(2, 3), torch.tensor([1]))
+    refuses(TypeError, "int64", Padded, torch.zeros(1, 3), torch.tensor([1.0]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_means_are_of_what_is_real(dtype):
+    values = torch.tensor([[1, 2, 900], [900, 900, 900], [3, 5, 7]], dtype=dtype)
+    found = Padded(values, torch.tensor([2, 0, 3])).mean()
+    assert found.tolist() == [1.5, 0.0, 5.0]
+    assert found.dtype == torch.float32
+    wide = Padded(values[..., None].expand(-1, -1, 2), torch.tensor([2, 0, 3])).mean()
+    assert wide.tolist() == [[1.5, 1.5], [0.0, 0.0], [5.0, 5.0]]
+    assert Padded(values.double(), torch.tensor([2, 0, 3])).mean().dtype == torch.float64
+
+
+def test_nothing_of_padding_reaches_a_mean_or_what_is_kept():
+    values = torch.tensor([[1.0, float("nan")], [2.0, 4.0]], requires_grad=True)
+    x = Padded(values, torch.tensor([1, 2]))
+    assert x.mean().tolist() == [1.0, 3.0]
+    x.mean().sum().backward()
+    assert values.grad.tolist() == [[1.0, 0.0], [0.5, 0.5]]
+    assert x.keep(torch.ones(2, 2, dtype=torch.bool)).values.tolist() == [[1.0, 0.0], [2.0, 4.0]]
+
+
+def test_the_mask_is_made_once_and_is_no_part_of_what_is_shown():
+    p = padded([1, 2], [3])
+    before = repr(p)
+    assert p.mask is p.mask
+    assert repr(p) == before and "mask" not in before
+    with pytest.raises(TypeError):
+        Padded(torch.zeros(1, 2), torch.tensor([1]), torch.ones(1, 2))
+
+
+def test_padded_sequences_move_together(monkeypatch):
+    p = padded([1, 2], [3])
+    assert p.device == torch.device("cpu") and len(p) == 2
+    there = p.to("meta")
+    assert there.device == there.values.device == there.lengths.device == torch.device("meta")
+    asked = []
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, device, **rest: asked.append((device, rest)) or self)
+    p.to("cpu"), p.to("cpu", non_blocking=True)
+    assert asked == [("cpu", {"non_blocking": wait}) for wait in (False, False, True, True)]
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self + 10)
+    pinned = p.pin_memory()
+    assert pinned.values.tolist() == [[11, 12], [13, 9]] and pinned.lengths.tolist() == [12, 11]
+
+
+def test_joined_rows_have_their_padding_at_the_end():
+    parts = [padded([1, 2], [3]), padded([4], [5])]
+    joined, segments = Padded.concatenate(parts)
+    assert joined.rows()[0].tolist() == [1, 2, 4] and joined.rows()[1].tolist() == [3, 5]
+    assert joined.values.shape == (2, 3) and joined.lengths.tolist() == [3, 2]
+    assert [segment.tolist() for segment in segments] == [[[0, 1], [0, 2]], [[2], [1]]]
+
+
+def test_refused_lengths_are_shown():
+    with pytest.raises(ValueError) as error:
+        Padded(torch.zeros(2, 3), torch.tensor([[1, 2]]))
+    assert str(error.value) == "lengths of shape (1, 2) do not fit values of shape (2, 3)"
     with pytest.raises(ValueError, match="do not fit"):
-        Padded(torch.zeros(2, 3), torch.tensor([1]))
-    with pytest.raises(TypeError, match="int64"):
-        Padded(torch.zeros(1, 3), torch.tensor([1.0]))
+        Padded(torch.zeros(1, 3), torch.tensor([[1]]))
+    with pytest.raises(TypeError, match="^lengths must be int64, not torch.int32$"):
+        Padded(torch.zeros(1, 3), torch.tensor([1], dtype=torch.int32))
+    assert Padded.from_sequences([torch.tensor([1]), torch.tensor([2, 3])]).values.tolist() == [[1, 0], [2, 3]]

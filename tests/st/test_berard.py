@@ -10,16 +10,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.described import build, describe
-from shared.generator import Generator, Scorer
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection
-from shared.nn.recurrent import LstmEncoder
-from shared.nn.recurrent_translator import RecurrentTranslator
-from shared.nn.speech import SpeechEmbedding
-from shared.padded import Padded
-from st.berard import ChainedDecoder, ImageSubsampler
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import build, describe
+from dragoman.shared.generator import Generator, Scorer
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.recurrent import LstmEncoder
+from dragoman.shared.nn.recurrent_translator import RecurrentTranslator
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.padded import Padded
+from dragoman.st.berard import ChainedDecoder, ImageSubsampler
 from tests.shared.nn.test_recurrent import check_beams
 
 READ, WIDTH, ATTENTION, OUTPUTS, VOCABULARY, PADDING = 6, 8, 5, 7, 20, 1
@@ -138,9 +138,9 @@ def test_dropout_is_of_states_of_contexts_and_of_outputs():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="layers=0"):
+    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
         decoder(layers=0)
-    with pytest.raises(ValueError, match="channels=0"):
+    with pytest.raises(ValueError, match="channels must be at least 1, not 0"):
         ImageSubsampler(channels=0)
     with pytest.raises(ValueError, match="attends to \\['source'\\], but the memories are \\[\\]"):
         decoder()(numbers(3, width=READ))

@@ -7,25 +7,18 @@ import numpy as np
 import pytest
 import torch
 
-from shared import described
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.errors import UsageError
-from shared.exchange.card import task_of
-from shared.generator import Hypothesis
-from shared.nn.heads import TiedProjection
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.search import BeamSearch, GreedySearch, Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from st.cascade import BestOf, Cascade, Heard, Marginal, OneBest
-from tests.test_nouns import WORDS, embedding, layer
+from dragoman import BeamSearch, GreedySearch, Hypothesis, Recipe, Rules, System, UsageError
+from dragoman.shared import described
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.task import task_of
+from dragoman.st.cascade import BestOf, Cascade, Heard, Marginal, OneBest
+from tests import small
+from tests.test_nouns import WORDS, embedding
 
 RULES = Rules(maximum_length_extra=5)
 SEARCH = BeamSearch(beam=3, rules=RULES)
@@ -33,18 +26,13 @@ SEARCH = BeamSearch(beam=3, rules=RULES)
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
 
 
 @pytest.fixture(scope="module")
-def tokenizers(tmp_path_factory):
+def tokenizers():
     """Two with files of one name."""
-    made = []
-    for kind, size in (("char", 262), ("bpe", 272)):
-        place = tmp_path_factory.mktemp(kind) / "tokenizer.model"
-        path = train_sentencepiece(WORDS * 9, place, kind=kind, size=size)
-        made.append(SentencePieceTokenizer(model=str(path), tags=["de", "en"]))
-    return made
+    return [small.tokenizer(WORDS * 9, kind=kind, size=size) for kind, size in (("char", 262), ("bpe", 272))]
 
 
 def text_system(tokenizer, seed, column="target_text", **options):
@@ -54,22 +42,12 @@ def text_system(tokenizer, seed, column="target_text", **options):
     with torch.no_grad():  # of other symbols, most are bytes that make no text
         target.tokens.weight[[id for id in range(tokenizer.size) if id not in letters]] = 0.0
         target.tokens.weight *= 4
-    model = Translator(
-        embeddings={"source": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
+    model = small.translator(tokenizer, target_embedding=target)
     with torch.no_grad():  # so that outputs differ with what is read
         for parameter in (*model.embeddings.parameters(), *model.decoder.layers[0].memory_attention.parameters()):
             parameter *= 4
-    return System(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column=column, tokenizer=tokenizer),
-        **({"source_languages": ["en"], "target_languages": ["de"]} | options),
-    ).eval()
+    output = TextField(column=column, tokenizer=tokenizer)
+    return small.system(tokenizer, model, output=output, **options).eval()
 
 
 @pytest.fixture
@@ -99,8 +77,7 @@ def test_a_cascade_is_its_parts_one_after_the_other(parts, tmp_path):
     assert len({file.name for file in (tmp_path / "model").glob("tokenizer*.model")}) == 2
     assert cascade.for_task(writes="transcript") is recogniser
     assert cascade.for_task(reads=["source"], writes="translation") is cascade
-    with pytest.raises(UsageError, match="can write transcript or translation, not 'summary'"):
-        cascade.for_task(writes="summary")
+    small.refuses(UsageError, "can write transcript or translation, not 'summary'", cascade.for_task, writes="summary")
 
 
 def test_a_cascade_that_reads_another_input_keeps_its_mode_and_precision(parts):
@@ -171,7 +148,7 @@ def test_a_transcript_of_which_normalizers_leave_nothing_loses(monkeypatch):
     """Its translation is empty, unread and has no score, which would be better than all others."""
     said, other = Hypothesis([5], -1.0), Hypothesis([6], -1.5)
     answers = [[said, other], [Hypothesis([], 0.0)]]
-    monkeypatch.setattr("st.cascade.translated", lambda translator, rows, search: iter(answers))
+    monkeypatch.setattr("dragoman.st.cascade.translated", lambda translator, rows, search: iter(answers))
     heard = Heard(rows=[{"source_text": "one"}, {"source_text": "(Applause)"}], scores=[-0.2, -0.3])
     [pairs] = BestOf(hypotheses=2).translate(None, [heard], None)
     assert [(number, h.tokens, h.score) for number, h in pairs] == [(0, [5], -1.2), (0, [6], -1.7)]
@@ -276,10 +253,9 @@ def test_parts_that_do_not_fit_are_refused(parts, tokenizers):
         ({"restorer": translator}, "the restorer writes translation"),
         ({"mixing": BestOf(hypotheses=2)}, "BestOf needs 2 hypotheses of the recogniser, whose search finds 1"),
     ):
-        with pytest.raises(UsageError, match=message):
-            Cascade(**{"recogniser": recogniser, "translator": translator} | options)
+        small.refuses(UsageError, message, Cascade, **{"recogniser": recogniser, "translator": translator} | options)
     for kind, options in itertools.product((BestOf, Marginal), ({"hypotheses": 0},)):
-        with pytest.raises(UsageError, match="at least 1 hypothesis"):
+        with pytest.raises(UsageError, match="hypotheses must be at least 1, not 0"):
             kind(**options)
     with pytest.raises(UsageError, match="temperature must be above 0"):
         Marginal(hypotheses=2, temperature=0.0)

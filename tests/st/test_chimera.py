@@ -6,63 +6,44 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.slots import MemoryLayer, SlotEncoder
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, TaskObjective
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from st.chimera import BimodalContrastive
+from dragoman import Recipe, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.slots import MemoryLayer, SlotEncoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.objectives import CrossEntropy, TaskObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.run.running import run_recipe
+from dragoman.st.chimera import BimodalContrastive
+from tests import small
 
 WIDTH, SLOTS, TEMPERATURE = 8, 3, 0.1
 
 
 def make_system(slots=SLOTS):
     torch.manual_seed(0)
-    layer = Layer(width=WIDTH, heads=2, feedforward=12, dropout=0.0)
-    encoder = Encoder(layer=layer, layers=1)
+    sizes = {"width": WIDTH, "feedforward": 12}
+    encoder = small.encoder(**sizes)
     if slots:
         memory = MemoryLayer(width=WIDTH, heads=2, feedforward=12, dropout=0.0)
-        encoder = SlotEncoder(layer=layer, layers=1, memory_layer=memory, memory_layers=2, slots=slots)
-    embeddings = {
-        name: TextEmbedding(
-            vocabulary=11, width=WIDTH, padding=0, positions=SinusoidalPositions(width=WIDTH), dropout=0.0
-        )
-        for name in ("speech", "source", "target")
-    }
-    target = embeddings.pop("target")
+        options = {"memory_layer": memory, "memory_layers": 2, "slots": slots}
+        encoder = SlotEncoder(layer=small.layer(**sizes), layers=1, **options)
+    embeddings = {name: small.embedding(11, WIDTH) for name in ("speech", "source")}
     system = nn.Module()
-    system.model = Translator(
-        embeddings=embeddings,
-        encoder=encoder,
-        target_embedding=target,
-        decoder=Decoder(layer=Layer(**(layer.arguments | {"memories": ["source"]})), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
+    system.model = small.translator(11, embeddings=embeddings, encoder=encoder, sizes=sizes)
     return system
 
 
 def make_batch(rows=4, seed=1, stream="speech"):
     generator = torch.Generator().manual_seed(seed)
-
-    def tokens(lengths):
-        return Padded.from_sequences([torch.randint(1, 11, (n,), generator=generator) for n in lengths[:rows]])
-
-    fields = {"speech": tokens([9, 5, 7, 8]), "source": tokens([4, 6, 3, 5]), "target": tokens([5, 3, 6, 4])}
+    lengths = {"speech": [9, 5, 7, 8], "source": [4, 6, 3, 5], "target": [5, 3, 6, 4]}
+    fields = {name: small.drawn(own[:rows], 11, generator=generator) for name, own in lengths.items()}
     return Batch(fields, {}, [], stream)
 
 
 def make_objective(**options):
     parts = [
-        CrossEntropy(source="speech", prefix="st.", smoothing=0.0),
-        CrossEntropy(source="source", prefix="mt.", smoothing=0.0),
+        CrossEntropy(source="speech", prefix="st.", label_smoothing=0.0),
+        CrossEntropy(source="source", prefix="mt.", label_smoothing=0.0),
         BimodalContrastive(temperature=TEMPERATURE, **options),
     ]
     return TaskObjective(system=make_system(), tasks={"speech": parts, "text": [parts[1]]})
@@ -132,7 +113,7 @@ def test_the_weight_grows_with_the_update():
 
 def test_a_memory_without_slots_is_refused_before_anything_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"chimera\.yaml:\d+: .*a memory needs slots and layers, not 0 slots"):
+    with pytest.raises(UsageError, match=r"chimera\.yaml:\d+: .*slots: must be at least 1, not 0"):
         run_recipe(Recipe.load("almanac/chimera", {"slots": 0, "device": "cpu"}), command="a test")
     assert not list(tmp_path.rglob("*"))
 

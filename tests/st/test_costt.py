@@ -7,29 +7,24 @@ import pytest
 import soundfile
 import torch
 
-from shared import described
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.joined_text import JoinedText
-from shared.corpus.loader import collate
-from shared.corpus.speech_field import SpeechField
-from shared.errors import UsageError
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead, TiedProjection
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.slots import MemoryLayer, SlotEncoder
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.objectives import CrossEntropy, Ctc, TaskObjective
-from shared.padded import Padded
-from shared.search import GreedySearch, Rules
-from shared.systems.combining import ensembled
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from st.chimera import BimodalContrastive
-from st.costt import Costt, CosttSystem, KeptShare
+from dragoman import GreedySearch, Rules, System, UsageError
+from dragoman.shared import described
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.joined_text import JoinedText
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.nn.heads import CtcHead, TiedProjection
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.slots import MemoryLayer, SlotEncoder
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.objectives import CrossEntropy, Ctc, TaskObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.combining import ensembled
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.st.chimera import BimodalContrastive
+from dragoman.st.costt import Costt, CosttSystem, KeptShare
+from tests import small
 from tests.test_nouns import WORDS, embedding, layer
 
 LONGEST = 8
@@ -38,13 +33,12 @@ SEARCH = GreedySearch(rules=Rules(maximum_length_extra=LONGEST))
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=262)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+def tokenizer():
+    return small.tokenizer(WORDS * 9, size=262)
 
 
 class Renamed(SentencePieceTokenizer):
@@ -62,13 +56,7 @@ def plain(tokenizer, column):
 def system_of(tokenizer, **options):
     torch.manual_seed(3)
     target = embedding(tokenizer)
-    speech = SpeechEmbedding(
-        frontend=Fbank(bins=16),
-        normalisation=UtteranceNorm(),
-        subsampler=Conv1dSubsampler(inputs=16, channels=8, width=16),
-        positions=SinusoidalPositions(width=16),
-        dropout=0.0,
-    )
+    speech = small.speech_embedding()
     head = CtcHead(tap="acoustic", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
     with torch.no_grad():  # every third state is a blank or so
         head.projection.weight *= 20
@@ -298,12 +286,10 @@ def test_what_does_not_fit_is_refused(tokenizer):
     system = system_of(tokenizer)
     arguments = system.model.arguments
     wrong = CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
-    with pytest.raises(ValueError, match="head 'ctc' whose tap is 'acoustic'"):
-        Costt(**arguments | {"heads": {"ctc": wrong}})
+    small.refuses(ValueError, "head 'ctc' whose tap is 'acoustic'", Costt, **arguments | {"heads": {"ctc": wrong}})
     with pytest.raises(UsageError, match="the last of the joined texts is 'translation', not 'transcript'"):
         CosttSystem(**system.arguments | {"output_name": "transcript"})
-    with pytest.raises(ValueError, match="learns by a head 'ctc'"):
-        Costt(**arguments | {"heads": {}})
+    small.refuses(ValueError, "learns by a head 'ctc'", Costt, **arguments | {"heads": {}})
     inputs = {"source": TextField(column="source_text", tokenizer=Renamed(**tokenizer.arguments))}
     with pytest.raises(UsageError, match="must be text of the output's tokenizer"):
         CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})

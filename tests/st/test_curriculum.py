@@ -5,22 +5,19 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.corpus.speech_field import SpeechField
-from shared.errors import UsageError
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.objectives import EncoderDecoderObjective
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.systems.encoder_system import EncoderSystem
-from shared.training.initialise import Initialise
-from st.curriculum import HidingEncoder, WordPrediction
+from dragoman import Recipe, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.nn.fbank import UtteranceNorm
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.objectives import EncoderDecoderObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.training.initialise import Initialise
+from dragoman.st.curriculum import HidingEncoder, WordPrediction
+from tests import small
 
 WIDTH, BINS, VOCABULARY = 16, 8, 11
 SAMPLES = [9000, 6400]
@@ -32,17 +29,11 @@ WORDS = [
 
 
 def embedding():
-    return SpeechEmbedding(
-        frontend=Fbank(bins=BINS),
-        normalisation=UtteranceNorm(variances=False),
-        subsampler=Conv1dSubsampler(inputs=BINS, channels=8, width=WIDTH),
-        positions=SinusoidalPositions(width=WIDTH),
-        dropout=0.0,
-    )
+    return small.speech_embedding(WIDTH, bins=BINS, normalisation=UtteranceNorm(variances=False))
 
 
-def encoder(layers=3, taps=(1, 3)):
-    return Encoder(layer=Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0), layers=layers, taps=[*taps])
+def encoder(layers=3, taps=(1, 3), pre_norm=True):
+    return small.encoder(layers, taps, pre_norm=pre_norm)
 
 
 def model(taps=(1, 3), normalised=1):
@@ -230,6 +221,17 @@ def test_the_norm_above_the_recognisers_layers_stays_there_and_the_one_above_all
     assert (mine.encoder.norm.weight == 1).all() and (mine.encoder.norm.bias == 0).all()
 
 
+@pytest.mark.parametrize(("normalised", "pre_norm"), [(None, True), (1, False), (None, False)])
+def test_a_tap_has_a_norm_if_it_is_asked_for_and_layers_do_not_normalise(normalised, pre_norm):
+    one = HidingEncoder(
+        embeddings={"speech": embedding()}, encoder=encoder(pre_norm=pre_norm), normalised=normalised
+    ).eval()
+    assert one.tap_norm is None
+    rows = batch()
+    encoding = one.encode(rows, "speech")
+    torch.testing.assert_close(one.tap(encoding, 1).values, EncoderModel.tap(one, encoding, 1).values)
+
+
 def test_nobody_is_asked_where_nothing_is_translated():
     rows, part, one = batch(), lexicon(), model()
     empty = Padded(torch.zeros(2, 0, 2, dtype=torch.int64), torch.tensor([0, 0]))
@@ -240,7 +242,7 @@ def test_nobody_is_asked_where_nothing_is_translated():
 
 
 def test_refusals():
-    with pytest.raises(UsageError, match="field must be said or translated, not 'source'"):
+    with pytest.raises(UsageError, match="WordPrediction: field: 'source' is not one of 'said', 'translated'"):
         masked_words(field="source")
     with pytest.raises(ValueError, match=r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]"):
         model(normalised=2)

@@ -6,16 +6,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.errors import DataError, UsageError
-from shared.nn.state import evaluating
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from st.distillation import Distilled
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.state import evaluating
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.padded import Padded
+from dragoman.st.distillation import Distilled
+from tests import small
 from tests.shared.training.conftest import World
 
 
@@ -33,7 +31,7 @@ def world(tmp_path_factory):
 
 
 def batch(world):
-    from shared.corpus.loader import Loader
+    from dragoman.shared.batches.loader import Loader
 
     return next(Loader(streams=[world.stream()], seed=1).epoch(0))
 
@@ -46,7 +44,7 @@ def objective(world, part):
     return EncoderDecoderObjective(system=world.system(seed=1), parts=[part])
 
 
-def dense(world, student, rows, share, top, temperature, smoothing):
+def dense(world, student, rows, share, top, temperature, label_smoothing):
     """The loss with every distribution written out."""
     master = type(student.system).load(world.folder).model
     prefix = Padded(rows["target"].values[:, :-1], rows["target"].lengths - 1)
@@ -57,8 +55,8 @@ def dense(world, student, rows, share, top, temperature, smoothing):
     vocabulary, total = found.shape[-1], 0.0
     for row, length in enumerate(prefix.lengths.tolist()):
         for place in range(length):
-            gold = torch.full((vocabulary,), smoothing / (vocabulary - 1))
-            gold[rows["target"].values[row, place + 1]] = 1 - smoothing
+            gold = torch.full((vocabulary,), label_smoothing / (vocabulary - 1))
+            gold[rows["target"].values[row, place + 1]] = 1 - label_smoothing
             best = logits[row, place].topk(top).indices
             taught = torch.zeros(vocabulary)
             odds = (logits[row, place] / temperature).exp()[best]
@@ -70,11 +68,11 @@ def dense(world, student, rows, share, top, temperature, smoothing):
 @pytest.mark.parametrize(("share", "top", "temperature"), [(0.8, 8, 1.0), (0.5, 3, 2.0), (1.0, None, 1.0)])
 def test_the_loss_is_that_of_the_mixture_written_out(world, share, top, temperature):
     top = top or world.tokenizer.size
-    part = Distilled(teacher=teacher(world), share=share, top=top, temperature=temperature, smoothing=0.1)
+    part = Distilled(teacher=teacher(world), share=share, top=top, temperature=temperature, label_smoothing=0.1)
     student, rows = objective(world, part), batch(world)
     loss = student(rows)
     loss.check(student.counts(rows))
-    expected = dense(world, student, rows, share, top, temperature, smoothing=0.1)
+    expected = dense(world, student, rows, share, top, temperature, label_smoothing=0.1)
     torch.testing.assert_close(loss.parts["cross_entropy"].sum, expected, rtol=1e-4, atol=1e-4)
     parameters = list(student.parameters())
     for found, wanted in zip(
@@ -175,8 +173,7 @@ def test_padding_and_start_symbols_are_not_learned(world):
 
 
 def test_another_tokenizer_is_refused(world, tmp_path):
-    model = train_sentencepiece(["other words", "entirely"], tmp_path / "t.model", kind="char", size=300)
-    other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+    other = small.tokenizer(["other words", "entirely"])
     rows = batch(world)
     prefix = Padded(rows["target"].values[:, :-1], rows["target"].lengths - 1)
     with pytest.raises(DataError, match="writes the symbols of another tokenizer"):
@@ -184,12 +181,12 @@ def test_another_tokenizer_is_refused(world, tmp_path):
     with pytest.raises(DataError, match="reads source, not 'speech'"):
         Teacher(folder=str(world.folder), tokenizer=world.tokenizer, field="speech").best(rows, prefix, top=2)
     own = world.system()
-    reads = {"source": TextField(column="source_text", tokenizer=other)}
+    reads = {"source": small.text(other)}
     reader = type(own)(**own.arguments | {"inputs": reads})
     reader.save(tmp_path / "reader")
     with pytest.raises(DataError, match="reads the symbols of another tokenizer"):
         Teacher(folder=str(tmp_path / "reader"), tokenizer=world.tokenizer).best(rows, prefix, top=2)
     with pytest.raises(UsageError, match="share must be between 0 and 1, not 2"):
         Distilled(teacher=teacher(world), share=2)
-    with pytest.raises(UsageError, match="need top >= 1"):
+    with pytest.raises(UsageError, match="Distilled: top must be at least 1, not 0"):
         Distilled(teacher=teacher(world), top=0)

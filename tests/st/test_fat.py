@@ -5,64 +5,51 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding, TypeVector
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.spans import SpanMasking
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Encoder
-from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
-from shared.objectives.masked import MaskedTokens
-from shared.padded import Padded
-from st.fat import MASKED, Deconvolution, FatModel, FusedMasking, MaskedFilterbank, MaskedFrames, MaskedWaveform
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.embeddings import TypeVector
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.spans import SpanMasking
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
+from dragoman.shared.objectives.masked import MaskedTokens
+from dragoman.shared.padded import Padded
+from dragoman.st.fat import (
+    MASKED,
+    Deconvolution,
+    FatModel,
+    FusedMasking,
+    MaskedFilterbank,
+    MaskedFrames,
+    MaskedWaveform,
+)
+from tests import small
 
 WIDTH, BINS, VOCABULARY = 16, 8, 12
 
 
 def text_embedding(shared_with=None):
-    return TextEmbedding(
-        vocabulary=VOCABULARY,
-        width=WIDTH,
-        padding=0,
-        positions=SinusoidalPositions(width=WIDTH),
-        type_vector=TypeVector(width=WIDTH),
-        dropout=0.0,
-        shared_with=shared_with,
-    )
+    return small.embedding(VOCABULARY, type_vector=TypeVector(width=WIDTH), shared_with=shared_with)
 
 
 def filterbank(probability=0.5):
-    embedding = SpeechEmbedding(
-        frontend=Fbank(bins=BINS),
-        normalisation=UtteranceNorm(),
-        subsampler=Conv1dSubsampler(inputs=BINS, channels=8, width=WIDTH),
-        positions=SinusoidalPositions(width=WIDTH),
-        type_vector=TypeVector(width=WIDTH),
-        dropout=0.0,
-    )
-    return MaskedFilterbank(
-        embedding=embedding, masking=SpanMasking(width=BINS, probability=probability, span=3, least=1)
-    )
+    embedding = small.speech_embedding(bins=BINS, type_vector=TypeVector(width=WIDTH))
+    masking = SpanMasking(width=BINS, probability=probability, span=3, least=1)
+    return MaskedFilterbank(embedding=embedding, masking=masking)
 
 
 def model(speech=None):
     torch.manual_seed(1)
     source = text_embedding()
-    target = text_embedding(source)
-    return FatModel(
-        embeddings={"speech": speech or filterbank(), "source": source, "target": target},
-        encoder=Encoder(layer=Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0), layers=2),
-        heads={
-            "speech": Deconvolution(width=WIDTH, bins=BINS, channels=2),
-            "source": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=source, bias=True)),
-            "target": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=target, bias=True)),
-        },
-    ).eval()
+    texts = {"source": source, "target": text_embedding(source)}
+    heads = {
+        name: MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=text, bias=True))
+        for name, text in texts.items()
+    }
+    heads = {"speech": Deconvolution(width=WIDTH, bins=BINS, channels=2)} | heads
+    embeddings = {"speech": speech or filterbank()} | texts
+    return FatModel(embeddings=embeddings, encoder=small.encoder(2), heads=heads).eval()
 
 
 def objective(**options):
@@ -75,12 +62,11 @@ def objective(**options):
 
 def batch(*names):
     torch.manual_seed(2)
-    speech = Padded.from_sequences([torch.randn(n) * 0.1 for n in (6000, 3700, 5100)])
-    fields = {"speech": speech}
+    fields = {"speech": small.padded(torch.randn(n) * 0.1 for n in (6000, 3700, 5100))}
     for name, lengths in (("source", (4, 6, 5)), ("target", (7, 3, 5))):
-        fields[name] = Padded.from_sequences([torch.randint(1, VOCABULARY, (length,)) for length in lengths])
-        fields[f"{name}.places"] = Padded.from_sequences([torch.tensor([1, 2])] * 3)
-        fields[f"{name}.labels"] = Padded.from_sequences([torch.randint(1, VOCABULARY, (2,)) for _ in lengths])
+        fields[name] = small.drawn(lengths, VOCABULARY)
+        fields[f"{name}.places"] = small.padded([[1, 2]] * 3)
+        fields[f"{name}.labels"] = small.drawn([2] * 3, VOCABULARY)
     return Batch({name: value for name, value in fields.items() if name.split(".")[0] in names})
 
 
@@ -252,7 +238,7 @@ def test_what_does_not_fit_is_refused():
     augmented.augmentation = torch.nn.Identity()
     with pytest.raises(UsageError, match="set spec_augment and waveform_augmentation to null"):
         MaskedFilterbank(embedding=augmented, masking=SpanMasking(width=8))
-    with pytest.raises(ValueError, match="strides must be two numbers"):
+    with pytest.raises(ValueError, match="Deconvolution: strides: item 0: 4 is not one of 1, 2"):
         Deconvolution(width=4, strides=[4])
     with pytest.raises(ValueError, match="multiple of 4"):
         Deconvolution(width=4, bins=9)

@@ -4,19 +4,17 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.corpus.speech_field import SpeechField
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel
-from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.pretrained import speech_front_end
-from st.lna import LnaTuning, SpeechBesideText, beside
+from dragoman import System, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.translator import EncoderModel, Translator
+from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.pretrained import speech_front_end
+from dragoman.st.lna import LnaTuning, SpeechBesideText, beside
+from tests import small
 
 
 def speech_system() -> EncoderSystem:
@@ -24,31 +22,20 @@ def speech_system() -> EncoderSystem:
         convolutions=WaveformConvolutions(convolutions=[[6, 10, 5], [8, 4, 4]], norm_each=True),
         positions=ConvolutionalPositions(width=12, kernel=4, groups=2),
     )
-    encoder = Encoder(layer=Layer(width=12, heads=2, feedforward=16, dropout=0.0), layers=2)
-    return EncoderSystem(
-        model=EncoderModel(embeddings={"speech": embedding}, encoder=encoder), inputs={"speech": SpeechField()}
-    )
+    model = EncoderModel(embeddings={"speech": embedding}, encoder=small.encoder(2, width=12, feedforward=16))
+    return EncoderSystem(model=model, inputs={"speech": SpeechField()})
 
 
 def model() -> SpeechBesideText:
     torch.manual_seed(1)
-    source, target = (TextEmbedding(vocabulary=20, width=8, padding=0, dropout=0.0) for _ in range(2))
-    layer = {"width": 8, "heads": 2, "feedforward": 16, "dropout": 0.0}
-    return SpeechBesideText(
-        embeddings={
-            "speech": speech_front_end(speech=speech_system(), width=8, kernels=[3, 3, 3], channels=6, dropout=0.0),
-            "source": source,
-        },
-        encoder=Encoder(layer=Layer(**layer), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=2),
-        projection=TiedProjection(embedding=target),
-    )
+    speech = speech_front_end(speech=speech_system(), width=8, kernels=[3, 3, 3], channels=6, dropout=0.0)
+    embeddings = {"speech": speech, "source": small.embedding(20, 8, None)}
+    options = {"embeddings": embeddings, "decoder": small.decoder(2, width=8)}
+    return small.translator(20, cls=SpeechBesideText, sizes={"width": 8}, embedded={"positions": None}, **options)
 
 
 def batch() -> Batch:
-    speech = Padded.from_sequences([torch.randn(3000), torch.randn(1800)])
-    return Batch({"speech": speech, "source": Padded.from_sequences([torch.tensor([4, 5]), torch.tensor([6])])})
+    return small.batch(speech=[torch.randn(3000), torch.randn(1800)], source=[[4, 5], [6]])
 
 
 def test_speech_goes_past_the_text_encoder_and_text_through_it():
@@ -116,6 +103,15 @@ def test_vectors_that_the_text_encoder_shares_learn_below_an_unrestricted_decode
     LnaTuning(decoder=decoder).apply(trained)
     assert vectors.weight.requires_grad is not decoder
     assert not any(parameter.requires_grad for parameter in joined.encoder.parameters())
+
+
+def test_the_adaptor_has_twice_the_width_and_three_kernels_by_default():
+    golden = System.load("tests/golden/model")
+    text = System(**golden.arguments | {"model": Translator(**golden.model.arguments | {"heads": {}})})
+    made = beside(speech=speech_system(), text=text).model.embeddings["speech"].subsampler
+    given = speech_front_end(speech=speech_system(), width=24, kernels=[3, 3, 3], channels=48, dropout=0.1).subsampler
+    shapes = [{name: parameter.shape for name, parameter in one.named_parameters()} for one in (made, given)]
+    assert shapes[0] == shapes[1] and len(shapes[0]) == 6
 
 
 def test_refuses_what_is_no_translator_and_no_encoder_of_waveforms():

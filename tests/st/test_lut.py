@@ -4,38 +4,29 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.layer import Layer
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from st.lut import SemanticDistance
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.st.lut import SemanticDistance
+from tests import small
 
 WIDTH, KNOWN, HEADS = 16, 12, 2
 TOKENS = [[5, 6, 7, 2], [5, 8, 2]]
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    path = train_sentencepiece(["abcdefg"] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=290)
-    return SentencePieceTokenizer(model=str(path), tags=["en"])
+def tokenizer():
+    return small.tokenizer(["abcdefg"] * 3, ["en"], size=290)
 
 
 @pytest.fixture
 def folder(tokenizer, tmp_path):
     torch.manual_seed(1)
-    embedding = TextEmbedding(vocabulary=tokenizer.size, width=KNOWN, padding=tokenizer.pad, dropout=0.3)
-    encoder = Encoder(layer=Layer(width=KNOWN, heads=2, feedforward=24, dropout=0.3), layers=2)
-    inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
-    model = EncoderModel(embeddings={"source": embedding}, encoder=encoder)
+    model = small.encoder_model(tokenizer, layers=2, embedded={"positions": None}, width=KNOWN, dropout=0.3)
+    inputs = {"source": small.text(tokenizer)}
     EncoderSystem(model=model, inputs=inputs, source_languages=["en"]).save(tmp_path / "teacher")
     return tmp_path / "teacher"
 
@@ -47,7 +38,7 @@ def part(folder, tokenizer, **changes):
 
 
 def batch():
-    return Batch({"taught": Padded.from_sequences([torch.tensor(row) for row in TOKENS])})
+    return small.batch(taught=TOKENS)
 
 
 def heard():
@@ -93,3 +84,18 @@ def test_another_width_is_refused(folder, tokenizer):
     wrong = part(folder, tokenizer, teacher_width=16)
     with pytest.raises(UsageError, match="teacher_width is 16, but the states of .* have 12 dimensions"):
         wrong.terms(None, batch(), Encoding({"source": heard()}))
+
+
+def test_a_part_has_its_defaults(folder, tokenizer):
+    plain = part(folder, tokenizer)
+    assert (plain.weight, plain.prefix, plain.source, plain.attention.heads) == (0.05, "", None, 2)
+    named = part(folder, tokenizer, prefix="a.", source="speech", weight=2.0)
+    assert (named.weight, named.source) == (2.0, "speech") and [*named.counts(batch())] == ["a.distance"]
+    states = heard()
+    states.lengths[1] = 0  # a row of no positions still has one to attend to
+    term = named.terms(None, batch(), Encoding({"source": states}))["a.distance"]
+    assert term.sum.isfinite() and term.weight == 2.0
+    filled = states.values.detach().clone()
+    filled[1, 1:] = 9.0  # beyond the one position that counts
+    one = Encoding({"source": Padded(filled, torch.tensor([int(states.lengths[0]), 0]))})
+    torch.testing.assert_close(named.terms(None, batch(), one)["a.distance"].sum, term.sum)

@@ -13,26 +13,22 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared import described
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.corpus.manifest import Manifest
-from shared.corpus.speech_field import SpeechField
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.objectives import CrossEntropy, TaskObjective
-from shared.search import BeamSearch, CtcGreedySearch, Rules
-from shared.systems.combining import through_ctc
-from shared.systems.system import System
-from shared.systems.trimming import trim
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from st.tcen import AcousticCtc, PathText, Tcen
+from dragoman import BeamSearch, CtcGreedySearch, Manifest, Rules, System, UsageError
+from dragoman.shared import described
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.objectives import CrossEntropy, TaskObjective
+from dragoman.shared.systems.combining import through_ctc
+from dragoman.shared.systems.trimming import trim
+from dragoman.st.tcen import AcousticCtc, PathText, Tcen
+from tests import small
 from tests.st.test_costt import Renamed
 from tests.test_nouns import WORDS
 
@@ -42,13 +38,12 @@ SEARCH = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", Renamed.__module__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, Renamed.__module__))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=262)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+def tokenizer():
+    return small.tokenizer(WORDS * 9, size=262)
 
 
 def paths(tokenizer, fewest=3.0, most=6.0, **more):
@@ -132,12 +127,19 @@ def test_a_trained_model_reads_the_path_without_noise(tokenizer):
     assert {tuple(read(row, np.random.default_rng(seed)).tolist()) for seed in range(9)} == {tuple(expected)}
 
 
-@pytest.mark.parametrize(("fewest", "most"), [(0.5, 3.0), (4.0, 3.0), (2.0, float("inf")), (float("nan"), 3.0)])
-def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most):
-    with pytest.raises(UsageError, match=f"need 1 <= fewest_states <= most_states, not {fewest} and {most}"):
+@pytest.mark.parametrize(
+    ("fewest", "most", "said"),
+    [
+        (0.5, 3.0, "fewest_states must be at least 1, not 0.5"),
+        (4.0, 3.0, "need fewest_states <= most_states, not 4.0 and 3.0"),
+        (2.0, float("inf"), "most_states must be a finite number at least 1, not inf"),
+        (float("nan"), 3.0, "fewest_states must be a finite number at least 1, not nan"),
+    ],
+)
+def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most, said):
+    with pytest.raises(UsageError, match=said):
         paths(tokenizer, fewest, most)
-    with pytest.raises(UsageError, match=r"blank_share must be between 0 and 1, not 1\.5"):
-        paths(tokenizer, blank_share=1.5)
+    small.refuses(UsageError, r"blank_share must be between 0 and 1, not 1\.5", paths, tokenizer, blank_share=1.5)
 
 
 # -- model ------------------------------------------------------------------------------------------------------------
@@ -181,13 +183,11 @@ def system_of(tokenizer, *, labels=None, **more):
             for name, parameter in lstm.named_parameters():
                 if name.startswith("weight"):
                     parameter *= 2
-    return System(
-        model=model,
+    return small.system(
+        tokenizer,
+        model,
         inputs={"speech": SpeechField(), "source": paths(tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
         ctc_output=TextField(column="source_text", tokenizer=labels or tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
         reads=["speech"],
     ).eval()
 
@@ -392,8 +392,7 @@ def test_parts_that_do_not_fit_are_refused(tokenizer):
     source = whole["embeddings"]["source"]
 
     def refused(message, **changed):
-        with pytest.raises(ValueError, match=message):
-            Tcen(**whole | changed)
+        small.refuses(ValueError, message, Tcen, **whole | changed)
 
     refused(
         "need embeddings of 'speech' and of the text 'source', not of \\['source'\\]", embeddings={"source": source}
@@ -421,8 +420,7 @@ def test_labels_of_another_tokenizer_are_refused_where_one_matrix_scores_them(to
     objective_of(system_of(tokenizer, labels=other, tied=False))
     system = system_of(tokenizer)
     system.model = nn.Identity()
-    with pytest.raises(UsageError, match="AcousticCtc needs a Tcen, not a Identity"):
-        objective_of(system, "asr")
+    small.refuses(UsageError, "AcousticCtc needs a Tcen, not a Identity", objective_of, system, "asr")
 
 
 def test_padding_is_not_read(tokenizer, rows):

@@ -3,44 +3,30 @@
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.nn.conformer import ConformerLayer
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, Rules
-from st.wait_k import ChunkedEncoder, WaitKDecoder
+from dragoman import BeamSearch, Rules, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.conformer import ConformerLayer
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.padded import Padded
+from dragoman.st.wait_k import ChunkedEncoder, WaitKDecoder
+from tests import small
 
 WIDTH = 8
 
 
-def layer(**more) -> Layer:
-    return Layer(width=WIDTH, heads=2, feedforward=12, dropout=0.0, **more)
+def layer(**more):
+    return small.layer(WIDTH, feedforward=12, **more)
 
 
-def translator(*, encoder=None, decoder=None) -> Translator:
+def translator(*, encoder=None, decoder=None):
     torch.manual_seed(3)
-    source, target = (
-        TextEmbedding(vocabulary=20, width=WIDTH, padding=0, positions=SinusoidalPositions(width=WIDTH), dropout=0.0)
-        for _ in range(2)
-    )
-    return Translator(
-        embeddings={"source": source},
-        encoder=encoder or ChunkedEncoder(layer=layer(), layers=2, chunk=2),
-        target_embedding=target,
-        decoder=decoder or WaitKDecoder(layer=layer(memories=["source"]), layers=2, k=2, ratio=2),
-        projection=TiedProjection(embedding=target),
-    ).eval()
+    encoder = encoder or ChunkedEncoder(layer=layer(), layers=2, chunk=2)
+    decoder = decoder or WaitKDecoder(layer=layer(memories=["source"]), layers=2, k=2, ratio=2)
+    return small.translator(20, embedded={"width": WIDTH}, encoder=encoder, decoder=decoder).eval()
 
 
-def tokens(*lengths: int) -> Padded:
-    generator = torch.Generator().manual_seed(sum(lengths))
-    return Padded.from_sequences([torch.randint(2, 20, (length,), generator=generator) for length in lengths])
+def tokens(*lengths: int):
+    return small.drawn(lengths, 20, 2, generator=torch.Generator().manual_seed(sum(lengths)))
 
 
 @pytest.mark.parametrize("left", [None, 0, 1])
@@ -135,8 +121,8 @@ def test_what_cannot_wait_is_refused():
     conformer = ConformerLayer(width=WIDTH, heads=2, feedforward=12, kernel=3)
     with pytest.raises(UsageError, match="a ConformerLayer may see what has not been heard"):
         ChunkedEncoder(layer=conformer, layers=1, chunk=2)
-    for wrong in ({"chunk": 0}, {"chunk": 1, "left": -1}):
-        with pytest.raises(UsageError, match="need chunk >= 1 and left >= 0"):
+    for wrong, said in (({"chunk": 0}, "chunk must .* not 0"), ({"chunk": 1, "left": -1}, "left must .* not -1")):
+        with pytest.raises(UsageError, match=said):
             ChunkedEncoder(layer=layer(), layers=1, **wrong)
     for wrong in ({"k": 0}, {"k": 1, "ratio": 0}, {"k": 1, "drawn": [0, 2]}):
         with pytest.raises(UsageError, match="must be at least 1"):

@@ -5,16 +5,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.corpus.speech_field import SpeechField
-from shared.errors import DataError, UsageError
-from shared.nn.frame_norms import WholeNorm
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.waveform import WaveformConvolutions
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from st.wav2vec import NEGATIVES, Aggregator, FutureModel, FuturePrediction, Wav2Vec
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.frame_norms import WholeNorm
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.waveform import WaveformConvolutions
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.st.wav2vec import NEGATIVES, Aggregator, FutureModel, FuturePrediction, Wav2Vec
 
 LENGTHS = [460, 300, 75]
 PAPER = [[512, 10, 5], [512, 8, 4], [512, 4, 2], [512, 4, 2], [512, 4, 2], [512, 1, 1], [512, 1, 1]]
@@ -176,7 +176,7 @@ def test_refusals():
     loss = objective()
     with pytest.raises(DataError, match="row 'row1' has one frame.*minimum_seconds"):
         loss.prepare(batch([200, 20]))
-    with pytest.raises(UsageError, match="need negatives and offset of at least 1, not 0 and None"):
+    with pytest.raises(UsageError, match="FuturePrediction: negatives must be at least 1, not 0"):
         objective(negatives=0)
     with pytest.raises(ValueError, match="6 channels cannot enter an aggregator of 8"):
         Wav2Vec(
@@ -184,9 +184,9 @@ def test_refusals():
         )
     with pytest.raises(UsageError, match="by a FutureModel, not by a Wav2Vec"):
         FuturePrediction(system=EncoderSystem(model=front_end(), inputs={"speech": SpeechField()}))
-    with pytest.raises(ValueError, match="kernels of at least 1"):
+    with pytest.raises(ValueError, match="an aggregator needs kernels"):
         Aggregator(channels=8, kernels=[])
-    with pytest.raises(ValueError, match="residual_scale must be positive, not 0"):
+    with pytest.raises(ValueError, match="residual_scale must be above 0, not 0"):
         Aggregator(channels=8, kernels=[2], residual_scale=0)
     with pytest.raises(ValueError, match="exclude each other"):
         WaveformConvolutions(norm_each=True, norm_whole=True)

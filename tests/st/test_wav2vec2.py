@@ -5,18 +5,18 @@ import math
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.corpus.speech_field import SpeechField
-from shared.errors import DataError, UsageError
-from shared.nn.layer import Layer
-from shared.nn.quantiser import ContrastiveHead, ProductQuantiser
-from shared.nn.spans import SpanMasking
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
-from shared.padded import Padded
-from shared.systems.encoder_system import EncoderSystem
-from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.quantiser import ContrastiveHead, ProductQuantiser
+from dragoman.shared.nn.spans import SpanMasking
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 
 LENGTHS = [1600, 900, 1333]
 
@@ -207,8 +207,8 @@ def test_a_row_may_have_fewer_masked_frames_than_distractors():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"distractors": 0}, "distractors >= 1"),
-        ({"temperature": 0.0}, "temperature > 0"),
+        ({"distractors": 0}, "ContrastivePretraining: distractors must be at least 1, not 0"),
+        ({"temperature": 0.0}, "ContrastivePretraining: temperature must be above 0, not 0\\.0"),
         ({"code_temperature": [0.5, 2.0, 0.9]}, "first, least, factor"),
     ],
 )

@@ -8,37 +8,27 @@ import soundfile
 import torch
 from typer.testing import CliRunner
 
-from dragoman import load
-from shared.batch import Batch
-from shared.cli import app
-from shared.corpus.fields import TextField
-from shared.corpus.speech_field import SpeechField
-from shared.described import build, describe
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch, Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from st.xstnet import Tagged
+from dragoman import BeamSearch, GreedySearch, Rules, System, load
+from dragoman.cli.main import app
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.described import build, describe
+from dragoman.shared.nn.fbank import Fbank
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
+from dragoman.shared.padded import Padded
+from dragoman.st.xstnet import Tagged
+from tests import small
 
 WIDTH = 16
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = tmp_path_factory.mktemp("t") / "t.model"
-    train_sentencepiece(["abc", "bca", "cab", "aabb"] * 9, model, kind="char", size=262)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+def tokenizer():
+    return small.tokenizer(["abc", "bca", "cab", "aabb"] * 9, size=262)
 
 
 def subsampler():
@@ -46,32 +36,16 @@ def subsampler():
 
 
 def make_system(tokenizer):
-    torch.manual_seed(0)
-    positions = SinusoidalPositions(width=WIDTH)
-    texts = {"vocabulary": tokenizer.size, "width": WIDTH, "padding": tokenizer.pad, "positions": positions}
-    source = TextEmbedding(**texts, dropout=0.0)
-    target = TextEmbedding(**texts, dropout=0.0, shared_with=source)
-    layer = Layer(width=WIDTH, heads=2, feedforward=32, dropout=0.0)
-    speech = SpeechEmbedding(
-        frontend=Fbank(bins=80), subsampler=Tagged(subsampler=subsampler()), positions=positions, dropout=0.0
-    )
-    model = Translator(
-        embeddings={"speech": speech, "source": source},
-        encoder=Encoder(layer=layer, layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=Layer(**(layer.arguments | {"memories": ["source"]})), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
-    transcript = TextField(column="source_text", tokenizer=tokenizer)
-    return System(
-        model=model,
-        inputs={"speech": SpeechField(), "source": transcript},
-        reads=["speech"],
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        other_outputs={"transcript": transcript},
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    torch.manual_seed(1)
+    source = small.embedding(tokenizer)
+    target = small.embedding(tokenizer, shared_with=source)
+    layer = small.layer()
+    speech = small.speech_embedding(bins=80, subsampler=Tagged(subsampler=subsampler()), normalisation=None)
+    parts = {"embeddings": {"speech": speech, "source": source}, "encoder": Encoder(layer=layer, layers=1)}
+    model = small.translator(tokenizer, target_embedding=target, **parts)
+    transcript = small.text(tokenizer)
+    options = {"reads": ["speech"], "other_outputs": {"transcript": transcript}}
+    return small.system(tokenizer, model, inputs={"speech": SpeechField(), "source": transcript}, **options)
 
 
 def triples(tokenizer, stream="speech"):
@@ -105,9 +79,7 @@ def test_the_three_losses_are_those_of_each_task_alone(tokenizer):
     objective.zero_grad()
     for prefix, options in PARTS.items():
         alone = EncoderDecoderObjective(
-            system=system,
-            parts=[CrossEntropy(target_field=options["target_field"])],
-            source_field=options["source"],
+            system=system, parts=[CrossEntropy(target_field=options["target_field"])], source_field=options["source"]
         )(batch)
         torch.testing.assert_close(loss.parts[f"{prefix}cross_entropy"].sum, alone.parts["cross_entropy"].sum)
         alone.total().backward()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mt.corpora.iwslt import IWSLT
-from shared.corpus.preparation import prepare
-from shared.errors import DataError, UsageError
+from dragoman.mt.corpora.iwslt import IWSLT
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.preparing.preparation import prepare
 
 TRAIN = """<url>http://www.ted.com/talks/{name}</url>
 <keywords>talks, art</keywords>
@@ -105,3 +105,17 @@ def test_what_there_is_not_is_refused(folder):
         IWSLT(root=folder, source_language="fr", target_language="en")
     with pytest.raises(UsageError, match="valid_every must be 0 or at least 2, not 1"):
         IWSLT(root=folder, source_language="de", target_language="en", valid_every=1)
+
+
+def test_joined_splits_count_and_keep_what_was_asked_for(folder):
+    corpus = IWSLT(root=folder, source_language="de", target_language="en", valid_every=2)
+    assert [source for source, *_ in texts(corpus, "valid")] == ["<i>de two</i> R&D", "de one & more", "de three"]
+    assert corpus.count("valid") is None and corpus.inputs("valid") == corpus.inputs("train")
+    plain = IWSLT(root=folder, source_language="de", target_language="en")
+    assert "valid" not in plain.splits() and (plain.valid_every, plain.about) == (0, False)
+    assert corpus.folder == "de-en"
+    for every in (-1, 1):
+        with pytest.raises(UsageError, match=f"^valid_every must be 0 or at least 2, not {every}$"):
+            IWSLT(root=folder, source_language="de", target_language="en", valid_every=every)
+    [report, *_] = prepare(plain, folder / "out")
+    assert report.passed_over["lines of tags"] > 0

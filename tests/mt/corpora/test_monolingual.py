@@ -2,11 +2,10 @@
 
 import pytest
 
-from mt.corpora.monolingual import Monolingual
-from shared.corpus.find import text_manifests, text_readers
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError, UsageError
+from dragoman import DataError, Manifest, UsageError
+from dragoman.mt.corpora.monolingual import Monolingual
+from dragoman.shared.batches.find import text_manifests, text_readers
+from dragoman.shared.preparing.preparation import prepare
 
 
 def test_texts_and_blank_lines(tmp_path):
@@ -30,7 +29,7 @@ def test_texts_and_blank_lines(tmp_path):
     [
         ("en", 8, [(1, "One two."), (3, "3. Four."), (5, "Five"), (5, "fivefive"), (5, "."), (7, "6."), (8, "Seven.")]),
         ("en", 9, [(1, "One two."), (3, "3. Four."), (5, "Five"), (5, "fivefive."), (7, "6. Seven.")]),
-        ("ja", 8, [(1, "Onetwo."), (3, "3.Four."), (5, "Five fiv"), (5, "efive."), (7, "6.Seven.")]),
+        ("ja", 8, [(1, "One two."), (3, "3.Four."), (5, "Five"), (5, "fivefive"), (5, "."), (7, "6.Seven.")]),
     ],
 )
 def test_lines_of_a_document_are_joined(tmp_path, language, characters, texts):
@@ -42,7 +41,7 @@ def test_lines_of_a_document_are_joined(tmp_path, language, characters, texts):
     ids = [row["id"] for row in corpus.rows("train")]
     assert corpus.count("train") is None and ids[:4] == ["train_1", "train_3", "train_5", "train_5.2"]
     assert len({*ids}) == len(ids)
-    with pytest.raises(UsageError, match="characters must not be negative, not -1"):
+    with pytest.raises(UsageError, match="characters must be at least 0, not -1"):
         Monolingual(root=tmp_path, language=language, characters=-1)
 
 
@@ -112,3 +111,31 @@ def test_errors(tmp_path):
         Monolingual(root=tmp_path, language="english")
     with pytest.raises(DataError, match=r"train\.en, line 2: row train_2: source_text is not UTF-8 \(byte 0xff"):
         prepare(Monolingual(root=tmp_path, language="en"), tmp_path / "out")
+
+
+def test_defaults_counts_and_blank_lines(tmp_path):
+    (tmp_path / "train.en").write_text("One.\n\n  Two. \n")
+    corpus = Monolingual(root=tmp_path, language="en")
+    assert corpus.count("train") == 3 and corpus.characters == 0 and corpus.inputs("train") == [tmp_path / "train.en"]
+    assert [(row.line, dict(row)) for row in corpus.rows("train")] == [
+        (1, {"id": "train_1", "source_text": "One.", "source_language": "en"}),
+        (3, {"id": "train_3", "source_text": "Two.", "source_language": "en"}),
+    ]
+    [report] = prepare(corpus, tmp_path / "out")
+    assert report.passed_over["blank lines"] == 1
+    apart = Monolingual(root=tmp_path, language="en", characters=99)
+    assert [row["source_text"] for row in apart.rows("train")] == ["One.", "Two."]  # a blank line ends a document
+    (tmp_path / "train.en").write_text("One.\nTwo.\n")
+    joined = Monolingual(root=tmp_path, language="en", characters=9)
+    assert joined.count("train") is None and [row["source_text"] for row in joined.rows("train")] == ["One. Two."]
+    shorter = Monolingual(root=tmp_path, language="en", characters=8)
+    assert [row["source_text"] for row in shorter.rows("train")] == ["One.", "Two."]
+    with pytest.raises(UsageError, match="^Monolingual: characters must be at least 0, not -1$"):
+        Monolingual(root=tmp_path, language="en", characters=-1)
+
+
+def test_parts_of_a_line_are_numbered(tmp_path):
+    (tmp_path / "train.en").write_text("word one two\nthree\n")
+    corpus = Monolingual(root=tmp_path, language="en", characters=5)
+    found = [(row["id"], row["source_text"]) for row in corpus.rows("train")]
+    assert found == [("train_1", "word"), ("train_1.2", "one"), ("train_1.3", "two"), ("train_2", "three")]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mt.corpora.moses import Moses
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
+from dragoman import DataError, Manifest
+from dragoman.mt.corpora.moses import Moses
+from dragoman.shared.preparing.preparation import prepare
+from tests.small import refuses
 
 THREE = ["train", "dev", "test"]
 PAIRS = [("Hello.", "Hallo."), ("A line\u2028in \x85two.", "Ei\rns."), ("  Bye. ", "Tschüss.")]
@@ -68,8 +68,7 @@ def test_opus_100(tmp_path):
     assert (row["source_text"], row["target_text"], row["id"]) == ("Salut.", "Hallo.", "test_1")
     rows = Moses(root=tmp_path, source_language="fr", target_language="en").rows("dev")
     assert [row["source_text"] for row in rows] == ["en-fr dev a", "en-fr dev b"]
-    with pytest.raises(DataError, match=r"no files ending in \.an and \.de with the same name"):
-        splits_of(tmp_path, "an", "de")
+    refuses(DataError, r"no files ending in \.an and \.de with the same name", splits_of, tmp_path, "an", "de")
 
 
 def splits_of(root, source, target):
@@ -137,19 +136,16 @@ def test_errors(tmp_path):
     with pytest.raises(DataError, match=r"train\.de, line 2: row train_2: target_text is not UTF-8 \(byte 0xff"):
         prepare(corpus, tmp_path / "out")
     write(tmp_path, "train.en-de.en", "train.en-de.de")
-    with pytest.raises(DataError, match="would be 'train'"):
-        Moses(root=tmp_path, source_language="en", target_language="de")
+    refuses(DataError, "would be 'train'", Moses, root=tmp_path, source_language="en", target_language="de")
     with pytest.raises(DataError, match=r"no files ending in \.en and \.fr"):
         Moses(root=tmp_path, source_language="en", target_language="fr")
-    with pytest.raises(DataError, match="both 'en'"):
-        Moses(root=tmp_path, source_language="en", target_language="en")
+    refuses(DataError, "both 'en'", Moses, root=tmp_path, source_language="en", target_language="en")
 
 
 def test_further_references(tmp_path):
     """Numbered files beside a test become columns; one that is too short is named, blank lines are none."""
     write(tmp_path / "in", "test.en", "test.de")
     (tmp_path / "in" / "test.de.1").write_text("Servus.\n\nAdieu.\n")
-    (tmp_path / "in" / "test.de.3").write_text("not the second\n")
     corpus = Moses(root=tmp_path / "in", source_language="en", target_language="de")
     assert [path.name for path in corpus.inputs("test")] == ["test.en", "test.de", "test.de.1"]
     prepare(corpus, tmp_path / "out")
@@ -158,3 +154,5 @@ def test_further_references(tmp_path):
     (tmp_path / "in" / "test.de.1").write_text("Servus.\n")
     with pytest.raises(DataError, match=r"test\.en: 3 lines, but test\.de\.1 has 1"):
         list(corpus.rows("test"))
+    (tmp_path / "in" / "test.de.3").write_text("not the second\n")
+    refuses(DataError, r"test\.de\.3: a further reference, but test\.de\.2 is missing", corpus.inputs, "test")

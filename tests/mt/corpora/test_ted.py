@@ -2,11 +2,10 @@
 
 import pytest
 
-from mt.corpora.ted import Ted
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.corpus.reader import Unusable
-from shared.errors import DataError
+from dragoman import DataError, Manifest
+from dragoman.mt.corpora.ted import Ted
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.text.lines import Unusable
 
 HEADER = ["en", "talk_name", "fr", "pt-br"]
 TRAIN = [

@@ -2,11 +2,11 @@
 
 import pytest
 
-from mt.corpora.segments import read_segments
-from mt.corpora.wmt import WMT
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
+from dragoman import DataError, Manifest
+from dragoman.mt.corpora.segments import read_segments
+from dragoman.mt.corpora.wmt import WMT
+from dragoman.shared.preparing.preparation import prepare
+from tests.small import refuses
 
 SOURCE = """<srcset setid="newstest2014" srclang="any">
 <doc sysid="ref" docid="one" genre="news" origlang="de">
@@ -97,8 +97,7 @@ def test_xml_has_several_references_and_leaves_out_what_has_none(tmp_path):
         ("Drei", "Three", None, "a"),
         ("Vier", "Four", "Four", "b"),
     ]
-    with pytest.raises(DataError, match="no files ending in"):
-        rows(tmp_path, "newstest2021", "en", "de")
+    refuses(DataError, "no files ending in", rows, tmp_path, "newstest2021", "en", "de")
 
 
 def test_training_text_and_tests_are_splits_of_one_corpus(sgm):
@@ -137,14 +136,12 @@ def test_training_text_and_tests_are_splits_of_one_corpus(sgm):
 def test_what_is_broken_is_named(sgm, old, new, message):
     assert old in REFERENCE
     (sgm / "newstest2014-deen-ref.en.sgm").write_text(REFERENCE.replace(old, new), encoding="utf-8")
-    with pytest.raises(DataError, match=message):
-        rows(sgm, "newstest2014")
+    refuses(DataError, message, rows, sgm, "newstest2014")
 
 
 def test_xml_that_is_none_is_named(tmp_path):
     (tmp_path / "newstest2021.de-en.xml").write_text(XML.replace("&amp;", "&"), encoding="utf-8")
-    with pytest.raises(DataError, match=r"newstest2021\.de-en\.xml: not well-formed"):
-        rows(tmp_path, "newstest2021")
+    refuses(DataError, r"newstest2021\.de-en\.xml: not well-formed", rows, tmp_path, "newstest2021")
 
 
 @pytest.mark.parametrize(
@@ -158,13 +155,11 @@ def test_xml_that_is_none_is_named(tmp_path):
 )
 def test_broken_xml_is_refused(tmp_path, old, new, message):
     (tmp_path / "newstest2021.de-en.xml").write_text(XML.replace(old, new), encoding="utf-8")
-    with pytest.raises(DataError, match=rf"newstest2021\.de-en\.xml: .*{message}"):
-        rows(tmp_path, "newstest2021")
+    refuses(DataError, rf"newstest2021\.de-en\.xml: .*{message}", rows, tmp_path, "newstest2021")
 
 
 def test_xml_does_not_hide_files_of_its_name(tmp_path):
     (tmp_path / "newstest2021.de-en.xml").write_text(XML, encoding="utf-8")
     for language in ("de", "en"):
         (tmp_path / f"newstest2021.{language}").write_text("x\n")
-    with pytest.raises(DataError, match="both this and .*newstest2021.de would be 'newstest2021'"):
-        rows(tmp_path, "newstest2021")
+    refuses(DataError, "both this and .*newstest2021.de would be 'newstest2021'", rows, tmp_path, "newstest2021")

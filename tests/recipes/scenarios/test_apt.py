@@ -2,10 +2,9 @@
 
 import pytest
 
-from mt.apt_layers import FusingDecoder
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.system import System
+from dragoman import Recipe, System
+from dragoman.mt.apt_layers import FusingDecoder
+from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import small
 
 VARIANTS = {

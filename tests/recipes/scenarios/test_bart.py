@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from mt.bart_translator import ForeignEncoder, put_before
-from shared.batch import Batch
-from shared.corpus.loader import Loader
-from shared.exchange.importing import import_model
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.system import System
+from dragoman import Recipe, System
+from dragoman.exchange.importing import import_model
+from dragoman.mt.bart_translator import ForeignEncoder, put_before
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.padded import Padded
+from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import load, small
 from tests.recipes.test_resumed import both_ways, given
 from tests.recipes.test_waveform import QUICK
@@ -99,7 +98,7 @@ def test_a_denoiser_of_ones_own_is_read_through(miniature, tmp_path, monkeypatch
     name = "almanac/mt_from_bart"
     recipe = Recipe.load(name, given(name, miniature, None))
     output = run_recipe(recipe, command="a test").output
-    bart = System.load(Path(recipe.inner("bart").value("output_folder")) / "average" / "model").state_dict()
+    bart = System.load(Path(recipe.plan["bart"].inner.value("output_folder")) / "average" / "model").state_dict()
     first = System.load(output / "step1_average" / "model").state_dict()
     bart["model.target_embedding.tokens.weight"] = bart.pop("model.embeddings.source.tokens.weight")
     assert {*bart} < {*first}
@@ -117,7 +116,7 @@ def test_back_translated_rows_are_read_behind_their_symbol(miniature, tmp_path, 
     added = {"streams": "[!ref <stream>, !ref <made>]", "made_rows": f"[{written}/*/*.arrow]"}
     recipe = load("almanac/mt_from_bart", **added, **small(load("almanac/mt_from_bart")), **options)
     output = run_recipe(recipe, command="a test", until="step1").output
-    fit = recipe.build("step1")
+    fit = recipe.plan["step1"].build()
     source, target = fit.objective.system.inputs["source"].tokenizer, fit.objective.system.output.tokenizer
     found = {}
     for batch in Loader(streams=fit.streams, seed=1).epoch(0):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from shared.run.running import run_recipe
+from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import Vocabulary, load, small
 
 VOCABULARY = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 100, tags: [en, de, fr]}}"
@@ -43,7 +43,7 @@ def test_at_the_published_size_they_teach_the_decoder_to_write_transcripts_too(t
 def test_what_the_second_stage_writes_is_what_the_decoder_begins_with(name):
     recipe = load(name, tokenizer=VOCABULARY)
     with torch.device("meta"):
-        fit = recipe.build("ctc_fit")
+        fit = recipe.plan["ctc_fit"].build()
     stream, system = fit.streams[0], fit.objective.system
     row = {"source_text": "ab", "target_text": "cd", "source_language": "en", "target_language": "de"}
     opening, whole = (field(row, None).tolist() for field in (stream.fields["opening"], system.output))
@@ -55,7 +55,7 @@ def test_the_last_stage_has_the_rate_of_the_release(name):
     """As st/models/model_tools.py of dqqcasia/st calculates it, with the numbers of configs_template/costt.yaml."""
     recipe = load(name, tokenizer=VOCABULARY)
     with torch.device("meta"):
-        fit = recipe.build("fit")
+        fit = recipe.plan["fit"].build()
     for update in (1, 500, 1000, 1001, 26000, 51000, fit.updates):
         expected = 5e-5 * update / 1000 if update <= 1000 else 5e-5 * 0.5 ** ((update - 1000) / 50000)
         assert fit.schedule(update) == pytest.approx(expected, rel=1e-6), update

@@ -2,8 +2,8 @@
 
 import pytest
 
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.test_recipes import load, small
 
 NAME = "almanac/mt_exotic"
@@ -24,9 +24,9 @@ def test_each_exotic_direction_begins_with_the_same_pre_training(source, target,
 
 def test_pre_training_sees_no_text_of_exotic_languages():
     recipe = load(NAME)
-    inner = recipe.inner("mrasp")
+    inner = recipe.plan["mrasp"].inner
     seen = {"en", "de", "fr", "ru", "tr"}
-    [corpus] = inner.plain("corpus").values()
+    [corpus] = inner.plan["corpus"].plain.values()
     [settings] = corpus["corpus"].values()
     assert built(settings["languages"]) == seen and settings["root"] != recipe.value("data_folder")
     assert built(inner.value("source_languages")) == built(inner.value("lexicon_targets")) == seen

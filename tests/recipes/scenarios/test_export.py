@@ -5,15 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.corpus.loader import collate
-from shared.exchange import ctranslate2 as engine
-from shared.exchange import hf_export
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.search.beam import BeamSearch
-from shared.search.rules import Rules
-from shared.systems.system import System
+from dragoman import BeamSearch, Recipe, Rules, System
+from dragoman.exchange import ctranslate2 as engine
+from dragoman.exchange.huggingface import hf_export
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import load, small
 
 pytestmark = [pytest.mark.recipes, pytest.mark.parity]

@@ -6,12 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from shared.described import describe
-from shared.exchange.importing import import_model
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
+from dragoman import Recipe, System
+from dragoman.exchange.importing import import_model
+from dragoman.shared.described import describe
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_resumed import TRIED, both_ways
 from tests.recipes.test_waveform import QUICK

@@ -3,12 +3,11 @@
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
+from dragoman import Recipe, System
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.reading_model import ReadingModel
 from tests.recipes.test_recipes import small
 from tests.recipes.test_waveform import QUICK
 
@@ -34,9 +33,9 @@ def test_both_language_models_are_made_of_one_masked_model(name, tmp_path, monke
     """Whoever comes second would be refused otherwise."""
     monkeypatch.chdir(tmp_path)
     recipe = Recipe.load(name, {"encoder_layers": 4, "data_folder": "data"})
-    masked = [recipe.inner("masked"), recipe.inner("language").inner("masked")]
+    masked = [recipe.plan["masked"].inner, recipe.plan["language"].inner.plan["masked"].inner]
     assert [one.value("encoder_layers") for one in masked] == [4, 4]
-    one, other = (sorted((path, text) for path, text, _ in recipe.values("fit")) for recipe in masked)
+    one, other = (sorted((path, text) for path, text, _ in recipe.plan["fit"].values()) for recipe in masked)
     assert one == other
 
 

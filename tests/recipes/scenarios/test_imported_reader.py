@@ -6,21 +6,20 @@ from pathlib import Path
 import pytest
 import torch
 
-from mt.ctnmt import AsymptoticDistillation
-from shared.corpus.fields import TextField
-from shared.exchange.importing import import_model
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder
-from shared.nn.translator import LanguageModel
-from shared.objectives import CrossEntropy
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import Recipe, System
+from dragoman.exchange.importing import import_model
+from dragoman.mt.ctnmt import AsymptoticDistillation
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Decoder
+from dragoman.shared.nn.translator import LanguageModel
+from dragoman.shared.objectives import CrossEntropy
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests.recipes.test_recipes import TINY, Vocabulary, small
 from tests.recipes.test_resumed import both_ways
 from tests.recipes.test_waveform import QUICK
@@ -90,7 +89,7 @@ def test_full_size(name):
     vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {pieces}, tags: [en, de, fr]}}"
     recipe = Recipe.load(name, filled | {"tokenizer": vocabulary, "taught": "!ref <transcript>"})
     with torch.device("meta"):
-        fit = recipe.build("fit")
+        fit = recipe.plan["fit"].build()
     count = sum(parameter.numel() for parameter in fit.objective.parameters()) / 1e6
     said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
     assert said and count == pytest.approx(float(said[1]), abs=0.06)
@@ -103,7 +102,7 @@ def test_full_size(name):
 def test_cross_entropy_and_distillation_share_the_weight():
     recipe = Recipe.load("almanac/ctnmt", {"kd_weight": 0.25, "tokenizer": VOCABULARY})
     with torch.device("meta"):
-        parts = recipe.build("fit").objective.parts
+        parts = recipe.plan["fit"].build().objective.parts
     assert [type(part) for part in parts] == [CrossEntropy, AsymptoticDistillation]
     assert [part.weight for part in parts] == [0.75, 0.25]
 

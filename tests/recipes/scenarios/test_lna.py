@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from shared.exchange.importing import import_model
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
-from shared.systems.system import System
+from dragoman import Recipe, System
+from dragoman.exchange.importing import import_model
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.scenarios.test_finetune import FIXTURES, translator  # noqa: F401 - a fixture
 from tests.recipes.test_resumed import both_ways
 from tests.resume.conftest import differences

@@ -1,25 +1,24 @@
 """Translators of many languages that begin with an imported masked language model: sizes, beginnings, interruptions."""
 
-import json
 import re
 
 import pytest
 import torch
 
-from shared.corpus.fields import TextField
-from shared.nn.embeddings import TextEmbedding, TypeVectors
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.segmenters import SentencePieces
-from shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman import Recipe, System
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.nn.embeddings import TextEmbedding, TypeVectors
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.segmenters import SentencePieces
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import Vocabulary, small
 from tests.recipes.test_resumed import both_ways
@@ -97,7 +96,7 @@ def test_full_size(name):
     vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {ROWS - specials}, tags: []}}"
     recipe = Recipe.load(name, {"encoder_folder": "xlmr", "data_folder": "data", "tokenizer": vocabulary})
     with torch.device("meta"):
-        objective = recipe.build("fit").objective
+        objective = recipe.plan["fit"].build().objective
     width, inner = 768, 3072
     attention, norm = 4 * (width + 1) * width, 2 * width
     layer = attention + (width + 1) * inner + (inner + 1) * width + 2 * norm
@@ -138,8 +137,8 @@ def test_the_translator_begins_as_the_imported_model(name, encoder, corpora, tmp
     assert tokenizer.symbol(found.inputs["source"](row, None).tolist()[0]) == "<en>"
     assert [tokenizer.symbol(id) for id in found.output.prefix_ids("en")] == ["<s>"]
     assert (found.source_languages, found.target_languages) == languages(name)
-    lines = (workspace.output / "results.jsonl").read_text(encoding="utf-8").splitlines()
-    splits = {row["split"].partition("/")[0] for row in map(json.loads, lines) if row["metric"] == "bleu"}
+    rows = read(workspace.output / "results.jsonl")
+    splits = {row["split"].partition("/")[0] for row in rows if row["metric"] == "bleu"}
     sources, targets = languages(name)
     assert splits >= {f"{a}-{b}" for a in sources for b in targets if "en" in (a, b) and a != b}
     assert not {"de-fr", "fr-de"} & splits

@@ -3,22 +3,21 @@
 import pytest
 import torch
 
-from mt.sga import SemanticGenerator
-from shared.corpus.fields import TextField
-from shared.nn.embeddings import TextEmbedding, TypeVectors
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.segmenters import SentencePieces
-from shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman import Recipe, System
+from dragoman.mt.sga import SemanticGenerator
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.nn.embeddings import TextEmbedding, TypeVectors
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.segmenters import SentencePieces
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.recipes.test_recipes import small
 from tests.recipes.test_resumed import both_ways
 from tests.recipes.test_waveform import QUICK

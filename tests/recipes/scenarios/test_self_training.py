@@ -9,13 +9,12 @@ import pytest
 import soundfile
 import torch
 
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
-from st.corpora.librilight import LibriLight
+from dragoman import Manifest, Recipe
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
+from dragoman.st.corpora.librilight import LibriLight
 from tests.recipes.test_recipes import Vocabulary, small
 from tests.recipes.test_waveform import FRONTEND, QUICK, pretrained, states  # noqa: F401 - a fixture
 
@@ -29,7 +28,7 @@ def test_the_recipe_of_covost_has_the_size_that_it_says():
     vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {pieces}, tags: [en, de]}}"
     recipe = Recipe.load("covost2/self_training", COVOST | {"tokenizer": vocabulary})
     with torch.device("meta"):
-        objective = recipe.build("fit").objective
+        objective = recipe.plan["fit"].build().objective
     count = sum(parameter.numel() for parameter in objective.parameters()) / 1e6
     said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
     assert said and count == pytest.approx(float(said[1]), abs=0.06)
@@ -78,6 +77,6 @@ def test_the_student_reads_as_many_labels_as_translations(tmp_path):
     own |= {"manifest_folder": str(tmp_path / "m"), "results_folder": str(tmp_path / "results"), "speeds": [1.0]}
     recipe = Recipe.load("own/self_training", own | {"tokenizer.model": str(GOLDEN / "tokenizer.model")})
     with torch.device("meta"):
-        [stream] = recipe.build("fit").streams
+        [stream] = recipe.plan["fit"].build().streams
     counts = Counter(id[0] for batch in Loader(streams=[stream], seed=1).epoch(0) for id in batch.ids)
     assert counts["a"] == counts["b"] > 0

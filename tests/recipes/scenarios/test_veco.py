@@ -1,18 +1,18 @@
 """VECO that begins with an imported masked language model: its sizes, its two steps, and the translator after them."""
 
-import json
 import re
 
 import pytest
 import torch
 
-from shared.nn.heads import MaskedTokenHead, TiedProjection
-from shared.nn.translator import EncoderModel
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.reading_model import ReadingModel
-from shared.systems.saved_model import SavedModel
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.systems.reading_model import ReadingModel
+from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.installed import RECIPES
 from tests.recipes.scenarios.test_many_languages import ROWS, encoder  # noqa: F401 - a fixture
 from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
@@ -54,7 +54,7 @@ def test_full_size(name):
     filled = {key: FILLED_IN.get(key, key) for key in RECIPES[name].placeholders}
     recipe = Recipe.load(name, filled | {"tokenizer": vocabulary})
     with torch.device("meta"):
-        objective = recipe.build("fit").objective
+        objective = recipe.plan["fit"].build().objective
     width, inner = 1024, 4096
     attention, norm = 4 * (width + 1) * width, 2 * width
     layer = attention + (width + 1) * inner + (inner + 1) * width + 2 * norm
@@ -79,7 +79,7 @@ def test_what_is_plugged_in_learns_first(masked_model, miniature, tmp_path, monk
         assert (known is None) == (".memory_attention" in name)
         assert known is None or torch.equal(tensor, known)
     assert not [name for name, tensor in learned.items() if torch.equal(tensor, plugged[name]) and "type" not in name]
-    rows = [json.loads(line) for line in (run / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+    rows = read(run / "results.jsonl")
     found = {(row["phase"], row["metric"]) for row in rows}
     assert found == {
         *(("restored", f"{way}_accuracy") for way in ("inner", "cross", "joint")),

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from shared.exchange.importing import import_model
-from shared.run.running import run_recipe
-from shared.systems.saved_model import SavedModel
+from dragoman.exchange.importing import import_model
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.test_recipes import load, small
 from tests.recipes.test_waveform import QUICK
 

@@ -4,7 +4,15 @@ import json
 
 import pytest
 
-from shared.evaluation.latency import Timed, average_lagging, latencies, words_of, write_log
+from dragoman.shared.evaluation.latency import (
+    Timed,
+    average_lagging,
+    average_proportion,
+    differentiable_average_lagging,
+    latencies,
+    words_of,
+    write_log,
+)  # fmt: skip
 
 #: Delays, times with computing, reference, length of the source; AL, LAAL, DAL, AP and computation-aware LAAL.
 SIMULEVAL = [
@@ -65,3 +73,15 @@ def test_the_log_has_a_line_for_each_output(tmp_path):
         "source": ["a.wav"],
         "source_length": 1500,
     }
+
+
+def test_several_outputs_are_numbered_and_words_may_be_shown_late(tmp_path):
+    both = [timed(*SIMULEVAL[0][0]), timed(*SIMULEVAL[1][0])]
+    write_log(tmp_path / "a" / "instances.log", both)
+    lines = [json.loads(line) for line in (tmp_path / "a" / "instances.log").read_text().splitlines()]
+    assert [line["index"] for line in lines] == [0, 1]
+    assert differentiable_average_lagging([0.0, 0.0], 100.0) == 0.0  # the second word counts at 50
+    assert differentiable_average_lagging([100.0, 100.0], 100.0) == 100.0
+    assert average_lagging([50.0], 100.0, 1) == 50.0  # the end was never heard
+    assert average_lagging([100.0, 900.0], 100.0, 2) == 100.0  # what comes after the end does not count
+    assert average_proportion([50.0, 100.0], 100.0, 3) == 0.5

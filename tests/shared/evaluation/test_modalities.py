@@ -7,14 +7,12 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn import functional as F
 
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.evaluation.modalities import input_vectors, plot_pairs
-from shared.machine.workspace import Workspace
-from shared.systems.system import System
+from dragoman import DataError, Manifest, System, UsageError
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.modalities import input_vectors, plot_pairs
+from dragoman.shared.machine.workspace import Workspace
 from tests.shared.training.conftest import World, small_model
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.errors import DataError
-from shared.evaluation.alarms import detect_off_target
-from shared.evaluation.off_target import judge
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.alarms import detect_off_target
+from dragoman.shared.evaluation.off_target import OffTarget, judge
 
 SENTENCES = {
     "de": ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?"],
@@ -58,3 +58,15 @@ def test_the_alarm_says_of_how_many():
     assert "for example en in line 11: 'The train" in str(alarm)
     assert detect_off_target(lines, found, usual=0.16) == []
     assert detect_off_target(lines[:10], judge(lines[:10], "de", ["de", "en"])) == []
+
+
+def test_codes_of_the_library_are_other_ones_at_times():
+    found = OffTarget("nb", ["no", "sv", None], "by hand")
+    assert found.wrong == [1] and found.share == 0.5 and found.judged == 2
+    for code, label in (("fil", "tl"), ("yue", "zh"), ("nn-NO", "no"), ("de-DE", "de")):
+        assert OffTarget(code, [label], "").wrong == []
+    german = judge(SENTENCES["de"], "de", ["de-DE"])
+    assert "among:all" in german.signature and german.wrong == []
+    assert judge(SENTENCES["de"], "de", ["de", "cv"]).found == [None, None]  # one of them is known alone
+    again = judge(SENTENCES["fr"], "fr", ["fr"])
+    assert again.found == ["fr", "fr"]  # what was asked before is forgotten

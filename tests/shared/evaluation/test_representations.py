@@ -1,17 +1,14 @@
 """Vectors of words and sentences: hand values, a loop, scikit-learn's convention, and the phases that record them."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.evaluation.representations import (
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.representations import (
     last_states,
     principal_axes,
     retrieved,
@@ -19,52 +16,33 @@ from shared.evaluation.representations import (
     similarity,
     word_vectors,
 )
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, Translator
-from shared.padded import Padded
-from shared.phases import PairDistance, Pictures, Retrieve, WordSimilarity
-from shared.systems.encoder_system import EncoderSystem
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.padded import Padded
+from dragoman.shared.phases import PairDistance, Pictures, Retrieve, WordSimilarity
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from tests import small
 
 ENGLISH = ["the dog", "a red house", "we go", "the red dog"]
 GERMAN = ["der hund", "ein rotes haus", "wir gehen", "der rote hund"]
 
 
 @pytest.fixture(scope="module")
-def system(tmp_path_factory):
+def system():
     torch.manual_seed(1)
-    model = train_sentencepiece(ENGLISH * 3 + GERMAN * 3, tmp_path_factory.mktemp("t") / "t", kind="char", size=300)
-    tokenizer = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
-    embedding = TextEmbedding(vocabulary=tokenizer.size, width=16, padding=tokenizer.pad, dropout=0.3)
-    layer = {"width": 16, "heads": 2, "feedforward": 16, "dropout": 0.3}
-    translator = Translator(
-        embeddings={"source": embedding},
-        encoder=Encoder(layer=Layer(**layer), layers=1),
-        target_embedding=embedding,
-        decoder=Decoder(layer=Layer(**layer, memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=embedding),
-    )
-    return System(
-        model=translator,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    tokenizer = small.tokenizer(ENGLISH * 3 + GERMAN * 3)
+    embedding = small.embedding(tokenizer, 16, None, dropout=0.3)
+    parts = {"embeddings": {"source": embedding}, "target_embedding": embedding}
+    model = small.translator(tokenizer, sizes={"feedforward": 16, "dropout": 0.3}, **parts)
+    return small.system(tokenizer, model, output=TextField(tokenizer=tokenizer))
 
 
 @pytest.fixture
 def manifest(tmp_path):
-    rows = [
-        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
-        for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))
-    ]
+    rows = [small.row(n, one, other) for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))]
     return Manifest.write(tmp_path / "en-de" / "test.arrow", rows)
 
 
@@ -130,7 +108,7 @@ def test_last_states_are_those_of_the_end_with_the_text_on_both_sides(system, ma
     system.save(tmp_path / "model")
     phase = PairDistance(model=str(tmp_path / "model"), manifests=[str(manifest.path)], budget=Budget(rows=3), limit=3)
     phase.run(workspace(tmp_path))
-    [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    [row] = read(tmp_path / "results.jsonl")
     apart = (found["source_text"] - found["target_text"])[:3].pow(2).sum().sqrt()
     assert row["metric"] == "distance" and row["lines"] == 3
     assert row["value"] == pytest.approx(float(apart), abs=0.006)
@@ -149,16 +127,8 @@ def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
         "the der\ndog hund\ncat katze\nred rot\nred rote\nhouse haus\ndog hündin\nberlin berlin\ngo gehen\n",
         encoding="utf-8",
     )
-    texts = [
-        ("A dog in Berlin", "Der Hund in Berlin"),
-        ("the red red", "Der Hund rote"),
-        ("dog", "hund"),
-        ("go", None),
-    ]
-    train = [
-        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
-        for n, (one, other) in enumerate(texts)
-    ]
+    texts = [("A dog in Berlin", "Der Hund in Berlin"), ("the red red", "Der Hund rote"), ("dog", "hund"), ("go", None)]
+    train = [small.row(n, one, other) for n, (one, other) in enumerate(texts)]
     seen = {"train": [str(Manifest.write(tmp_path / "train.arrow", train).path)]}
     lexicons = {"en-de": str(tmp_path / "en-de.txt")}
     model = str(tmp_path / "model")
@@ -170,7 +140,7 @@ def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
         *(["de", word] for word in ("Der", "Hund", "rote")),  # as the training text has them most often
     ]
     assert (tmp_path / "look" / "words.png").stat().st_size > 1000
-    rows = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    rows = read(tmp_path / "results.jsonl")
     assert [(row["split"], row["metric"], row["lines"], row["left_out"]) for row in rows] == [
         ("en-de", "cosine", 3, 5),
         ("en-de", "cosine_of_others", 3, 5),
@@ -179,7 +149,7 @@ def test_phases_record_scores_tables_and_pictures(system, manifest, tmp_path):
     cosines = torch.nn.functional.cosine_similarity(*by_hand)
     assert rows[0]["value"] == pytest.approx(100 * float(cosines.mean()), abs=0.01)
     Retrieve(model=model, manifests=[str(manifest.path)], budget=Budget(rows=2)).run(workspace(tmp_path))
-    [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    [row] = read(tmp_path / "results.jsonl")
     assert row["metric"] == "retrieval" and row["value"] == (row["forward"] + row["backward"]) / 2
 
 
@@ -190,24 +160,21 @@ def test_sentences_are_found_by_the_states_of_a_tap(system, tmp_path):
     model = EncoderModel(embeddings=embeddings, encoder=Encoder(layer=layer, layers=3, taps=[0, 1]))
     encoder = EncoderSystem(model=model, inputs=system.inputs, source_languages=["de", "en"]).eval()
     encoder.save(tmp_path / "model")
-    rows = [
-        {"id": str(n), "source_text": one, "source_language": "en", "target_text": other, "target_language": "de"}
-        for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))
-    ]
+    rows = [small.row(n, one, other) for n, (one, other) in enumerate(zip(ENGLISH, GERMAN, strict=True))]
     manifest = Manifest.write(tmp_path / "en-de" / "test.arrow", rows)
     field, sides = encoder.inputs["source"], []
     for column in ("source", "target"):
         means = []
         for row in rows:
-            read = {"source_text": row[f"{column}_text"], "source_language": row[f"{column}_language"]}
-            x = model.embeddings["source"](Padded.from_sequences([field(read, None)])).values
+            asked = {"source_text": row[f"{column}_text"], "source_language": row[f"{column}_language"]}
+            x = model.embeddings["source"](Padded.from_sequences([field(asked, None)])).values
             means.append(model.encoder.layers[0](x)[0].mean(0))
         sides.append(torch.stack(means))
         found = sentence_vectors(encoder, manifest, f"{column}_text", Budget(rows=3), workspace(tmp_path), tap=1)
         torch.testing.assert_close(found, sides[-1].detach(), atol=1e-5, rtol=1e-4)
     given = {"model": str(tmp_path / "model"), "manifests": [str(manifest.path)], "budget": Budget(rows=2)}
     Retrieve(tap=1, **given).run(workspace(tmp_path))
-    [row] = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    [row] = read(tmp_path / "results.jsonl")
     assert row["signature"] == "vectors:mean of states of tap 1|cosine"
     assert row["forward"] == 100 * retrieved(*sides, GERMAN) / 4 and row["backward"] == 25 * retrieved(
         *sides[::-1], ENGLISH

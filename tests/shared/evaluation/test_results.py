@@ -11,9 +11,10 @@ from itertools import permutations
 
 import pytest
 
-from shared.errors import DataError
-from shared.evaluation.results import collect, commit, hardware, latest, read, record
-from shared.evaluation.tables import render, summarise
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.results import collect, commit, hardware, latest, of_run, read, record
+from dragoman.shared.evaluation.tables import details, render, summarise
+from tests.small import refuses
 
 ROW = {
     "recipe": "almanac/st",
@@ -30,11 +31,14 @@ ROW = {
     "command": "dragoman run almanac/st",
     "commit": "0123456789abcdef0123456789abcdef01234567+",
 }
+#: The same as a line of a file.
+LINE = {name: value for name, value in ROW.items() if name not in ("metric", "value", "signature")}
+LINE |= {"scores": {"bleu": 61.234}, "signatures": {"bleu": "nrefs:1|tok:13a"}}
 
 
 def write_many(path, number):
     for i in range(50):
-        record(path, ROW | {"seed": number, "value": float(i)})
+        record(path, [ROW | {"seed": number, "value": float(i)}])
 
 
 def test_processes_append_at_once_without_loss(tmp_path):
@@ -54,47 +58,45 @@ def test_processes_append_at_once_without_loss(tmp_path):
 def test_refuses_what_is_not_a_result(tmp_path):
     path = tmp_path / "results.jsonl"
     with pytest.raises(DataError, match=r"results\.jsonl: not a result \('split' is missing"):
-        record(path, {k: v for k, v in ROW.items() if k not in ("split", "lines")})
+        record(path, [{k: v for k, v in ROW.items() if k not in ("split", "lines")}])
     with pytest.raises(DataError, match="not a finite number"):
-        record(path, ROW | {"value": float("nan")})
+        record(path, [ROW | {"value": float("nan")}])
     for value in ("61", None, True):
         with pytest.raises(DataError, match="'value' is .*, not a number"):
-            record(path, ROW | {"value": value})
+            record(path, [ROW | {"value": value}])
     assert not path.exists()
-    record(path, ROW)
+    record(path, [ROW])
     path.write_text(path.read_text() + "{broken\n")
     with pytest.raises(DataError, match=r"results.jsonl, line 2: not a result \('\{broken' is not JSON"):
         read(path)
-    path.write_text(json.dumps(ROW))
+    path.write_text(json.dumps(LINE))
     with pytest.raises(DataError, match="the last line is cut off"):
-        record(path, ROW)
+        record(path, [ROW])
 
 
 @pytest.mark.parametrize(
     "odd",
     [
-        {"metric": ["bleu"]}, {"recipe": None}, {"split": 5}, {"lines": "300"}, {"lines": 10**23}, {"keys": "none"},
-        {"minutes": "14"}, {"commit": 7}, {"deviation": "0.1"}, {"values": [1, "2"]}, {"values": 3}, {"kind": []},
-        {"outputs": 1}, {"low": None}, {"against_keys": [1]},
+        {"scores": ["bleu"]}, {"scores": {"bleu": "1"}}, {"recipe": None}, {"split": 5}, {"lines": "300"},
+        {"lines": 10**23}, {"keys": "none"}, {"minutes": "14"}, {"commit": 7}, {"seeds": [1, "2"]}, {"seeds": 3},
+        {"kind": []}, {"outputs": 1}, {"low": None}, {"against_keys": [1]}, {"seed": "1"},
     ],
 )  # fmt: skip
 def test_an_odd_row_is_named_with_its_key(tmp_path, odd):
     """Whatever would have been a traceback of the table."""
-    record(tmp_path / "results.jsonl", ROW)
+    record(tmp_path / "results.jsonl", [ROW])
     with open(tmp_path / "results.jsonl", "a") as file:
-        file.write(json.dumps(ROW | odd) + "\n")
+        file.write(json.dumps(LINE | odd) + "\n")
     with pytest.raises(DataError, match=rf"results\.jsonl, line 2: not a result \('{next(iter(odd))}' is .*, not "):
-        collect([tmp_path], tmp_path / "all")
+        collect(of_run(tmp_path), tmp_path / "all")
 
 
 @pytest.mark.parametrize("line", ["[1]", "null", "[" * 100_000, '{"value": %s}' % ("9" * 5000)])
 def test_a_line_that_is_no_row_is_named(tmp_path, line):
     (tmp_path / "results.jsonl").write_text(line + "\n")
-    with pytest.raises(DataError, match=r"results\.jsonl, line 1: not a result"):
-        read(tmp_path / "results.jsonl")
+    refuses(DataError, r"results\.jsonl, line 1: not a result", read, tmp_path / "results.jsonl")
     (tmp_path / "results.jsonl").write_bytes(b"\xff\n")
-    with pytest.raises(DataError, match=r"results\.jsonl: not results"):
-        read(tmp_path / "results.jsonl")
+    refuses(DataError, r"results\.jsonl: not results", read, tmp_path / "results.jsonl")
 
 
 def cells(text):
@@ -109,12 +111,12 @@ def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path)
         {"metric": "chrf", "value": 70.0, "signature": "nc:6", "note": "a\u2028b"},
         {"seed": 2, "value": 64.0},
         {"split": "en-de/tst-COMMON", "value": 80.0},
-        {"keys": {"smoothing": 0.2}, "value": 44.0},
+        {"keys": {"label_smoothing": 0.2}, "value": 44.0},
         {"keys": {"beam": 1}, "value": 50.0},
         {"keys": {"beam": 1}, "corpus": "another", "value": 5.0},  # of another corpus: not averaged with the other
         {"recipe": "own/mt", "value": 3.0, "minutes": None},
     ):
-        record(path, ROW | change)
+        record(path, [ROW | change])
     text = render(latest(read(path)), path.name)
     almanac, own = text.split("## own")
     header, *rows = cells(almanac)
@@ -122,83 +124,79 @@ def test_the_table_has_a_line_for_each_recipe_with_the_mean_over_seeds(tmp_path)
     assert rows == [
         ["almanac/st", "", "bleu", "2", "80.0", "62.0 ± 2.8", "14.3"],  # (60 + 64) / 2; sqrt(2^2 + 2^2)
         ["almanac/st", "beam=1", "bleu", "1", "", "5.0", "14.3"],
-        ["almanac/st", "smoothing=0.2", "bleu", "1", "", "44.0", "14.3"],
+        ["almanac/st", "label_smoothing=0.2", "bleu", "1", "", "44.0", "14.3"],
     ]
     assert "chrf" not in text and "nc:6" not in text
     assert almanac.count("- bleu: `nrefs:1|tok:13a`") == 1
-    assert almanac.count("- almanac/st: `dragoman run almanac/st`") == 1
     assert cells(own)[1] == ["own/mt", "bleu", "1", "3.0"] and "minutes" not in own
 
 
-@pytest.mark.parametrize("beside", [{"ctc_weight": 0.3}, {"language_model": "lm"}, {"ensemble": ["b"]}])
+@pytest.mark.parametrize(
+    "beside", [{"ctc_weight": 0.3}, {"language_model": "lm", "lm_weight": 0.2}, {"ensemble": ["b"]}]
+)
 def test_what_takes_part_in_a_search_makes_it_another_measurement(beside, tmp_path):
     path = tmp_path / "results.jsonl"
     for change in ({}, {"seed": 2}, beside | {"value": 1.0}):
-        record(path, ROW | change)
+        record(path, [ROW | change])
     rows = latest(read(path))
     assert len(rows) == 3
     assert cells(render(rows, path.name))[1][2:4] == ["1", "1.0"]  # the newest alone, and not with another's seeds
+
+
+@pytest.mark.parametrize("beside", [{"language_model": "lm/{}", "lm_weight": 0.2}, {"ensemble": ["b/{}"]}])
+def test_seeds_may_have_other_models_beside_theirs(beside, tmp_path):
+    path = tmp_path / "results.jsonl"
+    for seed in (1, 2):
+        record(path, [ROW | {"seed": seed} | json.loads(json.dumps(beside).replace("{}", str(seed)))])
+    assert cells(render(latest(read(path)), path.name))[1][2] == "2"
 
 
 def test_the_table_gives_the_verdict_against_the_control(tmp_path):
     path = tmp_path / "results.jsonl"
     arm = {"keys": {"parts": []}}
     for values, keys in (([70.0, 74.0], {}), ([50.0, 52.0], arm)):
-        record(path, ROW | keys | {"kind": "seeds", "value": 1.0, "values": values, "seeds": [1, 2]})
+        for seed, value in enumerate(values):
+            record(path, [ROW | keys | {"value": value, "seed": seed}])
     verdict = {"kind": "comparison", "against": "almanac/st", "against_keys": {"parts": []}}
-    record(path, ROW | verdict | {"value": 21.0, "verdict": "better", "p": 0.001})
+    record(path, [ROW | verdict | {"value": 21.0, "p": 0.001}])
     rows = cells(render(latest(read(path)), path.name))
     assert rows[0][-2:] == ["against", "minutes"]
     assert rows[1][:-1] == ["almanac/st", "", "bleu", "2", "72.0 ± 2.8, +21.0 better", "parts=[]"]
     assert rows[2][:-1] == ["almanac/st", "parts=[]", "bleu", "2", "51.0 ± 1.4", ""]
-    record(path, ROW | verdict | {"value": -1.0, "verdict": "no significant difference", "p": 0.4})
+    record(path, [ROW | verdict | {"value": -1.0, "p": 0.4}])
     assert "72.0 ± 2.8, -1.0 n.s." in render(latest(read(path)), path.name)
 
 
 def test_each_control_has_a_verdict_and_training_its_data_and_minutes(tmp_path):
     path = tmp_path / "results.jsonl"
-    over_seeds = {"kind": "seeds", "values": [70.0, 74.0], "seeds": [1, 2], "data": "500 triples (0.4 h)"}
-    record(path, ROW)  # a single run, whose minutes are those until its evaluation
-    record(path, ROW | over_seeds | {"minutes": 31.0, "learning": 0.914})
-    for control, value, verdict in (
-        ("almanac/cascade", 2.0, "no significant difference"),
-        ("almanac/mt", -3.0, "worse"),
-    ):
-        record(path, ROW | {"kind": "comparison", "against": control, "value": value, "verdict": verdict, "p": 0.1})
-    header, row = cells(render(latest(read(path)), path.name))
+    trained = {"data": "500 triples (0.4 h)", "learning": 0.914}
+    record(path, [ROW | {"phase": "early"}])  # whose minutes are those until its evaluation
+    for seed, value in ((1, 70.0), (2, 74.0)):
+        record(path, [ROW | trained | {"minutes": 30.0 + seed, "seed": seed, "value": value}])
+    for control, value, p in (("almanac/cascade", 2.0, 0.06), ("almanac/mt", -3.0, 0.04)):
+        record(path, [ROW | {"kind": "comparison", "against": control, "value": value, "p": p}])
+    header, row = cells(render(latest(read(path)), path.name))[:2]
     assert header[-5:] == ["en-de/tst-HE", "against", "learning (M)", "data", "minutes"]
-    shown = ["72.0 ± 2.8, +2.0 n.s.; -3.0 worse", "almanac/cascade; almanac/mt", "0.91", "500 triples (0.4 h)", "31.0"]
+    shown = ["72.0 ± 2.8, +2.0 n.s.; -3.0 worse", "almanac/cascade; almanac/mt", "0.91", "500 triples (0.4 h)", "31.5"]
     assert row[-5:] == shown
 
 
-def test_a_comparison_of_one_seed_does_not_hide_the_others(tmp_path):
+def test_fewer_errors_are_better(tmp_path):
     path = tmp_path / "results.jsonl"
-    for seeds, values in (([1, 2, 3], [70.0, 72.0, 76.0]), ([2], [74.0])):
-        record(path, ROW | {"kind": "seeds", "values": values, "seeds": seeds})
-    _, row = cells(render(latest(read(path)), path.name))
-    assert row[2:4] == ["3", "73.3 ± 3.1"]  # 70, 74, 76; sqrt((3.33^2 + 0.67^2 + 2.67^2) / 2)
-
-
-def test_the_command_is_that_of_most_seeds(tmp_path):
-    path = tmp_path / "results.jsonl"
-    for seeds in ([1], [1, 2, 3], [2]):
-        command = f"dragoman seeds almanac/st --seeds {','.join(map(str, seeds))}"
-        values = [70.0] * len(seeds)
-        record(path, ROW | {"kind": "seeds", "values": values, "seeds": seeds, "command": command})
-    _, commands = render(latest(read(path)), path.name).split("Commands:")
-    assert commands.strip() == "- almanac/st: `dragoman seeds almanac/st --seeds 1,2,3`"
+    record(path, [ROW | {"metric": "wer"}])
+    record(path, [ROW | {"metric": "wer", "kind": "comparison", "against": "almanac/mt", "value": -3.0, "p": 0.04}])
+    assert cells(render(latest(read(path)), path.name))[1][3:5] == ["61.2, -3.0 better", "almanac/mt"]
 
 
 def test_keys_in_another_order_are_the_same_line_and_read_as_in_a_recipe(tmp_path):
     path = tmp_path / "results.jsonl"
     keys = {"phases.mt": None, "streams": [{"!ref": "<stream>"}], "beam": 4, "rules": {"ratio": 2.0}}
-    record(path, ROW | {"keys": keys})
-    record(path, ROW | {"keys": dict(sorted(keys.items())), "kind": "seeds", "values": [61.0, 63.0], "seeds": [1, 2]})
-    record(path, ROW)
+    record(path, [ROW | {"keys": keys}])
+    record(path, [ROW | {"keys": dict(sorted(keys.items())), "seed": 2}])
+    record(path, [ROW])
     lines = [row[1:4] for row in cells(render(latest(read(path)), path.name))[1:]]
-    assert lines == [["", "bleu", "1"], ["(1)", "bleu", "2"]]
-    text = render(latest(read(path)), path.name)
-    assert "- (1): `beam=4 phases.mt=null rules={ratio: 2.0} streams=[!ref <stream>]`\n" in text
+    shown = "beam=4 phases.mt=null rules={ratio: 2.0} streams=[!ref <stream>]"
+    assert lines == [["", "bleu", "1"], [shown, "bleu", "2"]]
 
 
 def test_what_else_a_model_did_has_a_table_of_its_own(tmp_path):
@@ -210,7 +208,7 @@ def test_what_else_a_model_did_has_a_table_of_its_own(tmp_path):
         {"recipe": "almanac/asr", "metric": "wer", "value": 44.0},
         {"recipe": "almanac/chimera", "phase": "compare", "metric": "retrieval", "value": 55.0},
     ):
-        record(path, ROW | {"phase": "evaluate"} | change)
+        record(path, [ROW | {"phase": "evaluate"} | change])
     main, others = render(latest(read(path)), path.name).split("Other texts and phases of the same models:")
     assert [(row[0], row[-2]) for row in cells(main)[1:]] == [
         ("almanac/asr", "44.0"),
@@ -233,7 +231,7 @@ def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
         {"recipe": "almanac/csr", "split": "de-en/test"},
         {"keys": {"beam": 1}},  # the same recipe, on one of its test sets
     ):
-        record(path, ROW | change)
+        record(path, [ROW | change])
     headers = [row for row in cells(render(latest(read(path)), path.name)) if row[0] == "recipe"]
     assert [header[-3:-1] for header in headers] == [["en-de/tst-COMMON", "en-de/tst-HE"], ["seeds", "de-en/test"]]
     table = render(latest(read(path)), path.name).split("| recipe |")
@@ -242,7 +240,7 @@ def test_recipes_with_other_test_sets_have_a_table_of_their_own(tmp_path):
 
 def test_many_test_sets_share_a_column(tmp_path):
     for number in range(5):
-        record(tmp_path / "results.jsonl", ROW | {"split": f"x{number}-en/test", "value": float(number)})
+        record(tmp_path / "results.jsonl", [ROW | {"split": f"x{number}-en/test", "value": float(number)}])
     header, row = cells(render(read(tmp_path / "results.jsonl"), "results.jsonl"))
     assert header == ["recipe", "metric", "seeds", "mean of tests", "minutes"] and row[3] == "2.0"
 
@@ -252,14 +250,16 @@ def test_tests_of_many_directions_are_shown_as_sources_by_targets(tmp_path):
     for number, pair in enumerate(permutations(("de", "en", "fr"), 2)):
         test = ROW | {"split": f"{'-'.join(pair)}/test"}
         for seed, more in ((1, 0.0), (2, 2.0)):
-            record(path, test | {"seed": seed, "value": 10.0 * number + more})
-        record(path, test | {"metric": "off_target", "value": 5.0, "signature": "lid"})
+            record(path, [test | {"seed": seed, "value": 10.0 * number + more}])
+        record(path, [test | {"metric": "off_target", "value": 5.0, "signature": "lid"}])
     for value, split in ((7.0, "fr-tr/test"), (9.0, "tr-fr/test")):
-        record(path, ROW | {"phase": "zero_shot", "split": split, "value": value})
+        record(path, [ROW | {"phase": "zero_shot", "split": split, "value": value}])
     text = render(latest(read(path)), path.name)
-    header, main, _, zero_shot, *found = cells(text)
+    header, main, _, zero_shot = cells(text)
     assert header[3] == "mean of tests" and (main[3], zero_shot[3]) == ("26.0", "8.0")
     assert zero_shot[0] == "almanac/st (zero_shot)"
+    text = "\n\n".join(details(latest(read(path))))
+    found = cells(text)
     assert "almanac/st, bleu on test, sources by targets:" in text
     assert found[:5] == [
         ["", "de", "en", "fr", "mean"],
@@ -279,29 +279,29 @@ def test_the_mean_of_many_directions_has_its_own_verdict(tmp_path):
     tests = [f"{one}-{other}/test" for one, other in permutations(("de", "en", "fr"), 2)]
     for keys, value in (({}, 12.0), ({"heads": 1}, 10.0)):
         for split in tests:
-            record(path, ROW | {"split": split, "keys": keys, "value": value})
-    record(path, ROW | {"phase": "zero_shot", "split": "tr-fr/test", "value": 3.0})
+            record(path, [ROW | {"split": split, "keys": keys, "value": value}])
+    record(path, [ROW | {"phase": "zero_shot", "split": "tr-fr/test", "value": 3.0}])
     compared = {"kind": "comparison of means", "split": ", ".join(sorted(tests)), "value": 2.0, "lines": 1800}
-    against = {"against": "almanac/st", "against_keys": {"heads": 1}, "verdict": "better", "p": 0.01}
-    record(path, ROW | compared | against)
+    against = {"against": "almanac/st", "against_keys": {"heads": 1}, "p": 0.01}
+    record(path, [ROW | compared | against])
     text = render(latest(read(path)), path.name)
     header, *rows = cells(text)
     lines = {tuple(row[:2]): row for row in rows}
     place = header.index("mean of tests")
     assert lines["almanac/st", ""][place : place + 2] == ["12.0, +2.0 better", "heads=1"]
     assert lines["almanac/st", "heads=1"][place] == "10.0"
-    assert text.count("bleu on test, sources by targets:") == 2
-    assert "- almanac/st: `dragoman run almanac/st`" in text
+    assert sum("bleu on test, sources by targets:" in table for table in details(latest(read(path)))) == 2
 
 
 def test_parts_of_a_test_have_a_table_of_their_own(tmp_path):
     path = tmp_path / "results.jsonl"
-    record(path, ROW)
+    record(path, [ROW])
     for number, split in enumerate(("test:0-9", "test:10+", "test-new:0-9", "test-new:10+")):
         row = ROW | {"phase": "words", "metric": "word_f", "split": split}
-        record(path, row | {"value": 10.0 * number})
-        record(path, row | {"value": 10.0 * number + 4, "seed": 2})
-    header, main, *parts = cells(render(latest(read(path)), path.name))
+        record(path, [row | {"value": 10.0 * number}])
+        record(path, [row | {"value": 10.0 * number + 4, "seed": 2}])
+    header, main = cells(render(latest(read(path)), path.name))
+    parts = cells("\n\n".join(details(latest(read(path)))))
     assert header[:4] == ["recipe", "metric", "seeds", "en-de/tst-HE"] and main[0] == "almanac/st"
     assert [row[:5] for row in parts] == [
         ["recipe", "metric", "seeds", "0-9", "10+"],
@@ -313,17 +313,48 @@ def test_parts_of_a_test_have_a_table_of_their_own(tmp_path):
 
 def test_collecting_twice_changes_nothing(tmp_path):
     for run, change in (("a", {}), ("b", {"seed": 2})):
-        record(tmp_path / run / "results.jsonl", ROW | change)
+        record(tmp_path / run / "results.jsonl", [ROW | change, ROW | change | {"metric": "ter", "value": 4.0}])
     into = tmp_path / "recipes" / "almanac"
-    table = collect([tmp_path / "a", tmp_path / "b"], into)
+    table = collect([*of_run(tmp_path / "a"), *of_run(tmp_path / "b")], into)
     before = (into / "results.jsonl").read_bytes(), table.read_bytes()
-    assert len(read(into / "results.jsonl")) == 2 and table.read_text() == render(
+    assert len(read(into / "results.jsonl")) == 4 and table.read_text() == render(
         latest(read(into / "results.jsonl")), "results.jsonl"
     )
-    collect([tmp_path / "b"], into)
+    collect(of_run(tmp_path / "b"), into)
     assert ((into / "results.jsonl").read_bytes(), table.read_bytes()) == before
-    with pytest.raises(DataError, match="no results there"):
-        collect([tmp_path / "c"], into)
+    with pytest.raises(DataError, match="has no results.jsonl"):
+        of_run(tmp_path / "c")
+
+
+def test_one_line_holds_the_metrics_of_a_test(tmp_path):
+    off_target = {"metric": "off_target", "value": 2.5, "signature": "lid", "lines": 7}
+    record(tmp_path / "results.jsonl", [ROW, ROW | {"metric": "ter", "value": 4.0}, ROW | off_target])
+    [line] = (tmp_path / "results.jsonl").read_text().splitlines()
+    written = json.loads(line)
+    assert written["scores"] == {"bleu": 61.234, "ter": 4.0, "off_target": 2.5}
+    assert written["signatures"] == {"bleu": "nrefs:1|tok:13a", "ter": "nrefs:1|tok:13a", "off_target": "lid"}
+    assert written["lines"] == {"bleu": 300, "ter": 300, "off_target": 7} and "value" not in written
+    rows = read(tmp_path / "results.jsonl")
+    assert [(row["metric"], row["value"], row["signature"], row["lines"]) for row in rows] == [
+        ("bleu", 61.234, "nrefs:1|tok:13a", 300),
+        ("ter", 4.0, "nrefs:1|tok:13a", 300),
+        ("off_target", 2.5, "lid", 7),
+    ]
+    record(tmp_path / "other.jsonl", [ROW, ROW | {"seed": 2, "value": 1.0}])  # of two runs
+    first, second = map(json.loads, (tmp_path / "other.jsonl").read_text().splitlines())
+    assert (first["lines"], second["lines"], second["scores"], second["seed"]) == (300, 300, {"bleu": 1.0}, 2)
+
+
+def test_what_is_collected_of_a_run_knows_what_it_learned_from_when_it_is_collected_again(tmp_path):
+    trained = {"data": "300 text pairs", "minutes": 40.0}
+    collect([ROW | trained], tmp_path)
+    collect([ROW | {"value": 62.0}], tmp_path)
+    [row] = read(tmp_path / "results.jsonl")
+    assert (row["value"], row["data"], row["minutes"]) == (62.0, "300 text pairs", 40.0)
+    assert row["commit"] == "0123456789+" and not {"command", "search", "beam", "phase"} & row.keys()
+    collect([ROW | {"recipe": "", "model": "m"}], tmp_path)  # whose command is not known from a recipe
+    [row] = [row for row in read(tmp_path / "results.jsonl") if not row["recipe"]]
+    assert row["command"] == "dragoman run almanac/st" and row["search"] == ROW["search"]
 
 
 def test_commit_is_of_the_code_and_says_if_it_was_changed(tmp_path):
@@ -362,7 +393,7 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
         {"recipe": "a/st", "split": "x", "metric": "bleu", "value": 13.0, "signature": "s", "lines": 2, "minutes": 4.0},
     ]
     for row in rows:
-        record(tmp_path / "results.jsonl", row)
+        record(tmp_path / "results.jsonl", [row])
     text = tmp_path / "README.md"
     text.write_text("before\n<!-- results -->\nold\n<!-- /results -->\nafter\n")
     summarise(read(tmp_path / "results.jsonl"), text)
@@ -381,19 +412,6 @@ def test_the_headlines_of_a_text_are_replaced(tmp_path):
         summarise(read(tmp_path / "results.jsonl"), text)
 
 
-def test_keys_that_all_rows_have_are_listed_below_the_table(tmp_path):
-    path = tmp_path / "results.jsonl"
-    record(path, ROW | {"keys": {"width": 32, "heads": 2}})
-    record(path, ROW | {"keys": {"width": 32, "heads": 4}})
-    comparison = {"kind": "comparison", "keys": {"width": 32, "heads": 4}, "value": 1.0, "p": 0.01, "verdict": "better"}
-    record(path, ROW | comparison | {"against": "almanac/mt", "against_keys": {"width": 64}})
-    text = render(latest(read(path)), path.name)
-    assert text.count("width=32") == 1 and "- almanac/st: `width=32`\n" in text
-    assert [row[1] for row in cells(text)] == ["keys", "heads=2", "heads=4"]
-    assert [row[-2] for row in cells(text)] == ["against", "", "almanac/mt"]
-    assert "- almanac/mt: `width=64`\n" in text
-
-
 def test_a_full_disk_names_the_results(tmp_path, monkeypatch):
     def full(descriptor):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -401,4 +419,4 @@ def test_a_full_disk_names_the_results(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     row = {"recipe": "r", "split": "s", "metric": "bleu", "value": 1.0, "signature": "x", "lines": 1}
     with pytest.raises(OSError, match=r"No space left on device: '.*results\.jsonl'"):
-        record(tmp_path / "results.jsonl", row)
+        record(tmp_path / "results.jsonl", [row])

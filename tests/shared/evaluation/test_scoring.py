@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,24 +11,19 @@ import pytest
 import sacrebleu
 import soundfile
 
-from shared import described
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.evaluation import scoring as evaluate
-from shared.evaluation.results import read
-from shared.evaluation.runs import tests_of as outputs_of
-from shared.generator import Hypothesis
-from shared.machine.workspace import Workspace
-from shared.phases.testing import Evaluate
-from shared.search import BeamSearch
-from shared.systems.rows import translate_rows
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import BeamSearch, DataError, Hypothesis, Manifest, System, UsageError
+from dragoman.shared import described
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation import scoring as evaluate
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.evaluation.runs import tests_of as outputs_of
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases.evaluating import Evaluate
+from dragoman.shared.systems.rows import translate_rows
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 from tests.shared.systems.test_system import WORDS, make
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 
 GERMAN = ["Der Zug nach Bern fährt um sieben Uhr dreißig ab.", "Wie lange dauert die Fahrt bis zum Bahnhof?", "Ja."]
 ENGLISH = ["The train to Bern leaves at half past seven.", "How long does it take to get to the station?", "Yes."]
@@ -49,7 +45,7 @@ def run(tmp_path):
         known = {"source_languages": ["en"], "target_languages": list(targets)}
         system = SimpleNamespace(output_name="translation", texts=texts, **known)
         tests = evaluate.TestSet(system, manifest, list(metrics))
-        return tests.evaluate([{number: {"translation": text} for number, text in enumerate(hypotheses)}])
+        return tests.evaluate([{n: Hypothesis([], 0.0, {"translation": text}) for n, text in enumerate(hypotheses)}])
 
     return evaluated
 
@@ -91,16 +87,24 @@ def test_what_cannot_be_scored_is_not_translated(run, metrics, columns, message)
         run([], metrics=metrics, columns=columns)
 
 
+@pytest.mark.parametrize(
+    ("codes", "found"),
+    [(["de", "fr", "de"], r"references in \['de', 'fr'\]"), (["de", None], "references in"), ([], "no rows")],
+)
+def test_references_are_in_one_language(tmp_path, codes, found):
+    rows = [{"id": str(n), "source_text": "a", "target_text": "b", "target_language": c} for n, c in enumerate(codes)]
+    manifest = Manifest.write(tmp_path / "m.arrow", rows)
+    with pytest.raises(DataError, match=rf"m\.arrow: holds {found}.*; only references in one language can be scored"):
+        evaluate._references(SimpleNamespace(column="target_text", side="target"), manifest)
+
+
 SOURCES = ["", "one two", " \t", "three", "\u3000", "eight seven"]
 SETTINGS = {"search": BeamSearch(), "budget": Budget(rows=2)}
 
 
 @pytest.fixture
 def sources(tmp_path):
-    rows = [
-        {"id": f"r{n}", "source_text": text, "source_language": "en", "target_text": "eins", "target_language": "de"}
-        for n, text in enumerate(SOURCES)
-    ]
+    rows = [small.row(f"r{n}", text, "eins") for n, text in enumerate(SOURCES)]
     return Manifest.write(tmp_path / "m.arrow", rows)
 
 
@@ -109,15 +113,26 @@ def quiet(**options):
 
 
 def test_evaluate_and_translate_agree_on_sources_without_content(sources):
-    system = System.load(GOLDEN)
+    system = System.load(small.GOLDEN)
     found = evaluate.evaluate_system(system, sources, metrics=["bleu"], workspace=quiet(), **SETTINGS)
     translated = [one[0].texts["translation"] for one in system.hypotheses(SOURCES)]
     assert found.outputs.hypotheses == translated
     assert translated[::2] == ["", "", ""] and translated[1] == "zwei eins"
 
 
+@pytest.mark.parametrize(("metrics", "said"), [(["bleu", "wer"], True), (["wer", "cer"], False)])
+def test_references_that_the_model_cannot_write_are_told(sources, metrics, said, tmp_path, caplog):
+    """No output can be perfect on those; errors of recognition do not count what is lost."""
+    rows = [sources[number] | {"target_text": text} for number, text in enumerate(["eins…", *["zwei"] * 5])]
+    manifest = Manifest.write(tmp_path / "odd.arrow", rows)
+    evaluate.evaluate_system(System.load(small.GOLDEN), manifest, metrics=metrics, workspace=quiet(), **SETTINGS)
+    found = [message for message in caplog.messages if "written back" in message]
+    assert len(found) == said
+    assert not said or "odd.arrow: references: 1 of 6 texts, 16.67%, cannot" in found[0] and "'eins…'" in found[0]
+
+
 def test_sources_without_content_are_shared_by_the_processes(sources):
-    system = System.load(GOLDEN)
+    system = System.load(small.GOLDEN)
     for rows in (sources, list(sources)):
         shares = [dict(translate_rows(system, rows, rank=rank, world=2, **SETTINGS)) for rank in (0, 1)]
         assert sorted([*shares[0], *shares[1]]) == [0, 1, 2, 3, 4, 5]
@@ -127,15 +142,14 @@ def test_sources_without_content_are_shared_by_the_processes(sources):
 
 
 def test_a_manifest_of_nothing_but_blanks_is_not_shown_to_the_model(sources, monkeypatch):
-    system = System.load(GOLDEN)
+    system = System.load(small.GOLDEN)
     monkeypatch.setattr(System, "translate_batch", lambda *_: pytest.fail("the model was shown a blank"))
     found = dict(translate_rows(system, sources.select([0, 2, 4]), **SETTINGS))
     assert [one[0].texts["translation"] for one in found.values()] == ["", "", ""]
 
 
 def test_recordings_without_speech_are_counted_and_translated_all_the_same(tmp_path, monkeypatch, caplog):
-    model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
-    system = make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "speech")
+    system = make(small.tokenizer(WORDS * 9, size=263), "speech")
     rows = []
     for number, level in enumerate([0.5, 0.0, 0.3, 0.0, 0.0]):
         file = tmp_path / f"{number}.wav"
@@ -180,7 +194,7 @@ class Both(System):
 
 
 def test_two_texts_of_one_pass_are_scored_each_against_its_own_column(tmp_path, monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
     model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
     system = make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "source", Both)
     spoken = ["abc cab", "aabb", "ccab aabb abc"]
@@ -218,3 +232,47 @@ def test_two_texts_of_one_pass_are_scored_each_against_its_own_column(tmp_path, 
     assert [one.outputs.hypotheses for one in tested.values()] == [translated, heard]
     with pytest.raises(UsageError, match="writes transcript and translation, not 'summary'"):
         evaluate.TestSet(system, Manifest.open(tmp_path / "en-de" / "test.arrow"), ["bleu"], "summary")
+
+
+@pytest.mark.parametrize(("silent", "main", "warned"), [(0, True, 0), (2, False, 0), (2, True, 1), (0, False, 0)])
+def test_recordings_without_speech_are_warned_of_once(monkeypatch, caplog, silent, main, warned):
+    rows = [{"number": number} for number in range(7)]
+    heard = []
+    monkeypatch.setattr(evaluate, "speech_detector", lambda: SimpleNamespace(name="levels"))
+    monkeypatch.setattr(evaluate, "rows_without_speech", lambda rows, detector: heard.extend(rows) or [0] * silent)
+    monkeypatch.setattr(evaluate, "gather", lambda value, workspace: [value, 1 if silent else 0])
+    manifest = type("Rows", (list,), {"path": "m.arrow"})(rows)
+    place = SimpleNamespace(rank=1, world=3, main=main, log=logging.getLogger("dragoman"))
+    assert evaluate._count_silence(manifest, place) == (3 if silent else 0)
+    assert [row["number"] for row in heard] == [1, 4]
+    assert (
+        caplog.messages
+        == [
+            "m.arrow: 3 of 7 recordings hold no speech (detector: levels); "
+            "they are translated and scored like the others"
+        ]
+        * warned
+    )
+
+
+def test_rows_without_a_reference_and_without_an_output_are_named(run, tmp_path):
+    row = {"id": "a", "source_text": "x", "source_language": "en", "target_language": "de"}
+    Manifest.write(tmp_path / "n.arrow", [row | {"target_text": "y"}, row | {"id": "b", "target_text": None}])
+    texts = {"translation": SimpleNamespace(column="target_text", side="target")}
+    system = SimpleNamespace(output_name="translation", texts=texts, source_languages=["en"], target_languages=["de"])
+    with pytest.raises(DataError) as error:
+        evaluate.TestSet(system, Manifest.open(tmp_path / "n.arrow"), ["bleu"])
+    assert str(error.value) == f"{tmp_path / 'n.arrow'}: row 'b' has no target_text to score against"
+    with pytest.raises(DataError, match=r"m\.arrow: 1 of 3 rows were not translated$"):
+        run(GERMAN[:2])
+
+
+def test_an_evaluation_shows_its_rows_scores_and_alarms(run):
+    found = run([" ", *GERMAN[1:]])
+    lines = repr(found).splitlines()
+    assert lines[0] == "translation (de): 3 rows" and lines[1].startswith("bleu")
+    assert any(line.startswith("alarm: 33.3% of the outputs are empty") for line in lines)
+    silent = evaluate.replace(found, without_speech=1234, further=[found])
+    assert "alarm: 1,234 recordings have no speech" in repr(silent)
+    assert repr(silent).endswith(repr(found)) and silent.by_text == [silent, found]
+    assert "recordings" not in repr(found) and found.by_text == [found]

@@ -9,11 +9,11 @@ import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
-import shared.evaluation.significance as significance
-from shared.errors import DataError
-from shared.evaluation.metrics import Counts, rate
-from shared.evaluation.scores import TextScorer
-from shared.evaluation.significance import SEED, bootstrap, compare, compare_means, compare_seeds, randomise
+import dragoman.shared.evaluation.significance as significance
+from dragoman.shared.errors import DataError
+from dragoman.shared.evaluation.metrics import Counts, rate
+from dragoman.shared.evaluation.scores import TextScorer
+from dragoman.shared.evaluation.significance import SEED, bootstrap, compare, compare_means, compare_seeds, randomise
 
 WORDS = "the a cat dog old young man sat ran on under to by mat house tree with without hat".split()
 METRICS = ["bleu", "chrf", "ter", "wer_raw"]

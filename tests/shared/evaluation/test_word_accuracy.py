@@ -1,15 +1,14 @@
 """Words by their frequency in training, by hand; the phase that reads tables of outputs."""
 
-import json
-
 import pytest
 
-from shared.corpus.manifest import Manifest
-from shared.errors import DataError, UsageError
-from shared.evaluation.outputs import Outputs
-from shared.evaluation.word_accuracy import by_frequency, frequencies
-from shared.machine.workspace import Workspace
-from shared.phases import WordAccuracy
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.evaluation.outputs import Outputs
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.evaluation.word_accuracy import by_frequency, frequencies
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import WordAccuracy
+from tests.small import refuses
 
 TRAIN = ["a a a a b", "a b c.", "A c"]
 HYPOTHESES = ["a b b x", "c A"]
@@ -30,10 +29,8 @@ def test_words_are_counted_in_their_buckets():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(UsageError, match=r"edges must rise and be above 0, not \[5, 2\]"):
-        by_frequency([], [], {}, "en", edges=(5, 2))
-    with pytest.raises(DataError, match="1 hypotheses, but 2 references"):
-        by_frequency(["a"], ["a", "b"], {}, "en")
+    refuses(UsageError, r"edges must rise and be above 0, not \[5, 2\]", by_frequency, [], [], {}, "en", edges=(5, 2))
+    refuses(DataError, "1 hypotheses, but 2 references", by_frequency, ["a"], ["a", "b"], {}, "en")
 
 
 def test_the_phase_reads_outputs_and_training_text(tmp_path):
@@ -48,9 +45,25 @@ def test_the_phase_reads_outputs_and_training_text(tmp_path):
         edges=[2, 5],
     )
     phase.run(Workspace(output=tmp_path, recipe="a/test", phase="words", noprogressbar=True, device="cpu"))
-    found = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    found = read(tmp_path / "results.jsonl")
     assert [(row["split"], row["metric"], row["value"]) for row in found] == [
         ("de-en.test:0-1", "word_f", 50.0),
         ("de-en.test:2-4", "word_f", 57.14),
         ("de-en.test:5+", "word_f", 100.0),
     ]
+
+
+def test_words_never_seen_have_a_bucket_of_their_own():
+    never, once, more = by_frequency(["a b c"], ["a b c"], {"a": 2, "b": 1}, "en", edges=(1, 2))
+    assert [(bucket.name, bucket.matches) for bucket in (never, once, more)] == [("0", 1), ("1", 1), ("2+", 1)]
+    assert [bucket.name for bucket in by_frequency([], [], {}, "en")] == ["0-99", "100-999", "1000+"]
+    assert by_frequency([], [], {}, "en")[0].f_measure == 0.0
+    for edges in ((0, 2), (2, 2)):
+        with pytest.raises(UsageError) as error:
+            by_frequency([], [], {}, "en", edges=edges)
+        assert str(error.value) == f"edges must rise and be above 0, not {[*edges]}"
+
+
+def test_words_of_a_lexicon_are_counted_whole():
+    assert frequencies(["红色的狗"], "zh", {"红色的"}) == {"红色的": 1, "狗": 1}
+    assert frequencies(["红"], "zh") == {"红": 1}

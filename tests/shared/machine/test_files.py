@@ -4,11 +4,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import pytest
 
-from shared.machine import files
-from shared.machine.files import discard_folder, replaced_file, replaced_folder, sweep
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine import files
+from dragoman.shared.machine.files import discard_folder, replaced_file, replaced_folder, sweep
+from tests.small import refusal
 
 
 def names(folder):
@@ -70,7 +74,7 @@ def test_content_is_on_the_disk_before_it_gets_its_name_and_the_name_after(tmp_p
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from shared.machine import files
+from dragoman.shared.machine import files
 
 left = int(sys.argv[2])
 
@@ -145,3 +149,90 @@ def test_only_the_error_of_a_full_disk_gets_the_name(tmp_path):
         raise OSError(5, "Input/output error")
     with pytest.raises(OSError, match="'/other'"), replaced_file(tmp_path / "place"):
         raise OSError(28, "No space left on device", "/other")
+
+
+def test_what_is_no_file_on_a_disk_is_refused_by_its_kind(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    kinds = {tmp_path: "a folder", tmp_path / "pipe": "a named pipe", Path("/dev/null"): "a device"}
+    for place, kind in kinds.items():
+        assert refusal(DataError, files.check_regular, place, "sound file") == f"{place}: {kind}, not a sound file"
+    with pytest.raises(DataError, match="a folder, not a file$"):
+        files.check_regular(str(tmp_path))
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "none", "\0"):
+        assert files.check_regular(place) is None
+
+
+def test_a_lock_is_held_by_one_at_a_time_and_leaves_nothing(tmp_path):
+    order = []
+
+    def second():
+        with files.locked(tmp_path / "new" / "lock"):
+            order.append("second")
+
+    with files.locked(tmp_path / "new" / "lock"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join(0.2)
+        order.append("first")
+        assert names(tmp_path / "new") == ["lock"]
+    thread.join(60)
+    assert order == ["first", "second"] and names(tmp_path / "new") == []
+    with pytest.raises(KeyError), files.locked(tmp_path / "lock"):
+        raise KeyError
+    assert not (tmp_path / "lock").exists()
+    with open(tmp_path / "a", "w") as file:
+        assert files._is_at(file, tmp_path / "a")
+        (tmp_path / "b").touch()
+        assert not files._is_at(file, tmp_path / "b") and not files._is_at(file, tmp_path / "none")
+
+
+def test_what_is_half_written_is_deleted_by_who_ends_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_placing", threading.Lock())  # it is never let go of: this process does not end
+    with pytest.raises(FileNotFoundError), replaced_file(tmp_path / "file") as file:
+        with replaced_folder(tmp_path / "folder") as folder:
+            file.write_text("half")
+            (folder / "half").touch()
+            assert names(tmp_path) == sorted([file.name, folder.name]) and len(files._written) == 2
+            files.discard_temporaries()
+            assert names(tmp_path) == []
+    assert files._written == set()
+
+
+def test_what_is_left_of_one_file_is_forgotten(tmp_path):
+    kept = ["file", ".file.tmp", ".other.7.tmp", ".file.7.old"]
+    for name in [*kept, ".file.7.tmp", ".file.8.tmp", ".f[1].9.tmp"]:
+        (tmp_path / name).touch()
+    files.forget_left(tmp_path / "file")
+    files.forget_left(tmp_path / "f[1]")
+    assert names(tmp_path) == sorted(kept)
+    assert not files.is_empty(tmp_path)
+    (tmp_path / "empty").mkdir()
+    assert files.is_empty(tmp_path / "empty")
+
+
+DISCARDED = """
+import os, sys, threading
+from pathlib import Path
+from dragoman.shared.machine import files
+
+place = Path(sys.argv[1])
+with files.replaced_folder(place / "folder") as folder, files.replaced_file(place / "file") as file:
+    (folder / "inside").write_text("new")
+    file.write_text("new")
+    if sys.argv[2] == "placing":
+        files._placing.acquire()
+    threading.Thread(target=lambda: (files.discard_temporaries(), os._exit(0))).start()
+    threading.Event().wait(float(sys.argv[3]))
+"""
+
+
+@pytest.mark.parametrize(("state", "seconds", "temporaries"), [("", 60, 0), ("", 0, 0), ("placing", 60, 2)])
+def test_what_is_discarded_never_takes_its_place_and_what_is_being_placed_stays(tmp_path, state, seconds, temporaries):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("old")
+    subprocess.run([sys.executable, "-c", DISCARDED, tmp_path, state, str(seconds)], check=True)
+    found = names(tmp_path)
+    assert len([name for name in found if name.startswith(".")]) == temporaries
+    # without waiting, the file may have been there before
+    assert [*(tmp_path / "folder").iterdir()] == [] and (seconds == 0 or (tmp_path / "file").read_text() == "old")

@@ -6,9 +6,9 @@ import subprocess
 import pytest
 import torch
 
-from shared.errors import DataError, UsageError
-from shared.machine import memory
-from shared.machine.memory import available_memory, in_units, refuse_over
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine import memory
+from dragoman.shared.machine.memory import available_memory, check_workers, in_units, refuse_over
 
 GB = 1024**3
 
@@ -97,3 +97,46 @@ def test_a_refusal_names_both_figures(system):
 )
 def test_sizes_in_units(size, text):
     assert in_units(size) == text
+
+
+def test_a_limit_of_address_space_leaves_less(system, monkeypatch):
+    write(system / "proc/self/statm", "1000 7 7")
+    limits = {memory.resource.RLIMIT_AS: (5 * GB, 6 * GB)}
+    monkeypatch.setattr(memory.resource, "getrlimit", limits.__getitem__)
+    assert available_memory() == 5 * GB - 1000 * memory.resource.getpagesize()
+    limits[memory.resource.RLIMIT_AS] = (memory.resource.RLIM_INFINITY, memory.resource.RLIM_INFINITY)
+    assert available_memory() == 8 * GB
+    limits[memory.resource.RLIMIT_AS] = (5 * GB, 6 * GB)
+    (system / "proc/self/statm").unlink()
+    assert available_memory() == 8 * GB
+
+
+def test_other_devices(system, monkeypatch):
+    monkeypatch.setattr(torch.mps, "recommended_max_memory", lambda: 9 * GB)
+    monkeypatch.setattr(torch.mps, "driver_allocated_memory", lambda: 2 * GB)
+    assert available_memory("mps") == 7 * GB
+    assert available_memory(torch.device("meta")) == 8 * GB
+
+
+def test_processes_that_read_data_are_refused_by_their_memory(system):
+    check_workers(0)
+    check_workers(1024)
+    with pytest.raises(UsageError) as error:
+        check_workers(1025)
+    assert str(error.value) == "--workers 1025: needs about 8.0 GB of memory on cpu, but only 8.0 GB is available"
+    with pytest.raises(UsageError, match="^workers must not be negative, not -1$"):
+        check_workers(-1)
+
+
+def test_groups_that_count_something_else_leave_all(system):
+    write(system / "proc/self/cgroup", "5:cpu,cpuacct:/x\n4:memory,pids:/y:z\n")
+    for name in ("x", "y:z"):
+        write(system / f"cgroup/memory/{name}/memory.limit_in_bytes", 3 * GB if name == "x" else 2 * GB)
+        write(system / f"cgroup/memory/{name}/memory.usage_in_bytes", GB)
+    assert available_memory() == GB
+    (system / "cgroup/memory/y:z/memory.limit_in_bytes").write_text("unlimited")
+    assert available_memory() == 8 * GB
+    (system / "cgroup/memory/x/memory.limit_in_bytes").unlink()
+    write(system / "cgroup/memory/memory.limit_in_bytes", 4 * GB)  # of the root
+    write(system / "cgroup/memory/memory.usage_in_bytes", GB)
+    assert available_memory() == 3 * GB

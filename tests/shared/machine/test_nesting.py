@@ -7,13 +7,12 @@ import json
 import pytest
 import yaml
 
-from shared.errors import DataError, UsageError
-from shared.exchange.fairseq_speech import DataConfig
-from shared.machine.nesting import DEPTH, REPEATED, from_json, yaml_problem
-from shared.recipe.recipe import Recipe
-from shared.systems.system import System
-from shared.text.vocabulary import read_vocabulary
+from dragoman import DataError, Recipe, System, UsageError
+from dragoman.exchange.fairseq.fairseq_s2t import DataConfig
+from dragoman.shared.machine.nesting import DEPTH, REPEATED, from_json, yaml_problem
+from dragoman.shared.text.vocabulary import read_vocabulary
 from tests.shared.recipe_parts import Fit
+from tests.small import refuses
 
 
 @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])
@@ -59,8 +58,7 @@ def test_what_is_not_yaml_is_left_to_the_parser():
 @pytest.mark.parametrize("levels", [DEPTH + 1, 3_000, 100_000])
 @pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"a":', "}")])
 def test_json_that_is_nested_too_deep_is_a_value_error(opening, closing, levels):
-    with pytest.raises(ValueError, match=f"nested more than {DEPTH} levels deep"):
-        from_json(opening * levels + "1" + closing * levels)
+    refuses(ValueError, f"nested more than {DEPTH} levels deep", from_json, opening * levels + "1" + closing * levels)
 
 
 def test_json_is_what_json_reads():
@@ -81,8 +79,7 @@ TOO_DEEP = f"nested more than {DEPTH} levels deep"
 def test_a_recipe_that_is_nested_too_deep_is_refused_with_file_and_line(tmp_path, opening, levels):
     file = tmp_path / "deep.yaml"
     file.write_text(f"seed: 1\nlist: {opening * levels}", encoding="utf-8")
-    with pytest.raises(UsageError, match=rf"deep\.yaml:2: {TOO_DEEP}$"):
-        Recipe.load(file)
+    refuses(UsageError, rf"deep\.yaml:2: {TOO_DEEP}$", Recipe.load, file)
 
 
 @pytest.mark.parametrize("levels", [3_000, 100_000])
@@ -96,14 +93,13 @@ def test_a_chain_of_references_that_is_too_long_is_refused(tmp_path):
     file = tmp_path / "chain.yaml"
     file.write_text(f"{chain}a3000: 1\nphases: {{fit: !new:{Fit.__module__}.Fit {{rate: !ref <a0>}}}}\n", "utf-8")
     with pytest.raises(UsageError, match=rf"chain\.yaml:\d+: a\d+: is {TOO_DEEP} when references are followed"):
-        Recipe.load(file).plain("fit")
+        Recipe.load(file).plan["fit"].plain
 
 
 def test_tuples_in_tuples_are_refused_however_many(tmp_path):
     file = tmp_path / "tuples.yaml"
     file.write_text(f"shape: {'(' * 3_000}1{')' * 3_000}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"tuples\.yaml:1: shape.*: a tuple holds plain values only"):
-        Recipe.load(file)
+    refuses(UsageError, r"tuples\.yaml:1: shape.*: a tuple holds plain values only", Recipe.load, file)
 
 
 def test_a_recipe_of_the_greatest_depth_is_built(tmp_path):
@@ -114,7 +110,7 @@ def test_a_recipe_of_the_greatest_depth_is_built(tmp_path):
         f"{{model: !new:{Fit.__module__}.Model {{layers: [], free: {'{a: ' * levels}1{'}' * levels}}}, rate: 0.1}}}}\n",
         encoding="utf-8",
     )
-    value = Recipe.load(file).build("fit").model.free
+    value = Recipe.load(file).plan["fit"].build().model.free
     for _ in range(levels):
         value = value["a"]
     assert value == 1
@@ -122,17 +118,14 @@ def test_a_recipe_of_the_greatest_depth_is_built(tmp_path):
 
 def test_a_model_folder_that_is_nested_too_deep_is_a_data_error(tmp_path):
     (tmp_path / "config.json").write_text('{"format": 1, "system": ' + "[" * 3_000 + "]" * 3_000 + "}", "utf-8")
-    with pytest.raises(DataError, match=f"config.json: .*{TOO_DEEP}"):
-        System.load(tmp_path)
+    refuses(DataError, f"config.json: .*{TOO_DEEP}", System.load, tmp_path)
 
 
 def test_a_vocabulary_that_is_nested_too_deep_is_a_data_error(tmp_path):
     (tmp_path / "vocab.json").write_text("[" * 3_000 + "]" * 3_000, encoding="utf-8")
-    with pytest.raises(DataError, match=f"vocab.json: cannot be read .{TOO_DEEP}"):
-        read_vocabulary(tmp_path / "vocab.json")
+    refuses(DataError, f"vocab.json: cannot be read .{TOO_DEEP}", read_vocabulary, tmp_path / "vocab.json")
 
 
 def test_settings_of_fairseq_that_are_nested_too_deep_are_a_data_error(tmp_path):
     (tmp_path / "config.yaml").write_text("transforms: " + "[" * 3_000 + "]" * 3_000, encoding="utf-8")
-    with pytest.raises(DataError, match=f"config.yaml, line 1: {TOO_DEEP}"):
-        DataConfig(tmp_path / "config.yaml")
+    refuses(DataError, f"config.yaml, line 1: {TOO_DEEP}", DataConfig, tmp_path / "config.yaml")

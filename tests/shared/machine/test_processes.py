@@ -1,14 +1,27 @@
 """Messages between the processes of a run that ends, without starting any."""
 
 import signal
+import threading
 from datetime import timedelta
 
 import pytest
+import torch
 import torch.distributed as dist
 
-from shared.machine import processes as distributed
-from shared.machine.processes import EndedElsewhere, silent, together
-from shared.machine.workspace import Workspace
+from dragoman.shared.machine import processes as distributed
+from dragoman.shared.machine.processes import (
+    EndedElsewhere,
+    add_up,
+    barrier,
+    gather,
+    join,
+    leave,
+    on_main,
+    silent,
+    together,
+    wrap,
+)
+from dragoman.shared.machine.workspace import Workspace
 
 SOON = timedelta(seconds=0.2)
 
@@ -85,3 +98,170 @@ def test_a_request_to_end_does_not_keep_a_process_from_saying_who_was_killed(wor
         assert signal.getsignal(signal.SIGTERM) is ctrl_c
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+class Clock:
+    """A store that takes its time, and the clock that it goes by."""
+
+    def __init__(self, takes, answers=()):
+        self.now, self.takes, self.answers, self.granted = 1000.0, takes, answers, []
+
+    def set(self, key, value):
+        pass
+
+    def wait(self, keys, timeout):
+        self.granted.append((keys, timeout.total_seconds()))
+        self.now += self.takes
+        if keys[0] not in self.answers:
+            raise dist.DistStoreError("wait timeout")
+
+
+def test_all_processes_together_have_the_time_of_one(workspace, monkeypatch):
+    clock = Clock(takes=4.0)
+    monkeypatch.setattr(distributed.time, "monotonic", lambda: clock.now)
+    assert silent(workspace, clock, timedelta(seconds=7)) == [0, 1, 2]
+    assert clock.granted == [(["0"], 7.0), (["1"], 3.0), (["2"], 0.1)]  # the last is asked, too
+
+
+def test_a_thread_asks_as_well(workspace):
+    """Handlers of signals are for the main thread alone."""
+    found = []
+    roll = dist.HashStore()
+    roll.set("1", "fit")
+    asked = threading.Thread(target=lambda: found.append(silent(workspace, roll, SOON)))
+    asked.start()
+    asked.join()
+    assert found == [[2]]
+
+
+def test_an_error_of_torch_that_tells_of_no_process_is_the_own(workspace, monkeypatch):
+    roll = dist.HashStore()
+    monkeypatch.setattr(distributed, "_roll", roll)
+    with pytest.raises(RuntimeError, match="^shapes do not fit$"), together(workspace):
+        raise RuntimeError("shapes do not fit")
+    assert roll.get("0") == b"fit"
+    for rank in "12":
+        roll.set(rank, "fit")
+    with pytest.raises(EndedElsewhere) as error, together(workspace):
+        raise dist.DistNetworkError("reset")
+    assert isinstance(error.value.__cause__, dist.DistNetworkError)
+
+
+def test_a_store_that_was_killed_is_no_error_of_its_own(workspace, monkeypatch):
+    class Dead(Clock):
+        def set(self, key, value):
+            raise RuntimeError("broken pipe")
+
+    monkeypatch.setattr(distributed, "_roll", Dead(0.0))
+    with pytest.raises(ValueError, match="mine"), together(workspace):
+        raise ValueError("mine")
+    monkeypatch.setattr(distributed, "_roll", None)
+    with pytest.raises(ValueError, match="mine"), together(workspace):
+        raise ValueError("mine")
+
+
+def test_one_process_alone_asks_nobody(tmp_path):
+    machine = Workspace(output=tmp_path, device="cpu", rank=0, world=1)
+    counts, module = {"a": torch.tensor(3)}, torch.nn.Linear(1, 1)
+    assert not join(machine)
+    assert gather("mine", machine) == ["mine"]
+    assert on_main(lambda: 7, machine) == 7
+    assert add_up(counts, machine, "cpu") is counts
+    assert wrap(module, machine) is module
+    assert barrier(machine) is None
+    leave()
+
+
+@pytest.fixture
+def group(workspace, monkeypatch):
+    """What is asked of torch by process 1 of 3."""
+    workspace.rank = 1
+    monkeypatch.setattr(distributed, "_control", "control")
+    asked = []
+    monkeypatch.setattr(dist, "barrier", lambda **how: asked.append(("barrier", how)))
+
+    def broadcast(answer, **how):
+        asked.append(([*answer], how))
+        if not workspace.main:
+            answer[0] = distributed.sent
+
+    def gather_all(values, value, **how):
+        asked.append(how)
+        values[:] = [value, ["b", "c"], ["a"]] if isinstance(value, list) else [0, value, 2]
+
+    monkeypatch.setattr(dist, "broadcast_object_list", broadcast)
+    monkeypatch.setattr(dist, "all_gather_object", gather_all)
+    monkeypatch.setattr(dist, "all_reduce", lambda stacked: stacked.mul_(10))
+    return asked
+
+
+def test_what_several_processes_ask_of_torch(workspace, group, monkeypatch):
+    barrier(workspace)
+    assert group == [("barrier", {"group": "control"})]
+    assert gather(5, workspace) == [0, 5, 2] and group[1:] == [{"group": "control"}]
+    found = add_up({"c": torch.tensor(3), "d": torch.tensor(4)}, workspace, "cpu")
+    assert {name: float(count) for name, count in found.items()} == {"a": 0.0, "b": 0.0, "c": 30.0, "d": 40.0}
+    assert [*found] == ["a", "b", "c", "d"] and found["c"].dtype == torch.float32
+    made = []
+    monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", lambda *given, **how: made.append((given, how)))
+    wrap("objective", workspace)
+    workspace.device = "cuda:1"
+    wrap("objective", workspace)
+    how = {"find_unused_parameters": True, "broadcast_buffers": False}
+    assert made == [
+        (("objective",), how | {"device_ids": None}),
+        (("objective",), how | {"device_ids": [torch.device("cuda:1")]}),
+    ]
+
+
+def test_the_first_process_works_and_the_others_get_its_result(workspace, group, monkeypatch):
+    monkeypatch.setattr(distributed, "sent", ("done",), raising=False)
+    assert on_main(lambda: pytest.fail("not here"), workspace) == "done"
+    monkeypatch.setattr(distributed, "sent", None)
+    with pytest.raises(EndedElsewhere, match="^process 0 of this run has ended; its message gives the reason$"):
+        on_main(lambda: pytest.fail("not here"), workspace)
+    workspace.rank = 0
+    assert on_main(lambda: None, workspace) is None
+    how = {"src": 0, "group": "control"}
+    assert group == [([None], how), ([None], how), ([(None,)], how)]
+    with pytest.raises(ZeroDivisionError):
+        on_main(lambda: 1 // 0, workspace)
+    assert group[3:] == [([None], how)]  # the others are told
+
+
+def test_a_phase_of_the_first_process(workspace, group, monkeypatch):
+    class Work(distributed.MainPhase):
+        def work(self, workspace):
+            group.append(workspace)
+
+    monkeypatch.setattr(distributed, "sent", (None,), raising=False)
+    Work().run(workspace)
+    assert workspace not in group
+    workspace.rank = 0
+    Work().run(workspace)
+    assert workspace in group
+
+
+@pytest.mark.parametrize(("device", "backend"), [("cpu", "gloo"), ("cuda:1", "nccl")])
+def test_processes_join_once(workspace, monkeypatch, device, backend):
+    asked, workspace.device, store = [], device, dist.HashStore()
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: asked.append(device))
+    monkeypatch.setattr(dist, "is_initialized", lambda: False)
+    monkeypatch.setattr(dist, "rendezvous", lambda where: iter([(store, 1, 3)] if where == "env://" else []))
+    monkeypatch.setattr(dist, "init_process_group", lambda backend, **how: asked.append((backend, how)))
+    monkeypatch.setattr(dist, "new_group", lambda **how: how)
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: asked.append("parted"))
+    monkeypatch.setattr(distributed, "_roll", None)
+    monkeypatch.setattr(distributed, "_control", None)
+    assert distributed.join(workspace)
+    [(found, how)] = [one for one in asked if isinstance(one, tuple)]
+    assert found == backend and (how["rank"], how["world_size"]) == (1, 3)
+    how["store"].set("a", "b")
+    distributed._roll.set("a", "c")
+    assert (how["store"].get("a"), distributed._roll.get("a")) == (b"b", b"c")
+    assert distributed._control == {"backend": "gloo", "timeout": timedelta(days=7)}
+    assert (asked[0] == device) == (device != "cpu")
+    monkeypatch.setattr(dist, "is_initialized", lambda: True)
+    assert not distributed.join(workspace)
+    leave()
+    assert asked[-1] == "parted" and distributed._control is distributed._roll is None

@@ -7,13 +7,13 @@ import sys
 import pytest
 import torch
 
-from shared.errors import DataError
-from shared.machine.settings import enough_memory, prepare_process
+from dragoman.shared.errors import DataError
+from dragoman.shared.machine.settings import enough_memory, prepare_process
 
 STEPS = """
 import resource
 import torch
-from shared.machine.settings import keep_freed_memory
+from dragoman.shared.machine.settings import keep_freed_memory
 
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -6,16 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from shared.nn.attention import (
-    MemoryAttention,
-    Past,
-    Prompts,
-    SelfAttention,
-    added,
-    by_products,
-)
-from shared.nn.cpu import FEW_QUERIES, MANY_HEADS, SHORT
-from shared.padded import Padded
+from dragoman.shared.nn.attention import MemoryAttention, Past, Prompts, SelfAttention, added, by_products
+from dragoman.shared.nn.cpu import FEW_QUERIES, MANY_HEADS, SHORT
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 def by_hand(queries: Tensor, keys: Tensor, values: Tensor, heads: int, seen) -> Tensor:
@@ -200,12 +194,9 @@ def test_projections_start_as_fairseqs_do() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ValueError, match="width 10 cannot be divided among 4 heads"):
-        SelfAttention(width=10, heads=4)
-    with pytest.raises(ValueError, match="1.0"):
-        SelfAttention(width=8, heads=4, dropout=1.0)
-    with pytest.raises(ValueError, match="causal"):
-        self_attention()(torch.zeros(1, 1, 8, dtype=torch.float64), past=Past())
+    refuses(ValueError, "width 10 cannot be divided among 4 heads", SelfAttention, width=10, heads=4)
+    refuses(ValueError, "1.0", SelfAttention, width=8, heads=4, dropout=1.0)
+    refuses(ValueError, "causal", lambda: self_attention()(torch.zeros(1, 1, 8, dtype=torch.float64), past=Past()))
 
 
 @pytest.mark.parametrize("seen", ["all", "lengths", "each query's own"])
@@ -264,7 +255,7 @@ def test_one_query_of_many_rows_attends_by_products_in_bfloat16(
     attention, rows = self_attention().to(kind), MANY_HEADS
     x, before = (torch.randn(rows, length, 8).to(kind) for length in (1, 4))
     past, called = Past(), []
-    monkeypatch.setattr("shared.nn.attention.by_products", noted(called))
+    monkeypatch.setattr("dragoman.shared.nn.attention.by_products", noted(called))
     with torch.no_grad():
         attention(before, causal=True, past=past)
         result = attention(x, causal=True, past=past)
@@ -283,7 +274,7 @@ def test_a_few_beams_of_many_sentences_attend_alike_with_and_without_gradient(mo
     x = torch.randn(sentences * beams, 1, 16, dtype=torch.float64)
     by_kernel = attention(x, attention.remember(memory))
     called = []
-    monkeypatch.setattr("shared.nn.attention.by_products", noted(called))
+    monkeypatch.setattr("dragoman.shared.nn.attention.by_products", noted(called))
     with torch.no_grad():
         torch.testing.assert_close(attention(x, attention.remember(memory)), by_kernel)
     assert called
@@ -293,11 +284,7 @@ def test_a_few_beams_of_many_sentences_attend_alike_with_and_without_gradient(mo
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(
     ("length", "learning", "kind"),
-    [
-        (5, True, torch.float32),
-        (SHORT + 1, True, torch.bfloat16),
-        (5, False, torch.bfloat16),
-    ],
+    [(5, True, torch.float32), (SHORT + 1, True, torch.bfloat16), (5, False, torch.bfloat16)],
 )
 def test_short_attention_in_bfloat16_is_learnt_in_single_precision(
     monkeypatch: pytest.MonkeyPatch, length: int, learning: bool, kind: torch.dtype, causal: bool, cast: bool
@@ -309,7 +296,7 @@ def test_short_attention_in_bfloat16_is_learnt_in_single_precision(
         kinds.append(result.dtype)
         return result
 
-    monkeypatch.setattr("shared.nn.attention.F.scaled_dot_product_attention", noted)
+    monkeypatch.setattr("dragoman.shared.nn.attention.F.scaled_dot_product_attention", noted)
     torch.manual_seed(0)
     exact = SelfAttention(width=8, heads=2)
     ours = SelfAttention(width=8, heads=2)

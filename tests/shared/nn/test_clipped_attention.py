@@ -5,10 +5,10 @@ import math
 import pytest
 import torch
 
-from shared.nn.conformer import ClippedAttention, ConformerLayer
-from shared.nn.fbank import UtteranceNorm
-from shared.nn.subsampler import StackedFrames
-from shared.padded import Padded
+from dragoman.shared.nn.conformer import ClippedAttention, ConformerLayer
+from dragoman.shared.nn.fbank import UtteranceNorm
+from dragoman.shared.nn.subsampler import StackedFrames
+from dragoman.shared.padded import Padded
 
 
 @pytest.mark.parametrize(("behind", "ahead"), [(2, 1), (0, 0), (9, 9)])
@@ -89,9 +89,12 @@ def test_variances_may_be_unbiased() -> None:
     [
         (lambda: layer(causal=False), "kernel must be odd, not 4"),
         (lambda: ConformerLayer(width=8, heads=2, feedforward=8, distances=[3]), "distances must be two"),
-        (lambda: ClippedAttention(width=8, heads=2, behind=-1, ahead=0), "must not be negative: -1 and 0"),
-        (lambda: StackedFrames(width=0), "must be positive"),
-        (lambda: UtteranceNorm(correction=2), "correction must be 0 or 1"),
+        (
+            lambda: ClippedAttention(width=8, heads=2, behind=-1, ahead=0),
+            "ClippedAttention: behind must be at least 0, not -1",
+        ),
+        (lambda: StackedFrames(width=0), "StackedFrames: width must be at least 1, not 0"),
+        (lambda: UtteranceNorm(correction=2), "UtteranceNorm: correction: 2 is not one of 0, 1"),
     ],
 )
 def test_what_is_refused(make, message) -> None:

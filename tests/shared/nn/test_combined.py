@@ -8,19 +8,18 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.generator import Generator, Scorer, Scoring
-from shared.nn.combined import Ensemble, ShallowFusion
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import LanguageModel, Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch, RepeatedNgrams, Rules, SamplingSearch
-from shared.search.forced import forced_scores
+from dragoman import BeamSearch, DataError, GreedySearch, RepeatedNgrams, Rules, SamplingSearch
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Generator, Scorer, Scoring
+from dragoman.shared.nn.combined import Ensemble, ShallowFusion
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.transformer import Decoder
+from dragoman.shared.nn.translator import LanguageModel
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.forced import forced_scores
+from tests import small
 
 PAD, START, END, VOCABULARY = 0, 1, 2, 8
 SHAPE = {"width": 16, "heads": 2, "feedforward": 32}
@@ -35,29 +34,21 @@ def randomised(model, seed):
 
 
 def embedding(positions=None):
-    return TextEmbedding(vocabulary=VOCABULARY, width=16, padding=PAD, positions=positions)
+    return small.embedding(VOCABULARY, 16, positions, dropout=0.1)
 
 
 def translator(seed, target_positions=None, source_positions=None):
     torch.manual_seed(seed)  # of the biases
-    model = Translator(
-        embeddings={"source": embedding(source_positions)},
-        encoder=Encoder(layer=Layer(**SHAPE), layers=1),
-        target_embedding=embedding(target_positions),
-        decoder=Decoder(layer=Layer(**SHAPE, memories=["source"]), layers=1),
-        projection=OutputProjection(width=16, vocabulary=VOCABULARY),
-    )
-    return randomised(model, seed)
+    parts = {"embeddings": {"source": embedding(source_positions)}, "target_embedding": embedding(target_positions)}
+    parts["projection"] = OutputProjection(width=16, vocabulary=VOCABULARY)
+    return randomised(small.translator(VOCABULARY, sizes={"dropout": 0.1}, **parts), seed)
 
 
 def language_model(seed):
     torch.manual_seed(seed)
-    model = LanguageModel(
-        target_embedding=embedding(),
-        decoder=Decoder(layer=Layer(**SHAPE), layers=2),
-        projection=OutputProjection(width=16, vocabulary=VOCABULARY),
-    )
-    return randomised(model, seed)
+    projection = OutputProjection(width=16, vocabulary=VOCABULARY)
+    decoder = small.decoder(2, memories=None, dropout=0.1)
+    return randomised(LanguageModel(target_embedding=embedding(), decoder=decoder, projection=projection), seed)
 
 
 SOURCES = [torch.arange(n) % 5 + 3 for n in (3, 9, 1, 5, 4, 7, 2, 6)]
@@ -157,7 +148,7 @@ def test_batch_size_and_order_do_not_matter(model, search):
 
 @torch.no_grad()
 def test_forced_scores_in_batches_are_those_of_a_loop(monkeypatch):
-    from shared.search import forced
+    from dragoman.shared.search import forced
 
     outputs = [torch.tensor([START, *[3, 4, 5, 6, 7][: i % 6], END]) for i in range(8)]
     padded = Padded.from_sequences(outputs, padding=PAD)

@@ -7,9 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared.nn.conformer import ConformerLayer, ConvolutionModule, RelativeAttention, by_key
-from shared.nn.transformer import Decoder, Encoder
-from shared.padded import Padded
+from dragoman.shared.nn.conformer import ConformerLayer, ConvolutionModule, RelativeAttention, by_key
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 WIDTH, HEADS, LENGTHS = 12, 3, (7, 4, 1)
 
@@ -135,14 +136,45 @@ def test_dropout_has_its_places():
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(ValueError, match="kernel must be odd, not 4"):
-        ConvolutionModule(width=4, kernel=4, norm_epsilon=1e-5)
-    with pytest.raises(ValueError, match="feedforward must be at least 1, not 0"):
-        ConformerLayer(width=4, heads=2, feedforward=0)
+    refuses(ValueError, "kernel must be odd, not 4", ConvolutionModule, width=4, kernel=4, norm_epsilon=1e-5)
+    refuses(ValueError, "feedforward must be at least 1, not 0", ConformerLayer, width=4, heads=2, feedforward=0)
     layer, x = random_layer(), rows()
     with pytest.raises(ValueError, match="a ConformerLayer sees what comes later: it is for encoders only"):
         Decoder(layer=layer, layers=1)
-    with pytest.raises(ValueError, match="not to memories or prompts"):
-        layer(x.values, memories={"source": x})
-    with pytest.raises(ValueError, match="not to memories or prompts"):
-        layer(x.values, prompts=(x.values, x.values))
+    refuses(ValueError, "not to memories or prompts", layer, x.values, memories={"source": x})
+    refuses(ValueError, "not to memories or prompts", layer, x.values, prompts=(x.values, x.values))
+
+
+@pytest.mark.parametrize("distances", [(2, 1), (0, 0), (9, 9)])
+def test_attention_by_clipped_distances(distances):
+    behind, ahead = distances
+    attention, x = random_layer(distances=distances).self_attention, rows()
+    assert attention.distance_keys.shape == (behind + 1 + ahead, WIDTH // HEADS)
+    found = attention(x.values, mask=x.mask)
+    for row, length in enumerate(LENGTHS):
+        size, own = WIDTH // HEADS, x.values[row, :length]
+        queries, keys, values = attention.queries_keys_values(own).view(length, 3, HEADS, size).unbind(1)
+        expected = torch.zeros(length, HEADS, size)
+        for head in range(HEADS):
+            for i in range(length):
+                places = [max(-behind, min(j - i, ahead)) + behind for j in range(length)]
+                of_keys = keys[:, head] + attention.distance_keys[places]
+                expected[i, head] = (of_keys @ queries[i, head] / math.sqrt(size)).softmax(0) @ values[:, head]
+        torch.testing.assert_close(found[row, :length], attention.output(expected.flatten(1)))
+    everywhere = attention(x.values[:1])
+    torch.testing.assert_close(everywhere, found[:1])  # the first row is the longest
+
+
+def test_vectors_of_distances_begin_random():
+    attention = ConformerLayer(width=WIDTH, heads=HEADS, feedforward=20, distances=(3, 2)).self_attention
+    assert attention.distance_keys.abs().max() <= math.sqrt(6 / (6 + 4)) and attention.distance_keys.std() > 0.2
+    for distances in ((-1, 2), (2, -1)):
+        with pytest.raises(ValueError) as error:
+            ConformerLayer(width=WIDTH, heads=HEADS, feedforward=20, distances=distances)
+        name = "behind" if distances[0] < 0 else "ahead"
+        assert str(error.value) == f"ClippedAttention: {name} must be at least 0, not -1"
+    with pytest.raises(ValueError, match=r"^distances must be two, behind and ahead, not \(1, 2, 3\)$"):
+        ConformerLayer(width=WIDTH, heads=HEADS, feedforward=20, distances=(1, 2, 3))
+    layer = random_layer(dropout=0.0, attention_dropout=0.5, distances=(1, 1))
+    x = rows()
+    assert not layer.train()(x.values, mask=x.mask).equal(layer.eval()(x.values, mask=x.mask))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from shared.nn.dropout import dropout
+from dragoman.shared.nn.dropout import dropout
 
 
 @pytest.mark.parametrize("probability", [0.1, 0.5, 0.999999])

@@ -6,19 +6,20 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.described import build, describe
-from shared.generator import Encoding
-from shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import CtcHead, MaskedTokenHead, OutputProjection, TiedProjection, head_log_probabilities
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import build, describe
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector, TypeVectors
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.nn.heads import CtcHead, MaskedTokenHead, OutputProjection, TiedProjection, head_log_probabilities
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from tests.small import refusal, refuses
 
 
 def test_sinusoidal_positions_by_hand() -> None:
@@ -52,8 +53,7 @@ def test_learned_positions() -> None:
     like = torch.zeros(1)
     assert positions.weight.shape == (7, 4)
     torch.testing.assert_close(positions(3, 2, like=like), positions.weight[4:7])
-    with pytest.raises(ValueError, match="6 elements are more than the 5 positions"):
-        positions(1, 5, like=like)
+    refuses(ValueError, "6 elements are more than the 5 positions", positions, 1, 5, like=like)
 
 
 def test_text_embedding_is_scaled_tokens_plus_positions_and_type_normalised() -> None:
@@ -163,8 +163,7 @@ def test_ctc_head() -> None:
     torch.testing.assert_close(head(states.values), logits)
     torch.testing.assert_close(log_probabilities.values.exp(), logits.exp() / logits.exp().sum(-1, keepdim=True))
     assert torch.equal(log_probabilities.lengths, states.lengths)
-    with pytest.raises(ValueError, match="blank symbol 9 is outside the vocabulary of 9"):
-        CtcHead(tap=2, width=4, vocabulary=9, blank=9)
+    refuses(ValueError, "blank symbol 9 is outside the vocabulary of 9", CtcHead, tap=2, width=4, vocabulary=9, blank=9)
 
 
 def test_a_ctc_head_may_score_states_by_the_vectors_of_an_embedding() -> None:
@@ -198,8 +197,7 @@ def test_a_ctc_head_may_score_states_by_the_vectors_of_an_embedding() -> None:
     ],
 )
 def test_impossible_sizes_are_refused_with_the_value(build) -> None:
-    with pytest.raises(ValueError, match=r"[0-9]"):
-        build()
+    refuses(ValueError, r"[0-9]", build)
 
 
 def s2t_small(vocabulary: int) -> Translator:
@@ -244,3 +242,34 @@ def test_fairseqs_small_speech_model_has_its_parameters_and_runs_on_the_meta_dev
     assert encoding.memories["source"].values.shape == (2, 50, 256)
     logits = model.project(model.decode(target, encoding))
     assert logits.shape == (2, 7, 8000)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"padding": 5}, "the padding symbol 5 is outside the vocabulary of 5"),
+        ({"padding": -1}, "the padding symbol -1 is outside the vocabulary of 5"),
+        ({"width": 0}, "TextEmbedding: width must be at least 1, not 0"),
+        ({"dropout": 1.0}, "TextEmbedding: dropout must be at least 0 and below 1, not 1.0"),
+        ({"dropout": -0.1}, "TextEmbedding: dropout must be at least 0 and below 1, not -0.1"),
+        ({"norm_epsilon": 0.0}, "TextEmbedding: norm_epsilon must be above 0, not 0.0"),
+        ({"positions": SinusoidalPositions(width=6)},
+         "positions of width 6 cannot be added to token vectors of width 4"),
+        ({"shared_with": TextEmbedding(vocabulary=5, width=4, padding=2)},
+         "token vectors 5 x 4 with padding 2 cannot be shared with an embedding of 5 x 4 with padding 0"),
+    ],
+)  # fmt: skip
+def test_what_an_embedding_refuses(changes: dict, said: str) -> None:
+    assert refusal(ValueError, TextEmbedding, **{"vocabulary": 5, "width": 4, "padding": 0} | changes) == said
+
+
+def test_an_embedding_has_its_defaults_and_its_beginning() -> None:
+    torch.manual_seed(0)
+    plain = TextEmbedding(vocabulary=2000, width=16, padding=3)
+    assert (plain.dropout, plain.scale, plain.positions, plain.type_vector) == (0.1, 4.0, None, None)
+    assert isinstance(plain.norm, torch.nn.Identity) and plain.symbol_tensors() == ["tokens.weight"]
+    assert plain.weight[3].eq(0).all() and plain.weight.std().item() == pytest.approx(0.25, rel=0.02)
+    shared = TextEmbedding(vocabulary=2000, width=16, padding=3, shared_with=plain, scaled=False, norm=True)
+    assert shared.weight is plain.weight and shared.symbol_tensors() == [] and not hasattr(shared, "tokens")
+    assert shared.scale == 1.0 and shared.norm.eps == 1e-5
+    assert "weight" not in dict(shared.named_parameters()) and TextEmbedding(vocabulary=1, width=1, padding=0)

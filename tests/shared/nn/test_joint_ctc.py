@@ -8,14 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding, normalised
-from shared.machine import memory
-from shared.nn.joint_ctc import CtcPrefixes, JointCtc
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch
-from shared.search.rules import Rules
+from dragoman import BeamSearch, GreedySearch, Rules, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding, normalised
+from dragoman.shared.machine import memory
+from dragoman.shared.nn.joint_ctc import CtcPrefixes, JointCtc
+from dragoman.shared.padded import Padded
 
 BLANK, A, B, END, TAG = range(5)
 LENGTHS = (4, 2, 3)
@@ -235,7 +233,9 @@ def test_a_row_is_searched_alike_alone_and_in_a_batch(scores):
 
 def test_what_cannot_be_searched_is_refused(scores, monkeypatch):
     for weight in (0.0, 1.0, -0.5, float("nan")):
-        with pytest.raises(ValueError, match="weight of a CTC head must be between 0 and 1"):
+        with pytest.raises(
+            ValueError, match=f"JointCtc: weight must be (a finite number )?above 0 and below 1, not {weight}"
+        ):
             JointCtc(model=Model(), weight=weight, end=END, passed=[])
     with pytest.raises(UsageError, match="reads states that the model has not made"):
         silent = Model()
@@ -246,3 +246,50 @@ def test_what_cannot_be_searched_is_refused(scores, monkeypatch):
         JointCtc(model=Model(), weight=0.5, end=END, passed=[]).encode(batch_of(scores, [0, 1, 2]))
     with pytest.raises(ValueError, match="no head 'other'"):
         JointCtc(model=Model(), weight=0.5, end=END, passed=[], head="other")
+
+
+class Whole(Model):
+    def log_probabilities(self, prefix, encoding):
+        return self.table.log_softmax(-1)[prefix.values]
+
+
+def test_scores_of_whole_outputs_are_those_of_steps(scores):
+    torch.manual_seed(5)
+    joint = JointCtc(model=Whole(), weight=0.4, end=END, passed=[END, TAG])
+    encoding = joint.encode(batch_of(scores, [0, 1, 2]))
+    prefix = Padded(
+        torch.tensor([[END, TAG, A, B, END], [END, A, A, END, B], [END, TAG, TAG, A, A]]), torch.full((3,), 5)
+    )
+    found = joint.log_probabilities(prefix, encoding)
+    state = joint.start(encoding, None)
+    for place in range(5):
+        step, state = joint.step(prefix.values[:, place], state)
+        torch.testing.assert_close(found[:, place], step)
+        assert joint.scores(step) is step
+
+
+def test_tags_at_the_beginning_cost_the_head_nothing(scores):
+    """Where nothing is written yet, the head gives a tag the logarithm of 1, and later what its paths say."""
+    torch.manual_seed(5)
+    model = Model()
+    joint = JointCtc(model=model, weight=0.4, end=END, passed=[END, TAG])
+    encoding = joint.encode(batch_of(scores, [0]))
+    table = normalised(model.table.detach().clone())
+    first, state = joint.step(torch.tensor([END]), joint.start(encoding, None))
+    assert float(first[0, TAG]) == pytest.approx(0.6 * float(table[END, TAG]), abs=1e-4)
+    assert float(first[0, A]) == pytest.approx(0.6 * float(table[END, A]) + 0.4 * begins(scores, 0, [A]), abs=1e-4)
+    second, _ = joint.step(torch.tensor([A]), state)
+    wanted = 0.6 * float(table[A, TAG]) + 0.4 * (begins(scores, 0, [A, TAG]) - begins(scores, 0, [A]))
+    assert float(second[0, TAG]) == pytest.approx(wanted, abs=1e-4)
+
+
+def test_symbols_may_have_any_numbers(scores):
+    """With the blank as the last symbol, and A as the first, nothing else changes."""
+    order = torch.tensor([A, B, END, TAG, BLANK])
+    other = Padded(scores.values[..., order], scores.lengths)
+    one, two = CtcPrefixes.empty(scores, BLANK), CtcPrefixes.empty(other, 4)
+    for token in (A, A, B, A):
+        torch.testing.assert_close(two.following(2, 4), one.following(END, BLANK)[:, order])
+        one = one.extended(torch.full((3,), token), BLANK)
+        two = two.extended(torch.full((3,), order.tolist().index(token)), 4)
+    torch.testing.assert_close(two.following(2, 4), one.following(END, BLANK)[:, order])

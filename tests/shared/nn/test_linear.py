@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from shared.nn import cpu
-from shared.nn.cpu import BLOCK, LARGE, WORTH, OneDNN
-from shared.nn.heads import OutputProjection
-from shared.nn.linear import Linear, linear, store_for_search, write_product
+from dragoman.shared.nn import cpu
+from dragoman.shared.nn.cpu import BLOCK, LARGE, WORTH, OneDNN
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.linear import Linear, linear, store_for_search, stored_parameter, write_product
 
 pytestmark = pytest.mark.skipif(
     not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this torch comes without oneDNN"
@@ -153,8 +153,7 @@ def test_what_comes_out_may_be_written_over(shape, quicker):
 
 @pytest.mark.parametrize("add", [True, False])
 @pytest.mark.parametrize(
-    ("rows", "between", "columns"),
-    [(8, 64, BLOCK // 4 + 7), (BLOCK // 4 + 7, 64, 8), (70, 300, 300), (0, 4, 8)],
+    ("rows", "between", "columns"), [(8, 64, BLOCK // 4 + 7), (BLOCK // 4 + 7, 64, 8), (70, 300, 300), (0, 4, 8)]
 )
 def test_products_are_written_in_place(rows, between, columns, add, quicker):
     draw = torch.Generator().manual_seed(0)
@@ -222,3 +221,11 @@ def test_matrices_stored_for_autocast_multiply_alike(kind, shape):
             assert module.weight.dtype == torch.bfloat16 and module.weight.shape == (1024, 512)
             assert module.weight.is_mkldnn == torch.ops.mkldnn._is_mkldnn_bf16_supported()
             torch.testing.assert_close(module(x), expected)
+
+
+@pytest.mark.parametrize(
+    ("learns", "dtype", "after"), [(True, None, True), (False, None, False), (True, torch.bfloat16, False)]
+)
+def test_a_stored_parameter_learns_if_it_did_and_keeps_its_type(learns, dtype, after):
+    weight = torch.nn.Parameter(torch.randn(4, 3), requires_grad=learns)
+    assert stored_parameter(weight, dtype).requires_grad is after

@@ -5,9 +5,10 @@ import pytest
 import torch
 from torchaudio.functional import melscale_fbanks
 
-from shared.errors import TooLongError
-from shared.nn.log_mel import LogMel, slaney_filters
-from shared.padded import Padded
+from dragoman.shared.errors import TooLongError
+from dragoman.shared.nn.log_mel import LogMel, slaney_filters, slaney_frequencies
+from dragoman.shared.padded import Padded
+from tests.small import refusal
 
 
 def sounds(*lengths: int) -> list[torch.Tensor]:
@@ -75,7 +76,7 @@ def test_longer_rows_are_refused() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"bins": 0}, "0 bins"),
+        ({"bins": 0}, "bins must be at least 1, not 0"),
         ({"bins": 400}, "400 bins"),
         ({"seconds": 0.01}, "not 0.01 s"),
         ({"seconds": -1}, "-1 s"),
@@ -84,3 +85,30 @@ def test_longer_rows_are_refused() -> None:
 def test_what_cannot_be_is_refused(arguments, message) -> None:
     with pytest.raises(ValueError, match=message):
         LogMel(**arguments)
+
+
+def test_windows_have_two_frames_at_least_and_thirty_seconds_unless_asked() -> None:
+    plain = LogMel()
+    assert (plain.bins, plain.seconds, plain.frames, plain.hop) == (80, 30.0, 3000, 160)
+    assert LogMel(seconds=0.02).frames == 2
+    for seconds in (0.019, 0.0, float("inf")):
+        complaint = refusal(ValueError, LogMel, seconds=seconds)
+        assert complaint == f"a window must have at least two frames of 0.01 s, not {seconds} s"
+    with pytest.raises(ValueError, match="^a filterbank cannot have 400 bins: some would be empty$"):
+        LogMel(bins=400)
+    assert LogMel(bins=1).bins == 1
+
+
+def test_the_scale_is_linear_up_to_its_knee() -> None:
+    """Slaney's Auditory Toolbox: 200/3 Hz for each mel up to 1000 Hz, then a factor of 6.4 in 27 mels."""
+    found = slaney_frequencies(torch.tensor([0.0, 3.0, 15.0, 42.0], dtype=torch.float64))
+    np.testing.assert_allclose(found, [0.0, 200.0, 1000.0, 6400.0])
+
+
+def test_silence_has_the_floor_and_no_gradient() -> None:
+    waveform = torch.zeros(1, 400, requires_grad=True)
+    found = LogMel(seconds=0.1)(Padded(waveform, torch.tensor([400]))).values
+    assert not found.requires_grad
+    assert found.shape == (1, 10, 80) and torch.allclose(found, torch.tensor((-10 + 4) / 4))
+    complaint = refusal(TooLongError, lambda: LogMel(seconds=0.5)(Padded(torch.zeros(1, 8001), torch.tensor([8001]))))
+    assert complaint == "0.50 s are more than the 0.5 s that it was trained on: divide it"

@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.lookup import _WAITING, lookup
-from shared.objectives.cross_entropy import IGNORED, label_smoothed_cross_entropy
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.lookup import _WAITING, lookup
+from dragoman.shared.objectives.cross_entropy import IGNORED, label_smoothed_cross_entropy
 
 VOCABULARY, WIDTH, PADDING = 11, 4, 1
 
@@ -55,7 +55,7 @@ def test_gradients_are_those_of_torchs_embedding(tied, updates):
     for update in range(updates):  # the second adds to what is there
         with Called() as called:
             states = target.embed(written).flatten(0, 1) + source.embed(said).sum()
-            label_smoothed_cross_entropy(states, projection, labels, smoothing=0.1).loss.backward()
+            label_smoothed_cross_entropy(states, projection, labels, label_smoothing=0.1).loss.backward()
         states = F.embedding(written, expected, PADDING).flatten(0, 1) + F.embedding(said, expected, PADDING).sum()
         scores = F.log_softmax(states @ (expected if tied else matrix).T, -1)
         q = 0.1 / (VOCABULARY - 1)
@@ -72,7 +72,9 @@ def test_two_losses_of_one_backward_pass_both_count():
     batches = (tokens(3, 5), tokens(2, 4).flip(1))
     with Called() as called:
         losses = [
-            label_smoothed_cross_entropy(embedding.embed(said).flatten(0, 1), projection, said.flatten(), smoothing=0.0)
+            label_smoothed_cross_entropy(
+                embedding.embed(said).flatten(0, 1), projection, said.flatten(), label_smoothing=0.0
+            )
             for said in batches  # each loss's lookup is gone through before the other loss
         ]
         sum(loss.loss for loss in losses).backward()
@@ -90,7 +92,7 @@ def test_a_projection_that_is_not_part_of_a_backward_pass_announces_nothing():
     embedding = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, dropout=0.0).double()
     projection, said = TiedProjection(embedding=embedding), tokens(3, 5)
     states = embedding.embed(said).flatten(0, 1)
-    label_smoothed_cross_entropy(states, projection, said.flatten(), smoothing=0.0).loss.backward()
+    label_smoothed_cross_entropy(states, projection, said.flatten(), label_smoothing=0.0).loss.backward()
     embedding.weight.grad = None
     with Called() as called:
         embedding.embed(said).sum().backward()
@@ -105,7 +107,7 @@ def test_a_frozen_projection_announces_nothing():
     frozen = OutputProjection(width=WIDTH, vocabulary=VOCABULARY).double().requires_grad_(requires_grad=False)
     with Called() as called:
         states = embedding.embed(tokens(2, 3)).flatten(0, 1)
-        label_smoothed_cross_entropy(states, frozen, tokens(2, 3).flatten(), smoothing=0.0).loss.backward()
+        label_smoothed_cross_entropy(states, frozen, tokens(2, 3).flatten(), label_smoothing=0.0).loss.backward()
     assert called.large == 1 and frozen.weight not in _WAITING
 
 
@@ -115,7 +117,7 @@ def test_a_gradient_that_is_asked_for_is_whole_and_what_failed_leaves_nothing_be
 
     def loss():
         states = embedding.embed(said).flatten(0, 1)
-        return label_smoothed_cross_entropy(states, projection, said.flatten(), smoothing=0.1).loss
+        return label_smoothed_cross_entropy(states, projection, said.flatten(), label_smoothing=0.1).loss
 
     def fail(gradient):
         raise RuntimeError("on purpose")
@@ -130,7 +132,9 @@ def test_a_gradient_that_is_asked_for_is_whole_and_what_failed_leaves_nothing_be
     copy = deepcopy(embedding)
     copy.weight.grad = None
     states = copy.embed(said).flatten(0, 1)
-    label_smoothed_cross_entropy(states, TiedProjection(embedding=copy), said.flatten(), smoothing=0.1).loss.backward()
+    label_smoothed_cross_entropy(
+        states, TiedProjection(embedding=copy), said.flatten(), label_smoothing=0.1
+    ).loss.backward()
     torch.testing.assert_close(copy.weight.grad, embedding.weight.grad)
 
 

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from shared.nn.quantiser import ContrastiveHead, ProductQuantiser, perplexity
-from shared.padded import Padded
+from dragoman.shared.nn.quantiser import ContrastiveHead, ProductQuantiser, perplexity
+from dragoman.shared.padded import Padded
 
 
 def quantiser(**arguments) -> ProductQuantiser:
@@ -82,5 +82,35 @@ def test_new_logits_and_codes_are_drawn_as_published() -> None:
 def test_refuses(arguments) -> None:
     with pytest.raises(ValueError):
         quantiser(**arguments)
-    with pytest.raises(ValueError, match="compared=0"):
+    with pytest.raises(ValueError, match="compared must be at least 1, not 0"):
         ContrastiveHead(quantiser=quantiser(), width=3, compared=0)
+
+
+def test_sizes_and_defaults() -> None:
+    plain = ProductQuantiser(inputs=4)
+    assert (plain.width, plain.groups, plain.entries, plain.dropout) == (256, 2, 320, 0.0)
+    assert plain.codes.shape == (2, 320, 128) and plain.logits.weight.shape == (640, 4)
+    ProductQuantiser(inputs=1, width=1, groups=1, entries=1)
+    for dropout in (-0.1, 1.0):
+        with pytest.raises(
+            ValueError, match=f"^ProductQuantiser: dropout must be at least 0 and below 1, not {dropout}$"
+        ):
+            ProductQuantiser(inputs=4, dropout=dropout)
+    with pytest.raises(ValueError) as error:
+        ProductQuantiser(inputs=4, width=5, groups=2, entries=3)
+    assert str(error.value) == "the width 5 cannot be divided into 2 groups"
+    head = ContrastiveHead(quantiser=plain, width=6)
+    assert head.states.weight.shape == (256, 6) and head.targets.weight.shape == (256, 256)
+    for sizes in ({"width": 0}, {"width": 6, "compared": 0}):
+        with pytest.raises(ValueError, match=f"^ContrastiveHead: {[*sizes][-1]} must be at least 1, not 0$"):
+            ContrastiveHead(quantiser=plain, **sizes)
+    ContrastiveHead(quantiser=plain, width=1, compared=1)
+
+
+def test_dropout_is_of_the_inputs_in_training() -> None:
+    torch.manual_seed(0)
+    quantiser = ProductQuantiser(inputs=4, width=4, groups=1, entries=3, dropout=0.999999)
+    x = Padded(torch.randn(1, 50, 4) * 9, torch.tensor([50]))
+    uniform = torch.full((1, 3), 1 / 3)
+    torch.testing.assert_close(quantiser(x).probabilities, uniform)
+    assert not torch.allclose(quantiser.eval()(x).probabilities, uniform, atol=0.01)

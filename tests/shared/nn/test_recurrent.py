@@ -10,15 +10,16 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.described import build, describe
-from shared.generator import Encoding, Generator, Scorer
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection, TiedProjection
-from shared.nn.recurrent import LstmEncoder, RecurrentDecoder, lstm
-from shared.nn.recurrent_translator import RecurrentLanguageModel, RecurrentTranslator
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import build, describe
+from dragoman.shared.generator import Encoding, Generator, Scorer
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection, TiedProjection
+from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder, lstm
+from dragoman.shared.nn.recurrent_translator import RecurrentLanguageModel, RecurrentTranslator
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, GreedySearch
+from tests.small import refuses
 
 READ, WIDTH, VOCABULARY, PADDING = 6, 8, 20, 1
 
@@ -120,7 +121,7 @@ def test_forget_gates_begin_open():
 
 
 def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="layers must be at least 1"):
+    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
         LstmEncoder(inputs=READ, width=WIDTH, layers=0)
     with pytest.raises(ValueError, match="no LSTM of 7 cells makes states of width 8"):
         LstmEncoder(inputs=READ, width=WIDTH, layers=1, first_cells=7)
@@ -235,10 +236,8 @@ def check_beams(model, encoding):
 def test_beams_follow_their_rows_and_sentences_their_memories():
     model = translator()
     state = check_beams(model, model.encode(Batch({"source": tokens(5, 3, 4)})))
-    with pytest.raises(ValueError, match="2 beams of a sentence cannot become 3"):
-        state.fork(3)
-    with pytest.raises(ValueError, match="3 rows cannot be 2 beams of at most 3 sentences"):
-        state.reorder(torch.tensor([0, 1, 2]))
+    refuses(ValueError, "2 beams of a sentence cannot become 3", state.fork, 3)
+    refuses(ValueError, "3 rows cannot be 2 beams of at most 3 sentences", state.reorder, torch.tensor([0, 1, 2]))
 
 
 def test_a_batch_is_its_sentences():

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 
-from shared.errors import UsageError
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.layer import Layer
-from shared.nn.regression import LayerMix, SegmentRegressor, first, largest, sparsemax
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.nn.regression import LayerMix, SegmentRegressor, first, largest, sparsemax
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.padded import Padded
+from tests import small
+from tests.small import refuses
 
 
 def padded(seed: int, lengths: tuple[int, ...] = (3, 1, 2), width: int = 4) -> Padded:
@@ -60,8 +60,8 @@ def test_pooling_never_reads_padding():
 
 def regressor(*, mix: LayerMix | None = None, taps: tuple[int, ...] = (1,), **options) -> SegmentRegressor:
     torch.manual_seed(4)
-    encoder = Encoder(layer=Layer(width=4, heads=2, feedforward=6), layers=1, taps=list(taps))
-    model = EncoderModel(embeddings={"source": TextEmbedding(vocabulary=9, width=4, padding=1)}, encoder=encoder)
+    encoder = small.encoder(1, taps, width=4, feedforward=6)
+    model = EncoderModel(embeddings={"source": small.embedding(9, 4, None, padding=1)}, encoder=encoder)
     return SegmentRegressor(model=model, mix=mix, hidden=[5], **options).eval()
 
 
@@ -76,8 +76,18 @@ def test_the_net_reads_products_and_distances(with_reference):
     expected = (hidden @ outer.weight.detach().numpy().T + outer.bias.detach().numpy())[:, 0]
     found = model(hypothesis, source, reference if with_reference else None)
     np.testing.assert_allclose(found.detach(), expected, rtol=1e-5)
-    with pytest.raises(UsageError, match="reference"):
-        model(hypothesis, source, None if with_reference else reference)
+    refuses(UsageError, "reference", model, hypothesis, source, None if with_reference else reference)
+
+
+def test_a_vector_is_that_of_the_only_layer_or_of_the_mixture():
+    tokens = Padded.from_sequences([torch.tensor([2, 5, 6]), torch.tensor([4])], padding=1)
+    for taps in ((1,), (0, 1)):
+        model = regressor(mix=LayerMix(layers=2, normalised=False) if len(taps) == 2 else None, taps=taps)
+        encoding = model.model.encode(Batch({"source": tokens}), "source")
+        states = [model.model.tap(encoding, tap).values for tap in taps]
+        mixed = states[0] if len(taps) == 1 else (states[0] + states[1]) / 2
+        expected = torch.stack([mixed[0].mean(dim=0), mixed[1, 0]])
+        torch.testing.assert_close(model.vectors(tokens), expected)
 
 
 def test_the_vector_of_a_text_does_not_depend_on_its_batch():
@@ -98,10 +108,46 @@ def test_the_vector_of_a_text_does_not_depend_on_its_batch():
     ],
 )
 def test_wrong_parts_are_refused(options, message):
-    with pytest.raises(UsageError, match=message):
-        regressor(**options)
+    refuses(UsageError, message, regressor, **options)
 
 
 def test_an_unknown_transformation_is_refused():
-    with pytest.raises(UsageError, match="must be one of softmax, sparsemax, not 'entmax'"):
+    with pytest.raises(UsageError, match="LayerMix: transformation: 'entmax' is not one of 'softmax', 'sparsemax'"):
         LayerMix(layers=2, transformation="entmax")
+
+
+def test_what_reads_layers_is_made_for_their_number():
+    said = "^the encoder has {} taps, and what reads them is made for another number$"
+    for taps, mix in (((0, 1), None), ((1,), LayerMix(layers=2)), ((0, 1), LayerMix(layers=3))):
+        with pytest.raises(UsageError, match=said.format(len(taps))):
+            regressor(taps=taps, mix=mix)
+    with pytest.raises(UsageError, match="^LayerMix: layers must be at least 1, not 0$"):
+        LayerMix(layers=0)
+    assert LayerMix(layers=1).scores.tolist() == [0.0] and LayerMix(layers=1).gamma.tolist() == [1.0]
+    with pytest.raises(UsageError, match="^final_activation must be one of tanh, sigmoid, not 'relu'$"):
+        regressor(final_activation="relu")
+
+
+def test_activations_and_widths_of_the_net():
+    kinds = [type(part).__name__ for part in regressor(activation="sigmoid", final_activation="tanh").estimator]
+    assert kinds == ["Linear", "Sigmoid", "Linear", "Tanh"]
+    plain = regressor()
+    assert [type(part).__name__ for part in plain.estimator] == ["Linear", "Tanh", "Linear"]
+    assert (plain.pooling, plain.with_reference) == ("mean", True)
+    assert plain.estimator[0].weight.shape == (5, 24) and plain.estimator[2].weight.shape == (1, 5)
+    wide = SegmentRegressor(model=plain.model, mix=None, with_reference=False)
+    assert [part.weight.shape for part in wide.estimator if hasattr(part, "weight")] == [
+        (3072, 16), (1024, 3072), (1, 1024),
+    ]  # fmt: skip
+    one = torch.randn(2, 4)
+    refuses(UsageError, "^this model reads no reference$", wide, one, one, one)
+    refuses(UsageError, "^this model reads a reference$", plain, one, one)
+
+
+def test_a_mixture_may_be_sparse():
+    layers = [padded(seed) for seed in range(3)]
+    mix = LayerMix(layers=3, transformation="sparsemax")
+    with torch.no_grad():
+        mix.scores.copy_(torch.tensor([0.7, -0.4, 0.5]))
+    expected = 0.6 * layers[0].values + 0.4 * layers[2].values
+    torch.testing.assert_close(mix(layers).values, expected)

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from shared.nn.attention import MemoryAttention, Prompts
-from shared.nn.conformer import ConformerLayer
-from shared.nn.cpu import MANY_HEADS
-from shared.nn.decoding import TokenDecoder
-from shared.nn.layer import Layer, Variant
-from shared.nn.positions import RelativePositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.padded import Padded
+from dragoman.shared.nn.attention import MemoryAttention, Prompts
+from dragoman.shared.nn.conformer import ConformerLayer
+from dragoman.shared.nn.cpu import MANY_HEADS
+from dragoman.shared.nn.decoding import TokenDecoder
+from dragoman.shared.nn.layer import Layer, Variant
+from dragoman.shared.nn.positions import RelativePositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.padded import Padded
 
 OTHER = {"norm": "rms", "bias": False, "gated": True, "head_width": 3, "scaled": False}
 
@@ -175,7 +175,7 @@ def test_a_search_knows_how_much_memory_its_state_takes() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: RelativePositions(heads=2, buckets=3), "cannot have 2 heads, 3 buckets"),
+        (lambda: RelativePositions(heads=2, buckets=3), "relative positions cannot have 3 buckets up to 128"),
         (lambda: RelativePositions(heads=2, buckets=32, longest=8), "32 buckets up to 8"),
         (lambda: layer(norm="batch"), "norm must be one of layer, rms, not 'batch'"),
         (lambda: layer(head_width=0), "head_width must be at least 1, not 0"),

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from shared.nn.shrinking import ctc_shrink
-from shared.padded import Padded
+from dragoman.shared.nn.shrinking import ctc_shrink
+from dragoman.shared.padded import Padded
 
 BLANK = 3
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from shared.nn.spans import SpanMasking, others, spans
-from shared.padded import Padded
+from dragoman.shared.nn.spans import SpanMasking, others, spans
+from dragoman.shared.padded import Padded
+from tests.small import refusal
 
 
 def by_loop(rng: np.random.Generator, size: int, probability: float, span: int, least: int) -> np.ndarray:
@@ -92,3 +93,34 @@ def test_others_are_all_elements_of_the_row_but_one_equally_often() -> None:
             counts = torch.bincount(drawn[row, place], minlength=size)
             assert len(counts) == size and counts[place] == 0
             assert min(count for number, count in enumerate(counts.tolist()) if number != place) > 2400 / (size - 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"probability": -0.1}, "SpanMasking: probability must be between 0 and 1, not -0.1"),
+        ({"probability": 1.1}, "SpanMasking: probability must be between 0 and 1, not 1.1"),
+        ({"channel_probability": 1.1}, "SpanMasking: channel_probability must be between 0 and 1, not 1.1"),
+        ({"channel_probability": -0.1}, "SpanMasking: channel_probability must be between 0 and 1, not -0.1"),
+        ({"span": 0}, "SpanMasking: span must be at least 1, not 0"),
+        ({"channel_span": 0}, "SpanMasking: channel_span must be at least 1, not 0"),
+        ({"least": -1}, "SpanMasking: least must be at least 0, not -1"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict, said: str) -> None:
+    assert refusal(ValueError, SpanMasking, **{"width": 3} | settings) == said
+
+
+def test_settings_at_their_ends_and_by_default() -> None:
+    SpanMasking(width=3, probability=1.0, channel_probability=1.0, span=1, channel_span=1, least=0)
+    plain = SpanMasking(width=300)
+    assert (plain.probability, plain.span, plain.least, plain.channel_probability) == (0.65, 10, 2, 0.0)
+    assert plain.channel_span == 10 and plain.vector.min() >= 0 and 0.9 < plain.vector.max() <= 1
+    frames, channels = plain.draw(Padded(torch.zeros(2, 50, 300), torch.tensor([50, 30])))
+    assert frames.any() and channels.shape == (2, 300) and not channels.any()
+    frames, channels = SpanMasking(width=6, probability=0.0).draw(Padded(torch.zeros(2, 5, 6), torch.tensor([5, 3])))
+    assert frames.shape == (2, 5) and not frames.any()
+    half = SpanMasking(width=6).hide(
+        Padded(torch.zeros(1, 2, 6).bfloat16(), torch.tensor([2])), torch.ones(1, 2).bool()
+    )
+    assert half.values.dtype == torch.bfloat16

@@ -5,15 +5,15 @@ import pytest
 import torch
 from torch import nn
 
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.specaugment import SpecAugment
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler, ConvolutionalStem
-from shared.nn.transformer import Encoder
-from shared.nn.waveform import WaveformEncoder
-from shared.padded import Padded
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.specaugment import SpecAugment
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler, ConvolutionalStem
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.waveform import WaveformEncoder
+from dragoman.shared.padded import Padded
 
 
 def runs(hidden: torch.Tensor) -> list[tuple[int, int]]:
@@ -82,7 +82,7 @@ def test_a_stem_is_two_convolutions_of_the_rows_alone() -> None:
             x = np.stack([np.einsum("ock,kc->o", weight, x[t : t + 3]) + bias for t in range(0, len(x) - 2, stride)])
             x = torch.nn.functional.gelu(torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(ours.detach().numpy(), x, atol=1e-5)
-    with pytest.raises(ValueError, match="width=0"):
+    with pytest.raises(ValueError, match="width must be at least 1, not 0"):
         ConvolutionalStem(width=0)
 
 
@@ -168,6 +168,16 @@ def test_a_model_in_bfloat16_reads_features_in_single_precision() -> None:
         assert torch.equal(embedding.features(speech).values, features.values)
     assert result.values.dtype == torch.bfloat16
     torch.testing.assert_close(result.values.float()[0], expected.values[0], atol=0.1, rtol=0.05)
+
+
+def test_widths_and_bins_of_a_front_end_fit_together() -> None:
+    subsampler = Conv1dSubsampler(inputs=16, channels=8, width=8)
+    parts = {"frontend": Fbank(bins=16), "normalisation": UtteranceNorm(), "subsampler": subsampler}
+    SpeechEmbedding(**parts, positions=SinusoidalPositions(width=8))
+    with pytest.raises(ValueError, match="positions of width 12 cannot be added to a subsampler's vectors of width 8"):
+        SpeechEmbedding(**parts, positions=SinusoidalPositions(width=12))
+    with pytest.raises(ValueError, match="a subsampler of 16 inputs cannot read features of 20 bins"):
+        SpeechEmbedding(**parts | {"frontend": Fbank(bins=20)}, positions=SinusoidalPositions(width=8))
 
 
 def test_speech_embedding_is_scaled_features_plus_positions_and_trains_the_subsampler() -> None:

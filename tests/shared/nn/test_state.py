@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from shared.errors import DataError
-from shared.nn.state import contiguous, evaluating, load_exactly
+from dragoman.shared.errors import DataError
+from dragoman.shared.nn.state import contiguous, evaluating, load_exactly
 
 
 def test_every_part_is_afterwards_in_the_mode_that_it_was_in():

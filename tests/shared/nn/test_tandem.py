@@ -3,40 +3,33 @@
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.described import build, describe
-from shared.generator import Encoding
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, TiedProjection, head_logits
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.tandem import TandemTranslator
-from shared.nn.transformer import Decoder, Encoder
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import build, describe
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.heads import CtcHead, head_logits
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.tandem import TandemTranslator
+from dragoman.shared.padded import Padded
+from tests import small
 
 WIDTH, VOCABULARY = 8, 11
 
 
 def embedding():
-    return TextEmbedding(
-        vocabulary=VOCABULARY, width=WIDTH, padding=0, positions=SinusoidalPositions(width=WIDTH), dropout=0.0
-    )
+    return small.embedding(VOCABULARY, WIDTH)
 
 
 def make(**changes):
     torch.manual_seed(3)
-    layer, target = Layer(width=WIDTH, heads=2, feedforward=12, dropout=0.0), embedding()
+    sizes = {"width": WIDTH, "feedforward": 12}
     parts = {
         "embeddings": {"speech": embedding(), "source": embedding()},
-        "acoustic": Encoder(layer=layer, layers=1),
-        "encoder": Encoder(layer=Layer(**layer.arguments), layers=1, taps=[1]),
+        "acoustic": small.encoder(**sizes),
+        "encoder": small.encoder(1, [1], **sizes),
         "positions": SinusoidalPositions(width=WIDTH),
-        "target_embedding": target,
-        "decoder": Decoder(layer=Layer(**layer.arguments | {"memories": ["source"]}), layers=1),
-        "projection": TiedProjection(embedding=target),
         "heads": {"ctc": CtcHead(tap="acoustic", width=WIDTH, vocabulary=VOCABULARY, blank=1)},
     }
-    model = TandemTranslator(**parts | changes).eval()
+    model = small.translator(VOCABULARY, cls=TandemTranslator, sizes=sizes, **parts | changes).eval()
     with torch.no_grad():
         model.acoustic.norm.weight.normal_()  # so that what was not normalised would be seen
     return model

@@ -6,10 +6,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from shared.nn.attention import Prompts
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder, Encoder
-from shared.padded import Padded
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine import memory
+from dragoman.shared.nn import transformer
+from dragoman.shared.nn.attention import Prompts
+from dragoman.shared.nn.layer import EncoderLayer, Layer
+from dragoman.shared.nn.positions import RelativePositions
+from dragoman.shared.nn.transformer import Decoder, Encoder, fresh, plain_layer
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 def copy_attention(theirs: nn.MultiheadAttention, ours: nn.Module, prefix: tuple[str, ...]) -> None:
@@ -40,6 +45,17 @@ def shake(module: nn.Module) -> nn.Module:
     return module
 
 
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_layers_that_do_not_fit_into_memory_are_refused(monkeypatch, device: str) -> None:
+    """Each takes its parameters, 4 bytes a number, and 20,000 bytes of Python's; planned ones have no parameters."""
+    with torch.device(device):
+        layer = Layer(width=8, heads=2, feedforward=16)
+    size = 20_000 + (4 * sum(p.numel() for p in layer.parameters()) if device == "cpu" else 0)
+    monkeypatch.setattr(memory, "available_memory", lambda device: 3 * size + size - 1)
+    Encoder(layer=layer, layers=3)
+    refuses(UsageError, r"layers 4: needs about .* of memory on cpu", Encoder, layer=layer, layers=4)
+
+
 @pytest.mark.parametrize("pre_norm", [True, False])
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_a_layer_equals_torchs_encoder_layer(pre_norm: bool, activation: str) -> None:
@@ -66,8 +82,7 @@ def test_a_layer_equals_torchs_encoder_layer(pre_norm: bool, activation: str) ->
 def test_activations_are_their_formulas(name, formula) -> None:
     x = torch.linspace(-4, 4, 33)
     torch.testing.assert_close(Layer(width=4, heads=1, feedforward=8, activation=name).activation(x), formula(x))
-    with pytest.raises(ValueError, match="not 'selu'"):
-        Layer(width=4, heads=1, feedforward=8, activation="selu")
+    refuses(ValueError, "not 'selu'", Layer, width=4, heads=1, feedforward=8, activation="selu")
 
 
 @pytest.mark.parametrize("stack", [Encoder, Decoder])
@@ -138,8 +153,7 @@ def test_memories_under_one_norm_are_added() -> None:
     only = {"words": memories["words"]}
     torch.testing.assert_close(layer(x, memories=only, causal=True), manually(["words"]))
     torch.testing.assert_close(layer(x, causal=True), manually([]))  # attention to memories off, for this call
-    with pytest.raises(KeyError, match="not to 'picture'"):
-        layer(x, memories={"picture": memories["words"]})
+    refuses(KeyError, "not to 'picture'", layer, x, memories={"picture": memories["words"]})
 
 
 class Average(Layer):
@@ -207,13 +221,117 @@ def test_layers_are_captured_whole_for_compilation(lengths: list[int]) -> None:
     ],
 )
 def test_what_a_layer_refuses(arguments: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        Layer(**{"width": 8, "heads": 2, "feedforward": 16} | arguments)
+    refuses(ValueError, message, Layer, **{"width": 8, "heads": 2, "feedforward": 16} | arguments)
 
 
 def test_what_a_stack_refuses() -> None:
     layer = Layer(width=8, heads=2, feedforward=16)
-    with pytest.raises(ValueError, match="at least 1, not 0"):
+    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
         Decoder(layer=layer, layers=0)
+    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 1001"):
+        Encoder(layer=layer, layers=1001)
     with pytest.raises(ValueError, match="cannot be tapped after layer 3"):
         Encoder(layer=layer, layers=2, taps=[3])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"layer_drop": 1.0}, "Encoder: layer_drop must be at least 0 and below 1, not 1.0"),
+        ({"layer_drop": -0.1}, "Encoder: layer_drop must be at least 0 and below 1, not -0.1"),
+        ({"final_dropout": 1.0}, "Encoder: final_dropout must be at least 0 and below 1, not 1.0"),
+        ({"final_dropout": -0.1}, "Encoder: final_dropout must be at least 0 and below 1, not -0.1"),
+    ],
+)
+def test_shares_that_a_stack_refuses(arguments: dict, message: str) -> None:
+    refuses(ValueError, f"^{message}$", Encoder, layer=Layer(width=8, heads=2, feedforward=16), layers=1, **arguments)
+
+
+def test_relative_positions_fit_heads_and_direction() -> None:
+    def made(stack, heads: int, causal: bool):
+        layer = Layer(width=8, heads=2, feedforward=16)
+        return stack(
+            layer=layer, layers=2, relative=RelativePositions(heads=heads, causal=causal, buckets=8, longest=9)
+        )
+
+    refuses(ValueError, "^relative positions of 4 heads do not fit Layers of 2$", made, Encoder, 4, False)
+    with pytest.raises(ValueError, match="^Encoder sees what comes later: its relative positions must not be causal$"):
+        made(Encoder, 2, True)
+    with pytest.raises(ValueError, match="^Decoder sees what is before only: its relative positions must be causal$"):
+        made(Decoder, 2, False)
+    assert plain_layer(made(Decoder, 2, True)) is None
+    decoder = shake(made(Decoder, 2, True)).eval()
+    x = Padded(torch.randn(1, 5, 8), torch.tensor([5]))
+    whole, caches = decoder(x).values, decoder.caches({})
+    steps = [decoder(Padded(x.values[:, i : i + 1], torch.tensor([1])), caches=caches).values for i in range(5)]
+    torch.testing.assert_close(torch.cat(steps, 1), whole)
+    without = Decoder(layer=Layer(width=8, heads=2, feedforward=16), layers=2).eval()
+    without.load_state_dict({name: value for name, value in decoder.state_dict().items() if "relative" not in name})
+    assert not torch.allclose(without(x).values, whole)
+
+
+def test_layers_are_left_out_and_recomputed_in_training_only(monkeypatch) -> None:
+    torch.manual_seed(0)
+    x = Padded(torch.randn(2, 5, 8), torch.tensor([5, 3]))
+    encoder = Encoder(layer=Layer(width=8, heads=2, feedforward=16, dropout=0.0), layers=2, layer_drop=0.999999)
+    torch.testing.assert_close(encoder(x)[0].values, encoder.norm(x.values))
+    plain = Encoder(layer=Layer(width=8, heads=2, feedforward=16, dropout=0.0), layers=2, recompute=True)
+    plain.load_state_dict(encoder.state_dict())
+    expected = encoder.eval()(x)[0].values
+    calls, real = [], transformer.checkpoint
+
+    def checkpoint(*given, **how):
+        calls.append(how["use_reentrant"])
+        return real(*given, **how)
+
+    monkeypatch.setattr(transformer, "checkpoint", checkpoint)
+    torch.testing.assert_close(plain(x)[0].values, expected)
+    assert calls == [False, False]
+    with torch.no_grad():
+        plain(x)
+    assert len(calls) == 2
+    dropping = Encoder(layer=Layer(width=8, heads=2, feedforward=16, dropout=0.0), layers=2, final_dropout=0.999999)
+    assert dropping(x)[0].values.count_nonzero() < 3 and dropping.eval()(x)[0].values.all()
+
+
+def test_memories_have_a_place_in_every_row_and_all_are_there() -> None:
+    decoder = Decoder(layer=Layer(width=8, heads=2, feedforward=16, memories=["a", "b"]), layers=1).eval()
+    memory = Padded(torch.randn(2, 3, 8), torch.tensor([3, 0]))
+    checked = decoder.check({"a": memory, "b": memory})
+    assert checked["a"].lengths.tolist() == [3, 1] and decoder.check({}) == {}
+    with pytest.raises(ValueError) as error:
+        decoder.check({"a": memory})
+    assert str(error.value) == "the layers attend to ['a', 'b'], but the memories are ['a']"
+    x = Padded(torch.randn(2, 4, 8), torch.tensor([4, 4]))
+    assert decoder(x, {"a": memory, "b": memory}).values.isfinite().all()
+    assert (decoder.width, decoder.depth, decoder.state_width, decoder.memories) == (8, 1, 8, ["a", "b"])
+
+
+def test_plain_layers_are_those_of_encoders_and_decoders_themselves() -> None:
+    layer = Layer(width=8, heads=2, feedforward=16)
+    encoder = Encoder(layer=layer, layers=1)
+    assert plain_layer(encoder) is layer and plain_layer(nn.Linear(1, 1)) is None
+    assert plain_layer(Decoder(layer=Average(width=8, heads=2, feedforward=16), layers=1)) is None
+    assert plain_layer(type("Own", (Encoder,), {})(layer=Layer(width=8, heads=2, feedforward=16), layers=1)) is None
+
+
+def test_parts_of_a_layer_are_built_again_with_parameters_of_their_own() -> None:
+    layer = Layer(width=8, heads=2, feedforward=16, memories=["a"])
+    again = fresh({"one": [layer, 3], "two": "text"})
+    assert again["two"] == "text" and again["one"][1] == 3
+    assert again["one"][0] is not layer and again["one"][0].arguments == layer.arguments
+    assert not {*layer.parameters()} & {*again["one"][0].parameters()}
+
+
+class Open(EncoderLayer):
+    """A layer that sees what comes later."""
+
+    pre_norm = False
+
+    def __init__(self) -> None:
+        nn.Module.__init__(self)
+
+
+def test_a_decoder_is_made_of_layers_that_see_what_is_before() -> None:
+    with pytest.raises(ValueError, match="^a Open sees what comes later: it is for encoders only$"):
+        Decoder.check_layer(Decoder(layer=Layer(width=8, heads=2, feedforward=16), layers=1), object.__new__(Open))

@@ -9,37 +9,32 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.described import Described, build, describe
-from shared.errors import UsageError
-from shared.generator import Encoding, Generator
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import CtcHead, OutputProjection, TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions, SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel, Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, Rules
+from dragoman import BeamSearch, Rules, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described, build, describe
+from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import EncoderModel, LanguageModel, Translator, check_widths
+from dragoman.shared.padded import Padded
+from tests import small
 
 WIDTH, VOCABULARY, PADDING = 16, 30, 1
 
 
 def translator(*, pre_norm=True, tied=True, heads=None, taps=None) -> Translator:
     torch.manual_seed(3)
-
-    def embedding(positions):
-        return TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING, positions=positions)
-
-    def layer(**more):
-        return Layer(width=WIDTH, heads=4, feedforward=24, pre_norm=pre_norm, **more)
-
-    target = embedding(LearnedPositions(width=WIDTH, length=40))
-    model = Translator(
-        embeddings={"source": embedding(SinusoidalPositions(width=WIDTH))},
-        encoder=Encoder(layer=layer(), layers=2, taps=taps or []),
+    sizes = {"heads": 4, "feedforward": 24, "pre_norm": pre_norm, "dropout": 0.1}
+    target = embedding(positions=LearnedPositions(width=WIDTH, length=40))
+    model = small.translator(
+        VOCABULARY,
+        embeddings={"source": embedding(positions=SinusoidalPositions(width=WIDTH))},
+        encoder=small.encoder(2, taps or [], **sizes),
         target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=2),
+        decoder=small.decoder(2, **sizes),
         projection=TiedProjection(embedding=target) if tied else OutputProjection(width=WIDTH, vocabulary=VOCABULARY),
         heads=heads or {},
     )
@@ -48,8 +43,7 @@ def translator(*, pre_norm=True, tied=True, heads=None, taps=None) -> Translator
 
 def tokens(*lengths: int) -> Padded:
     generator = torch.Generator().manual_seed(sum(lengths))
-    rows = [torch.randint(2, VOCABULARY, (length,), generator=generator) for length in lengths]
-    return Padded.from_sequences(rows, padding=PADDING)
+    return small.drawn(lengths, VOCABULARY, 2, generator=generator, padding=PADDING)
 
 
 def batch(*lengths: int) -> Batch:
@@ -128,12 +122,9 @@ def test_beams_share_a_memory_and_are_reordered_and_dropped() -> None:
 def test_a_state_refuses_rows_that_are_not_whole_sentences() -> None:
     model = translator()
     state = model.start(model.encode(batch(3, 3)), None).fork(2)
-    with pytest.raises(ValueError, match="3 rows"):
-        state.reorder(torch.tensor([0, 1, 2]))
-    with pytest.raises(ValueError, match="6 rows"):
-        state.reorder(torch.tensor([0, 0, 1, 1, 2, 2]))
-    with pytest.raises(ValueError, match="2 beams of a sentence cannot become 3"):
-        state.fork(3)
+    small.refuses(ValueError, "3 rows", state.reorder, torch.tensor([0, 1, 2]))
+    small.refuses(ValueError, "6 rows", state.reorder, torch.tensor([0, 0, 1, 1, 2, 2]))
+    small.refuses(ValueError, "2 beams of a sentence cannot become 3", state.fork, 3)
 
 
 def test_padding_changes_nothing() -> None:
@@ -208,10 +199,8 @@ def test_the_field_that_is_encoded() -> None:
     model.embeddings["speech"] = TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)
     assert model.encode(mixed).memories["source"].values.shape[1] == 6
     assert model.encode(mixed, "source").memories["source"].values.shape[1] == 5
-    with pytest.raises(UsageError, match="no embedding for 'transcript'"):
-        model.encode(mixed, "transcript")
-    with pytest.raises(UsageError, match="no field 'speech'"):
-        model.encode(Batch({"transcript": tokens(5)}))
+    small.refuses(UsageError, "no embedding for 'transcript'", model.encode, mixed, "transcript")
+    small.refuses(UsageError, "no field 'speech'", lambda: model.encode(Batch({"transcript": tokens(5)})))
 
 
 def test_it_is_rebuilt_from_its_description() -> None:
@@ -280,3 +269,58 @@ def test_two_memories() -> None:
         assert (model.project(model.decode(target, other)) - expected).abs().max() > 1e-3
     with pytest.raises(ValueError, match="attend to .'source', 'words'., but the memories are .'source'."):
         model.decode(target, Encoding({"source": encoding.memories["source"]}))
+
+
+def decoder(**more) -> Decoder:
+    return small.decoder(**{"memories": None, "heads": 4, "feedforward": 24} | more)
+
+
+def embedding(width: int = WIDTH, positions=None) -> TextEmbedding:
+    return small.embedding(VOCABULARY, width, positions, padding=PADDING, dropout=0.1)
+
+
+def test_parts_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="^the target embedding's width 8 is not the decoder's 16$"):
+        check_widths(embedding(8), decoder())
+    encoder = Encoder(layer=Layer(width=WIDTH, heads=4, feedforward=24), layers=2, taps=[1])
+    small.refuses(ValueError, "^a model needs at least one embedding$", EncoderModel, embeddings={}, encoder=encoder)
+    head = CtcHead(width=WIDTH, vocabulary=VOCABULARY, blank=0, tap=2)
+    with pytest.raises(ValueError) as error:
+        EncoderModel(embeddings={"source": embedding()}, encoder=encoder, heads={"ctc": head})
+    assert str(error.value) == "head 'ctc' reads the states of 2, but the model's taps are [1]"
+    target = embedding()
+    with pytest.raises(
+        ValueError, match=r"^a language model has no memories, but its decoder attends to \['source'\]$"
+    ):
+        LanguageModel(
+            target_embedding=target, decoder=decoder(memories=["source"]), projection=TiedProjection(embedding=target)
+        )
+    with pytest.raises(ValueError, match="width 8 is not the decoder's 16"):
+        LanguageModel(target_embedding=embedding(8), decoder=decoder(), projection=TiedProjection(embedding=target))
+
+
+def test_a_reader_is_alone_and_has_no_heads() -> None:
+    encoder = Encoder(layer=Layer(width=WIDTH, heads=4, feedforward=24), layers=1, taps=[1])
+    head = CtcHead(width=WIDTH, vocabulary=VOCABULARY, blank=0, tap=1)
+    plain = EncoderModel(embeddings={"source": embedding()}, encoder=encoder)
+    plain.check_read("source")
+    small.refuses(ValueError, "^the reader must read 'speech' alone, not source$", plain.check_read, "speech")
+    two = EncoderModel(embeddings={"source": embedding(), "speech": embedding()}, encoder=encoder)
+    small.refuses(ValueError, "^the reader must read 'source' alone, not source and speech$", two.check_read, "source")
+    heard = EncoderModel(embeddings={"source": embedding()}, encoder=encoder, heads={"ctc": head})
+    small.refuses(ValueError, "^the reader has heads that nobody reads: ctc$", heard.check_read, "source")
+    bare = heard.without_heads()
+    bare.check_read("source")
+    assert bare.encoder is encoder and bare.embeddings["source"] is heard.embeddings["source"]
+    assert plain.symbol_fields() == {"embeddings.source": "source"}
+
+
+def test_a_language_model_has_sentences_and_no_source() -> None:
+    target = embedding()
+    model = LanguageModel(target_embedding=target, decoder=decoder(), projection=TiedProjection(embedding=target))
+    encoding = model.encode(batch(4, 2, 3))
+    assert len(encoding) == 3 and encoding.memories == {} and [*encoding.extras] == ["sentences"]
+    assert encoding.extras["sentences"].device == target.weight.device
+    scores = model.eval().log_probabilities(tokens(4, 2, 3), encoding)
+    assert scores.shape == (3, 4, VOCABULARY)
+    torch.testing.assert_close(scores.exp().sum(-1), torch.ones(3, 4))

@@ -5,17 +5,18 @@ import torch
 from torch import Tensor, nn
 from torchaudio.models import wav2vec2_model
 
-from shared.nn.layer import Layer
-from shared.nn.spans import SpanMasking
-from shared.nn.transformer import Encoder
-from shared.nn.waveform import (
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.spans import SpanMasking
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.waveform import (
     ConvolutionalPositions,
     WaveformConvolutions,
     WaveformEmbedding,
     WaveformEncoder,
     WaveformNorm,
 )
-from shared.padded import Padded
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 CONVOLUTIONS = [[14, 10, 5], [10, 3, 2], [10, 3, 2], [7, 2, 2]]
 LENGTHS = (1999, 3000, 107, 600)
@@ -245,8 +246,7 @@ def test_an_embedding_masks_the_frames_that_it_is_given() -> None:
     assert not torch.allclose(embedding.embed(frames).values, embedded.values)
     assert torch.equal(embedding.embed(frames).values, embedding.embed(frames, torch.zeros_like(masked)).values)
     bare = WaveformEmbedding(convolutions=convolutions, positions=positions).eval()
-    with pytest.raises(ValueError, match="cannot be masked"):
-        bare.embed(frames, masked)
+    refuses(ValueError, "cannot be masked", bare.embed, frames, masked)
 
 
 def test_layers_are_left_out_in_training_only() -> None:
@@ -267,20 +267,19 @@ def test_layers_are_left_out_in_training_only() -> None:
     ("build", "value"),
     [
         (lambda: WaveformConvolutions(convolutions=[[3, 2]]), r"\[3, 2\]"),
-        (lambda: WaveformConvolutions(convolutions=[[3, 0, 1]]), "kernel 0"),
+        (lambda: WaveformConvolutions(convolutions=[[3, 0, 1]]), "Convolution: kernel must be at least 1, not 0"),
         (lambda: WaveformConvolutions(gradient_scale=1.5), "1.5"),
         (lambda: WaveformNorm(epsilon=0), "0"),
-        (lambda: ConvolutionalPositions(width=10, groups=3), "groups=3"),
+        (lambda: ConvolutionalPositions(width=10, groups=3), "10 cannot be divided into 3 groups"),
         (lambda: SpanMasking(width=4, probability=1.2), "1.2"),
-        (lambda: SpanMasking(width=4, span=0), "0 frames"),
+        (lambda: SpanMasking(width=4, span=0), "SpanMasking: span must be at least 1, not 0"),
         (lambda: embedding(projected=False), "512 channels"),
         (lambda: embedding(dropout=1.0), "1.0"),
         (lambda: embedding(masking=SpanMasking(width=5)), "5"),
     ],
 )
 def test_refuses(build, value) -> None:
-    with pytest.raises(ValueError, match=value):
-        build()
+    refuses(ValueError, value, build)
 
 
 def embedding(**arguments) -> WaveformEmbedding:
@@ -307,3 +306,24 @@ def test_published_sizes(large: bool, parameters: int) -> None:
         )
     # of Wav2Vec2Model of transformers
     assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+def test_positions_begin_as_published():
+    """Of wav2vec 2.0: a deviation of sqrt(4 / (kernel x width)), and no bias."""
+    torch.manual_seed(0)
+    positions = ConvolutionalPositions(width=64, kernel=32, groups=4)
+    assert positions.convolution.weight.std().item() == pytest.approx((4 / (32 * 64)) ** 0.5, rel=0.02)
+    assert not positions.convolution.bias.any() and (positions.width, positions.kernel) == (64, 32)
+    plain = ConvolutionalPositions(width=32)
+    assert plain.convolution.weight.shape == (32, 2, 128)
+    for sizes, said in (
+        ({"kernel": 0}, "ConvolutionalPositions: kernel must be at least 1, not 0"),
+        ({"groups": 0}, "ConvolutionalPositions: groups must be at least 1, not 0"),
+        ({"groups": 5}, "the width 32 cannot be divided into 5 groups"),
+    ):
+        with pytest.raises(ValueError, match=f"^{said}$"):
+            ConvolutionalPositions(width=32, **sizes)
+    x = Padded(torch.randn(2, 9, 64), torch.tensor([9, 4]))
+    alone = Padded(x.values[1:, :4], torch.tensor([4]))
+    torch.testing.assert_close(positions(x)[1, :4], positions(alone)[0])
+    assert positions(x).shape == (2, 9, 64)

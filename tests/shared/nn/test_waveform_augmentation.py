@@ -1,5 +1,6 @@
 """Augmented waveforms have the noise, the echoes and the gaps that were asked for, and nothing else changes."""
 
+import os
 import subprocess
 import sys
 
@@ -8,10 +9,11 @@ import pytest
 import soundfile
 import torch
 
-from shared.errors import DataError
-from shared.nn import waveform_augmentation
-from shared.nn.waveform_augmentation import WaveformAugmentation
-from shared.padded import Padded
+from dragoman.shared.errors import DataError
+from dragoman.shared.nn import waveform_augmentation
+from dragoman.shared.nn.waveform_augmentation import WaveformAugmentation
+from dragoman.shared.padded import Padded
+from tests.small import refusal
 
 LENGTHS = [16000, 9000, 4000]
 
@@ -86,7 +88,7 @@ def test_wrong_arguments_and_folders_are_refused(tmp_path):
 
 
 def test_speechbrain_is_imported_when_it_is_used_only():
-    code = "import sys, shared.nn.waveform_augmentation; print('speechbrain' in sys.modules)"
+    code = "import sys, dragoman.shared.nn.waveform_augmentation; print('speechbrain' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
@@ -102,3 +104,76 @@ def test_what_is_kept_of_noise_does_not_grow_with_the_corpus(tmp_path, monkeypat
         held = [path for path in waveform_augmentation._SOUNDS if path.parent == tmp_path]
         assert 1 <= len(held) <= 2  # of 10,000 samples each: a third has no room in 25,000
         monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"noise_share": 1.5}, "WaveformAugmentation: noise_share must be between 0 and 1, not 1.5"),
+        ({"reverberation_share": -0.5}, "WaveformAugmentation: reverberation_share must be between 0 and 1, not -0.5"),
+        ({"chunk_share": 2}, "WaveformAugmentation: chunk_share must be between 0 and 1, not 2"),
+        ({"snr": [9.0, 3.0]}, "snr must be two increasing numbers, not [9.0, 3.0]"),
+        ({"snr": [9.0]}, "snr must be two increasing numbers, not [9.0]"),
+        ({"chunks": [-1, 3]}, "chunks must be two increasing numbers, the first at least 0, not [-1, 3]"),
+        ({"chunk_samples": [0, 3]}, "chunk_samples must be two increasing numbers, the first at least 1, not [0, 3]"),
+        ({"reverberation_share": 0.5},
+         "reverberation needs reverberation_folder, a folder of impulse responses"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_wrong_arguments(settings, said):
+    assert refusal(ValueError, WaveformAugmentation, **settings) == said
+
+
+def test_ranges_and_shares_at_their_ends():
+    plain = WaveformAugmentation()
+    assert (plain.snr, plain.chunks, plain.chunk_samples) == ([0.0, 15.0], [1, 5], [1000, 2000])
+    assert (plain.noise_share, plain.reverberation_share, plain.chunk_share) == (0.0, 0.0, 0.0)
+    assert plain.noise_folder is plain.reverberation_folder is None
+    given = speech()
+    assert torch.equal(plain(given).values, given.values)
+    WaveformAugmentation(snr=[-3.0, -3.0], chunks=[0, 0], chunk_samples=[1, 1], noise_share=1, chunk_share=1)
+
+
+def test_sounds_are_read_as_one_channel_and_refused_by_name(tmp_path):
+    soundfile.write(tmp_path / "two.wav", np.array([[0.5, 0.25], [0.0, 0.5]]), 16000, subtype="FLOAT")
+    (tmp_path / "in").mkdir()
+    soundfile.write(tmp_path / "in" / "one.FLAC", np.array([0.5]), 16000, format="FLAC")
+    (tmp_path / "notes.txt").touch()
+    names = [path.name for path in waveform_augmentation._files(str(tmp_path))]
+    assert names == ["one.FLAC", "two.wav"]
+    assert waveform_augmentation._sound(tmp_path / "two.wav").tolist() == [0.375, 0.25]
+    for name, samples, rate in (("slow.wav", 3, 8000), ("empty.wav", 0, 16000)):
+        soundfile.write(tmp_path / name, np.zeros(samples), rate)
+        with pytest.raises(DataError) as error:
+            waveform_augmentation._sound(tmp_path / name)
+        assert str(error.value) == (
+            f"{tmp_path / name}: has {samples} samples at {rate} Hz; augmentation needs sound at 16000 Hz"
+        )
+    (tmp_path / "none.wav").write_text("none")
+    with pytest.raises(DataError, match=f"^{tmp_path / 'none.wav'}: "):
+        waveform_augmentation._sound(tmp_path / "none.wav")
+
+
+def test_noise_of_a_file_begins_anywhere_and_is_repeated(tmp_path):
+    soundfile.write(tmp_path / "ramp.wav", np.arange(7) / 8, 16000, subtype="FLOAT")
+    augment = WaveformAugmentation(noise_share=1.0, noise_folder=str(tmp_path))
+    torch.manual_seed(0)
+    found = augment._noise_of_files(torch.zeros(40, 20)) * 8
+    assert found.shape == (40, 20)
+    assert (found[:, 1:] == (found[:, :-1] + 1) % 7).all()
+    assert len({*found[:, 0].tolist()}) > 3
+
+
+def test_lengths_as_shares():
+    given = Padded(torch.zeros(3, 8), torch.tensor([8, 2, 0]))
+    assert waveform_augmentation._relative(given).tolist() == [1.0, 0.25, 0.125]
+    assert waveform_augmentation._relative(Padded(torch.zeros(1, 0), torch.tensor([0]))).tolist() == [1.0]
+    torch.manual_seed(0)
+    shares = [sum(waveform_augmentation._drawn(share) for _ in range(1000)) for share in (0.0, 0.3, 1.0)]
+    assert shares[0] == 0 and 230 < shares[1] < 370 and shares[2] == 1000
+
+
+def test_a_named_pipe_among_the_noise_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "hum.wav")
+    with pytest.raises(DataError, match=f"{tmp_path}/hum.wav: a named pipe, not a sound file"):
+        WaveformAugmentation(noise_share=1.0, noise_folder=str(tmp_path))(speech())

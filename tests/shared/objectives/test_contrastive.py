@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from shared.objectives.contrastive import contrastive
+from dragoman.shared.objectives.contrastive import contrastive
 
 
 def vectors(*shape, seed):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -10,12 +12,12 @@ import torch
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.objectives import CrossEntropy
-from shared.objectives.cross_entropy import IGNORED, label_smoothed_cross_entropy
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.objectives import CrossEntropy
+from dragoman.shared.objectives.cross_entropy import IGNORED, compiled_losses, label_smoothed_cross_entropy
+from dragoman.shared.padded import Padded
 
 
 def make(rows=11, width=5, vocabulary=7, seed=0, dtype=torch.float64):
@@ -33,30 +35,35 @@ def linear(weight, bias=None):
 
 def test_hand_value():
     logits = torch.tensor([[math.log(0.5), math.log(0.25), math.log(0.25)]])
-    sums = label_smoothed_cross_entropy(logits, linear(torch.eye(3)), torch.tensor([0]), smoothing=0.2)
+    sums = label_smoothed_cross_entropy(logits, linear(torch.eye(3)), torch.tensor([0]), label_smoothing=0.2)
     # 0.8 on the label and 0.1 on each of the two others
     assert sums.loss.item() == pytest.approx(0.8 * math.log(2) + 0.2 * math.log(4), abs=1e-6)
     assert sums.nll.item() == pytest.approx(math.log(2), abs=1e-6)
     assert (sums.correct.item(), sums.count.item()) == (1, 1)
 
 
-@pytest.fixture(params=[1, 4, 1000], ids=lambda rows: f"blocks of {rows}")
+@pytest.fixture(params=[1, 4, 1000, "compiled"], ids=lambda rows: f"blocks of {rows}")
 def blocks(request, monkeypatch):
-    """Let this many rows of logits be worked on at a time."""
-    monkeypatch.setattr("shared.objectives.cross_entropy.BLOCK", 1)
-    monkeypatch.setattr("shared.objectives.cross_entropy.FEWEST", request.param)
+    """Let this many rows of logits be worked on at a time; or all of them, by the form that is compiled."""
+    if request.param == "compiled":
+        with compiled_losses("eager"):
+            yield
+    else:
+        monkeypatch.setattr("dragoman.shared.objectives.cross_entropy.BLOCK", 1)
+        monkeypatch.setattr("dragoman.shared.objectives.cross_entropy.FEWEST", request.param)
+        yield
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.3])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.3])
 @pytest.mark.parametrize("chunk", [1, 5 * 7, 1000])
-def test_equals_torch_with_its_own_definition_of_smoothing(smoothing, chunk, blocks):
+def test_equals_torch_with_its_own_definition_of_smoothing(label_smoothing, chunk, blocks):
     states, weight, labels = make()
     logits = states @ weight.T
     expected = F.cross_entropy(
-        logits, labels, ignore_index=IGNORED, reduction="sum", label_smoothing=smoothing * 7 / (7 - 1)
+        logits, labels, ignore_index=IGNORED, reduction="sum", label_smoothing=label_smoothing * 7 / (7 - 1)
     )
     expected_gradients = torch.autograd.grad(expected, (states, weight))
-    sums = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=smoothing, chunk=chunk)
+    sums = label_smoothed_cross_entropy(states, linear(weight), labels, label_smoothing=label_smoothing, chunk=chunk)
     gradients = torch.autograd.grad(sums.loss, (states, weight))
     real = labels != IGNORED
     assert sums.loss.item() == pytest.approx(expected.item(), abs=1e-9)
@@ -87,7 +94,7 @@ def test_memory_never_holds_the_logits_of_all_rows():
     found = {}
     for rows in (8, 64):
         with Largest() as largest:
-            sums = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=0.1, chunk=rows * 50)
+            sums = label_smoothed_cross_entropy(states, linear(weight), labels, label_smoothing=0.1, chunk=rows * 50)
             sums.loss.backward()
         found[rows] = largest.size
     assert found == {8: 8 * 50, 64: 64 * 50}
@@ -113,18 +120,42 @@ def test_only_what_learns_has_a_gradient_and_only_once():
 def test_half_precision_logits_are_summed_in_single(blocks):
     states, weight, labels = make(rows=40, vocabulary=30, dtype=torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        sums = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=0.1, chunk=16 * 30)
-    exact = label_smoothed_cross_entropy(states, linear(weight), labels, smoothing=0.1)
+        sums = label_smoothed_cross_entropy(states, linear(weight), labels, label_smoothing=0.1, chunk=16 * 30)
+    exact = label_smoothed_cross_entropy(states, linear(weight), labels, label_smoothing=0.1)
     assert sums.loss.dtype == torch.float32 and sums.loss.item() == pytest.approx(exact.loss.item(), rel=0.02)
     gradients = torch.autograd.grad(sums.loss, (states, weight))
     for ours, right in zip(gradients, torch.autograd.grad(exact.loss, (states, weight)), strict=True):
         assert (ours - right).norm() < 0.02 * right.norm()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1])
+def test_real_compilation_in_bfloat16_is_exact_to_its_rounding(label_smoothing):
+    if not shutil.which(os.environ.get("CXX", "g++")):
+        pytest.skip("there is no C++ compiler")
+    states, weight, labels = make(rows=64, width=32, vocabulary=503, dtype=torch.float32)
+    exact = F.cross_entropy(
+        (states @ weight.T).double(),
+        labels,
+        ignore_index=IGNORED,
+        reduction="sum",
+        label_smoothing=label_smoothing * 503 / 502,
+    )
+    wanted = torch.autograd.grad(exact, (states, weight))
+    with compiled_losses("inductor"), torch.autocast("cpu", torch.bfloat16):
+        sums = label_smoothed_cross_entropy(
+            states, linear(weight), labels, label_smoothing=label_smoothing, chunk=20 * 503
+        )
+    found = torch.autograd.grad(sums.loss, (states, weight))
+    assert sums.loss.item() == pytest.approx(exact.item(), rel=5e-3)
+    for one, other in zip(found, wanted, strict=True):
+        assert (one - other).norm() < 2e-2 * other.norm()
+
+
 def test_no_rows_and_nonsense():
     same = linear(torch.eye(3))
     empty = label_smoothed_cross_entropy(
-        torch.zeros(0, 3, requires_grad=True), same, torch.zeros(0, dtype=torch.int64), smoothing=0.1
+        torch.zeros(0, 3, requires_grad=True), same, torch.zeros(0, dtype=torch.int64), label_smoothing=0.1
     )
     empty.loss.backward()
     assert empty.loss.item() == 0 and empty.count.item() == 0
@@ -132,9 +163,9 @@ def test_no_rows_and_nonsense():
         label_smoothed_cross_entropy(torch.zeros(2, 3), linear(torch.eye(3)), torch.zeros(3, dtype=torch.int64))
     with pytest.raises(ValueError, match="1.5"):
         label_smoothed_cross_entropy(
-            torch.zeros(2, 3), linear(torch.eye(3)), torch.zeros(2, dtype=torch.int64), smoothing=1.5
+            torch.zeros(2, 3), linear(torch.eye(3)), torch.zeros(2, dtype=torch.int64), label_smoothing=1.5
         )
-    for wrong in ({"smoothing": -0.1}, {"ignore_prefix": -1}, {"chunk": 0}):
+    for wrong in ({"label_smoothing": -0.1}, {"ignore_prefix": -1}, {"chunk": 0}):
         with pytest.raises(UsageError, match=str(*wrong.values())):
             CrossEntropy(**wrong)
 
@@ -146,7 +177,7 @@ def test_the_decoder_reads_what_comes_before_each_label(ignore_prefix):
     logits = torch.randn(7, 7)  # a decoder without memory of what came before the last token
     model = SimpleNamespace(decode=lambda prefix, encoding: logits[prefix.values], projection=linear(torch.eye(7)))
     batch = Batch({"target": target})
-    part = CrossEntropy(smoothing=0.0, weight=0.7, ignore_prefix=ignore_prefix, prefix="x_")
+    part = CrossEntropy(label_smoothing=0.0, weight=0.7, ignore_prefix=ignore_prefix, prefix="x_")
     terms = part.terms(model, batch, Encoding({}))
     pairs = [(a, b) for row in rows for a, b in list(zip(row, row[1:], strict=False))[ignore_prefix:]]
     expected = sum(-logits[a].log_softmax(-1)[b].item() for a, b in pairs)
@@ -159,9 +190,9 @@ def test_the_decoder_reads_what_comes_before_each_label(ignore_prefix):
     assert counts["x_nll"].item() == len(pairs)
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.2])
 @pytest.mark.parametrize("chunk", [1, 5 * 7, 1000])
-def test_several_labels_equal_torch_with_a_distribution_for_each_row(smoothing, chunk, blocks):
+def test_several_labels_equal_torch_with_a_distribution_for_each_row(label_smoothing, chunk, blocks):
     states, weight, first = make()
     torch.manual_seed(3)
     labels = torch.cat([first[:, None], torch.randint(7, (len(first), 3))], dim=1)  # some symbols twice
@@ -170,14 +201,14 @@ def test_several_labels_equal_torch_with_a_distribution_for_each_row(smoothing, 
     target = torch.zeros(len(first), 7, dtype=torch.float64)
     for row in range(len(first)):
         for place, (label, share) in enumerate(zip(labels[row].tolist(), weights[row].tolist(), strict=True)):
-            taken = smoothing if place == 0 else 0.0  # the first label alone is smoothed
+            taken = label_smoothing if place == 0 else 0.0  # the first label alone is smoothed
             if first[row] != IGNORED:
                 target[row] += share * taken / 6
                 target[row, label] += share * (1 - taken - taken / 6)
     expected = F.cross_entropy(states @ weight.T, target, reduction="sum")
     expected_gradients = torch.autograd.grad(expected, (states, weight))
     sums = label_smoothed_cross_entropy(
-        states, linear(weight), labels, weights=weights, smoothing=smoothing, chunk=chunk
+        states, linear(weight), labels, weights=weights, label_smoothing=label_smoothing, chunk=chunk
     )
     gradients = torch.autograd.grad(sums.loss, (states, weight))
     torch.testing.assert_close(sums.loss, expected)
@@ -192,8 +223,8 @@ def test_labels_of_weight_zero_change_no_bit():
     states, weight, first = make(dtype=torch.float32)
     labels = torch.cat([first[:, None], torch.full((len(first), 2), 3)], dim=1)
     weights = torch.tensor([1.0, 0.0, 0.0]).expand(len(first), 3)
-    one = label_smoothed_cross_entropy(states, linear(weight), first, smoothing=0.1)
-    several = label_smoothed_cross_entropy(states, linear(weight), labels, weights=weights, smoothing=0.1)
+    one = label_smoothed_cross_entropy(states, linear(weight), first, label_smoothing=0.1)
+    several = label_smoothed_cross_entropy(states, linear(weight), labels, weights=weights, label_smoothing=0.1)
     assert torch.equal(one.loss, several.loss)
     for found, wanted in zip(
         torch.autograd.grad(several.loss, (states, weight)),
@@ -209,3 +240,36 @@ def test_labels_without_weights_for_each_are_refused():
         label_smoothed_cross_entropy(states, linear(weight), first, weights=torch.ones(11, 2))
     with pytest.raises(ValueError, match=r"not \(N, D\) and \(N,\)"):
         label_smoothed_cross_entropy(states, linear(weight), torch.stack([first, first], 1))
+
+
+def test_a_part_has_its_defaults_and_refuses_what_cannot_be():
+    part = CrossEntropy()
+    assert (part.weight, part.label_smoothing, part.source, part.prefix) == (1.0, 0.1, None, "")
+    for label_smoothing in (-0.1, 1.0):
+        with pytest.raises(
+            UsageError, match=f"Entropy: label_smoothing must be at least 0 and below 1, not {label_smoothing}$"
+        ):
+            CrossEntropy(label_smoothing=label_smoothing)
+    for wrong, said in (
+        ({"ignore_prefix": -1}, "ignore_prefix must be at least 0, not -1"),
+        ({"chunk": 0}, "chunk must be at least 1, not 0"),
+    ):
+        with pytest.raises(UsageError) as error:
+            CrossEntropy(**wrong)
+        assert str(error.value) == f"CrossEntropy: {said}"
+    CrossEntropy(label_smoothing=0.0, ignore_prefix=0, chunk=1)
+
+
+def test_arguments_of_the_loss_are_shown():
+    states, weight, labels = make(dtype=torch.float32)
+    for label_smoothing, chunk in ((1.0, 5), (-0.1, 5), (0.1, 0)):
+        with pytest.raises(
+            ValueError, match=f"^need 0 <= label_smoothing < 1 and chunk >= 1, not {label_smoothing} and {chunk}$"
+        ):
+            label_smoothed_cross_entropy(states, linear(weight), labels, label_smoothing=label_smoothing, chunk=chunk)
+    with pytest.raises(ValueError) as error:
+        label_smoothed_cross_entropy(states, linear(weight), labels[:-1])
+    assert str(error.value) == "states (11, 5) and labels (10,) are not (N, D) and (N,)"
+    with pytest.raises(ValueError) as error:
+        label_smoothed_cross_entropy(states, linear(weight), labels[:, None], weights=torch.ones(11, 2))
+    assert str(error.value) == ("states (11, 5) and labels (11, 1) are not (N, D) and (N, K), with weights (11, 2)")

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.objectives import Ctc
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.objectives import Ctc
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 BLANK, START, END = 2, 8, 9
 
@@ -79,7 +80,16 @@ def test_a_blank_is_needed_between_equal_labels(labels, positions, infeasible):
 
 
 def test_refuses_a_model_without_the_head():
-    with pytest.raises(UsageError, match="no head 'ctc', only other"):
-        Ctc().check(SimpleNamespace(heads={"other": None}))
-    with pytest.raises(UsageError, match="-1"):
-        Ctc(strip_prefix=-1)
+    refuses(UsageError, "no head 'ctc', only other", lambda: Ctc().check(SimpleNamespace(heads={"other": None})))
+    refuses(UsageError, "-1", Ctc, strip_prefix=-1)
+
+
+def test_a_part_has_its_defaults_and_its_arguments():
+    part = Ctc()
+    assert (part.source, part.weight, part.field, part.head, part.prefix) == (None, 1.0, "transcript", "ctc", "")
+    assert (part.strip_prefix, part.strip_suffix) == (1, 1)
+    assert Ctc(source="speech").source == "speech"
+    for strip in ({"strip_prefix": -1}, {"strip_suffix": -1}):
+        with pytest.raises(UsageError, match=f"^Ctc: {next(iter(strip))} must be at least 0, not -1$"):
+            Ctc(**strip)
+    Ctc(strip_prefix=0, strip_suffix=0)

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
-from shared.batch import Batch
-from shared.nn.specaugment import SpecAugment
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.specaugment import SpecAugment
+from dragoman.shared.padded import Padded
 from tests.gpu.conftest import speech_batch, speech_objective
 
 
@@ -31,7 +31,7 @@ def test_reading_a_value_and_mixing_devices_would_be_noticed(no_values):
     values = torch.empty(3, device="cuda")
     with pytest.raises(DataDependentOutputException):
         values.sum().item()
-    with pytest.raises(RuntimeError, match="found two different devices"):
+    with pytest.raises(RuntimeError, match="two (different )?devices"):
         values + torch.empty(3)
 
 

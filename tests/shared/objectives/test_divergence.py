@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from shared.objectives.divergence import divergence
+from dragoman.shared.objectives.divergence import divergence
 
 ROWS, WIDTH, VOCABULARY = 7, 5, 11
 

@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.heads import MaskedTokenHead, OutputProjection
-from shared.nn.spans import spans
-from shared.objectives.masked import MaskedTokens, at_places, places_of
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.heads import MaskedTokenHead, OutputProjection
+from dragoman.shared.nn.spans import spans
+from dragoman.shared.objectives.masked import MaskedTokens, at_places, places_of
+from dragoman.shared.padded import Padded
 
 
 class Model:

@@ -8,14 +8,16 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.nn.layer import Layer
-from shared.nn.transformer import Encoder
-from shared.nn.translator import EncoderModel
-from shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective, Part
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import UsageError
+from dragoman.shared.generator import Encoding
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Encoder
+from dragoman.shared.nn.translator import EncoderModel
+from dragoman.shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective, Part
+from dragoman.shared.objectives.parts import check_embedded, check_head
+from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 
 class Model(nn.Module):
@@ -110,8 +112,7 @@ def test_refuses_what_does_not_go_together():
         EncoderDecoderObjective(system=SimpleNamespace(), parts=[])
     system = nn.Module()
     system.model = Model()
-    with pytest.raises(UsageError, match="'other'"):
-        EncoderDecoderObjective(system=system, parts=[Ctc(head="other")])
+    refuses(UsageError, "'other'", lambda: EncoderDecoderObjective(system=system, parts=[Ctc(head="other")]))
     with pytest.raises(UsageError, match="CrossEntropy: weight must not be negative, not -1"):
         EncoderDecoderObjective(system=system, parts=[CrossEntropy(weight=1 - 2)])
     twice = EncoderDecoderObjective(system=system, parts=[CrossEntropy(), CrossEntropy()])
@@ -137,3 +138,58 @@ def test_a_field_by_its_name_and_the_same_by_default_are_encoded_once(named):
     EncoderDecoderObjective(system=system, parts=parts)(Batch({"source": states, "speech": states}))
     # Speech comes before text, in whatever order the model lists them.
     assert (parts[0].found is parts[1].found) == (named == "speech")
+
+
+def test_what_a_part_does_unless_it_says_more():
+    part, model = Part(source="speech"), object()
+    assert part.source == "speech" and Part().source is None
+    assert part.check(model) is part.at(3) is None and part.alarms({}) == []
+    asked = []
+    part.check = asked.append
+    part.check_system(SimpleNamespace(model=model))
+    assert asked == [model]
+
+    class Own(Part):
+        pass
+
+    with pytest.raises(TypeError, match=r"^Own does not define terms\(model, batch, encoding\)$"):
+        Own().evaluate(model, Batch({}), lambda field: None)
+    refuses(TypeError, r"^Own does not define counts\(batch\)$", lambda: Own().counts(Batch({})))
+
+
+def test_parts_and_heads_that_a_model_lacks_are_named():
+    model = SimpleNamespace(embeddings={"a": 1, "b": 2}, heads={"ctc": 1, "mlm": 2})
+    check_embedded(model, Part(), "a")
+    check_embedded(model, Part(), None)
+    check_embedded(object(), Part(), "c")
+    with pytest.raises(
+        UsageError, match="^Part reads the encoding of 'c', but the model has embeddings of a and b only$"
+    ):
+        check_embedded(model, Part(), "c")
+    check_head(model, "mlm")
+    refuses(UsageError, "^the model has no head 'x', only ctc, mlm$", check_head, model, "x")
+    refuses(UsageError, "^the model has no head 'x', only none$", lambda: check_head(object(), "x"))
+
+
+def test_an_objective_tells_all_its_parts():
+    class Told(Part):
+        def __init__(self, weight=0.0):
+            super().__init__()
+            self.weight, self.seen = weight, []
+
+        def at(self, update):
+            self.seen.append(update)
+
+        def alarms(self, means):
+            return [f"{self.weight}: {means}"]
+
+    system = SimpleNamespace(model=Model())
+    refuses(UsageError, "^an objective needs at least one part$", EncoderDecoderObjective, system=system, parts=[])
+    for weight in (-1.0, float("nan")):
+        with pytest.raises(UsageError, match=f"^Told: weight must not be negative, not {weight:g}$"):
+            EncoderDecoderObjective(system=system, parts=[Told(), Told(weight)])
+    one, other = Told(), Told(2.0)
+    objective = EncoderDecoderObjective(system=system, parts=[one, other])
+    objective.at(7)
+    assert one.seen == other.seen == [7] and objective.alarms({"a": 1}) == ["0.0: {'a': 1}", "2.0: {'a': 1}"]
+    assert objective.model is system.model and objective.source_field is None

@@ -1,17 +1,20 @@
 """A part that asks a teacher: what is trained is written as without it, and needs it no more (tests/test_nouns.py)."""
 
+import math
 import shutil
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from shared.machine.workspace import Workspace
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, Part, Term
-from shared.objectives.teacher import Teacher
-from shared.padded import Padded
-from shared.phases import Average
-from shared.systems.system import System
+from dragoman import DataError, System, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Part, Term
+from dragoman.shared.objectives.teacher import Teacher
+from dragoman.shared.padded import Padded
+from dragoman.shared.phases import Average
 from tests.shared.training.conftest import World
 
 
@@ -59,6 +62,29 @@ def test_a_teacher_is_neither_in_checkpoints_nor_needed_by_them(tmp_path):
     assert System.load(tmp_path / "taught/average/model").state_dict().keys() == world.system().state_dict().keys()
 
 
+def test_the_best_symbols_and_their_probabilities_among_themselves(tmp_path):
+    world = World(tmp_path)
+    system = world.system(seed=7).eval()
+    system.save(tmp_path / "teacher")
+    teacher = Teacher(folder=f"{tmp_path}/teacher", tokenizer=world.tokenizer)
+    source = Padded.from_sequences([torch.tensor([5, 6, 7]), torch.tensor([8])], padding=world.tokenizer.pad)
+    batch, prefix = Batch({"source": source}), Padded(torch.tensor([[1, 5], [1, 9]]), torch.tensor([2, 2]))
+    symbols, weights = teacher.best(batch, prefix, top=3, temperature=2.0)
+    with torch.no_grad():
+        logits = system.model.project(system.model.decode(prefix, system.model.encode(batch))).flatten(0, 1)
+    for row, found, shares in zip(logits, symbols, weights, strict=True):
+        ranked = sorted(range(len(row)), key=lambda symbol: -row[symbol])[:3]
+        exponentials = [math.exp(row[symbol] / 2) for symbol in ranked]
+        assert found.tolist() == ranked
+        assert shares.tolist() == pytest.approx([one / sum(exponentials) for one in exponentials], rel=1e-4)
+    wrong = Teacher(folder=f"{tmp_path}/teacher", tokenizer=world.tokenizer, field=None)
+    with pytest.raises(DataError, match="teacher: reads source: it is no language model"):
+        wrong.best(batch, prefix, top=1)
+    other = Teacher(folder=f"{tmp_path}/teacher", tokenizer=world.tokenizer, reads="speech")
+    with pytest.raises(DataError, match="teacher: reads source, not 'speech'"):
+        other.best(batch, prefix, top=1)
+
+
 def written(folder):
     """Return what a training has written, by file: shapes of tensors, and the bytes of what describes the system."""
     found = {}
@@ -73,3 +99,18 @@ def written(folder):
         elif name.startswith("system/"):
             found[name] = file.read_bytes()
     return found
+
+
+def test_a_teacher_of_language_reads_no_field(tmp_path):
+    tokenizer = World(tmp_path).tokenizer
+    with pytest.raises(UsageError, match="^a: a language model reads no field, so it cannot call one 'x'$"):
+        Teacher(folder="a", tokenizer=tokenizer, field=None, reads="x")
+    silent = Teacher(folder="a", tokenizer=tokenizer, field=None)
+    for ask in (silent.read, silent.states):
+        with pytest.raises(UsageError, match="^a: a language model has no states of what it reads: name the teacher's"):
+            ask(Batch({}))
+    plain = Teacher(folder="a", tokenizer=tokenizer)
+    assert (plain.field, plain.reads) == ("source", "source")
+    assert Teacher(folder="a", tokenizer=tokenizer, field="transcript", reads="source").reads == "source"
+    field = Padded(torch.zeros(1, 2), torch.tensor([2]))
+    assert plain.read(Batch({"source": field})) is field

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases import AlignSpeech, ReadWords
-from shared.phases.aligning import widened
-from shared.systems.system import System
+from dragoman import DataError, Manifest, System, UsageError
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import AlignSpeech, ReadWords
+from dragoman.shared.phases.aligning import widened
 from tests.shared.systems.test_word_times import system_of, tokenizer  # noqa: F401 - a fixture
+from tests.small import refuses
 
 
 def test_spans_grow_by_reach_at_most_to_the_middle_of_a_gap():
@@ -99,12 +98,11 @@ def test_what_is_whole_stays_and_what_is_missing_is_made(folder, monkeypatch):
 
 def test_refusals(folder):
     where, _ = folder
-    with pytest.raises(UsageError, match="reach must not be negative, not -1"):
+    with pytest.raises(UsageError, match="AlignSpeech: reach must be at least 0, not -1\\.0"):
         run(where, -1.0)
     Manifest.write(where / "other" / "en-de" / "train.arrow", [{"id": "1"}])
     both = [str(where / "en-de" / "train.arrow"), str(where / "other" / "en-de" / "train.arrow")]
-    with pytest.raises(UsageError, match="align: two of .* have the same names of folder and file"):
-        run(where, 0.0, manifests=both)
+    refuses(UsageError, "align: two of .* have the same names of folder and file", run, where, 0.0, manifests=both)
 
 
 TABLE = """utterance\tword\tstart\tend
@@ -140,8 +138,7 @@ def test_words_of_a_table_are_cut_to_their_row(tmp_path):
 
 
 def test_tables_that_are_none(tmp_path):
-    with pytest.raises(DataError, match=r"0\.words\.tsv"):
-        read(tmp_path)
+    refuses(DataError, r"0\.words\.tsv", read, tmp_path)
     with pytest.raises(DataError, match=r"0\.words\.tsv: column 'end' is missing \(it has word, start\)"):
         read(tmp_path, "word\tstart\n")
     with pytest.raises(DataError, match=r"0\.words\.tsv, line 3: a word and two times were expected"):

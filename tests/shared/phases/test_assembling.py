@@ -1,16 +1,13 @@
 """A system that is put together of others: which of its parameters are whose, and what its folder says of that."""
 
-from pathlib import Path
-
 import torch
 
-from shared.machine.workspace import Workspace
-from shared.phases import Assemble
-from shared.systems.pretrained import load
-from shared.systems.system import System
-from shared.training.initialise import Initialise
-
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import Assemble
+from dragoman.shared.systems.pretrained import load
+from dragoman.shared.systems.system import System
+from dragoman.shared.training.initialise import Initialise
+from tests.small import GOLDEN
 
 
 def test_parts_come_from_other_folders(tmp_path):

@@ -1,12 +1,23 @@
-"""Averages of checkpoints: exact means of the system's tensors."""
+"""Averages of checkpoints: exact means of the system's tensors, of checkpoints that are good."""
 
+import json
+from dataclasses import replace
 from fractions import Fraction
 
+import pytest
 import torch
+from safetensors.torch import load_file
 
-from shared.phases.averaging import average
-from shared.training.checkpoints import Checkpoints, list_checkpoints
+from dragoman import GreedySearch, System
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.phases.averaging import Average, Standard, average
+from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
+from dragoman.shared.training.validation import Validated, Validation
+from tests.shared.training import conftest
 from tests.shared.training.test_checkpoints import save
+
+world, workspace = conftest.world, conftest.workspace
 
 
 def test_average_is_the_mean_of_the_system(tmp_path):
@@ -27,3 +38,126 @@ def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
     assert mean.dtype == torch.float32
     assert mean.tolist() == torch.tensor([[exact, exact]], dtype=torch.float64).float().tolist()
     assert mean[0, 0] != torch.tensor(1.0) / 3
+
+
+# -- which checkpoints are good --------------------------------------------------------------------------------------
+
+SCORES = {4: 1.0, 8: 34.0, 12: 36.0, 16: 70.0, 20: 30.0}
+
+
+class Told(EncoderDecoderObjective):
+    """Knows the number of the update."""
+
+    def at(self, update):
+        self.update = update
+
+
+class Scored(Validation):
+    """Gives checkpoints the scores above, and an average the one that it is told to."""
+
+    average = None
+    metric = "bleu"
+
+    def judge(self, shares, objective, workspace):
+        return replace(super().judge(shares, objective, workspace), score=SCORES[objective.update])
+
+    def measure(self, system, workspace):
+        return None if self.average is None else Validated({"bleu": self.average}, self.average)
+
+
+@pytest.fixture
+def averaged(world, workspace, caplog):
+    """Train, average, and return what the model folder says, the model and the log."""
+
+    def run(choice, score=None, updates=20):
+        validation = Scored(manifests=[str(world.manifest)], budget=Budget(rows=48), every=4)
+        validation.metric = "loss"
+        objective = Told(system=world.system(), parts=[CrossEntropy()])
+        checkpoints = Checkpoints(keep="last 9", every=4)
+        fit, place = workspace(), workspace()
+        place.phase = "average"
+        world.fit(objective=objective, updates=updates, validation=validation, checkpoints=checkpoints).run(fit)
+        validation.metric, validation.average = "bleu", score
+        with caplog.at_level("INFO", "dragoman"):
+            Average(fit=str(fit.folder), checkpoints=choice, validation=validation).run(place)
+        note = json.loads((place.folder / "model" / "averaged.json").read_text())
+        system = System.load(place.folder / "model")
+        tensors = [
+            load_file(fit.folder / "checkpoints" / f"{u:08d}" / "objective.safetensors") for u in note["updates"]
+        ]
+        for name, tensor in system.state_dict().items():
+            mean = torch.stack([own[f"system.{name}"].double() for own in tensors]).mean(0)
+            torch.testing.assert_close(tensor.double(), mean, atol=1e-6, rtol=0)
+        return note, caplog.text
+
+    return run
+
+
+@pytest.mark.parametrize("choice", ["last 5", "best 5", "last 9"])
+def test_checkpoints_from_before_the_model_had_learned_are_left_out(averaged, choice):
+    """34 is less than half of 70, 36 is more; 30, after the best one, is no matter of learning."""
+    note, log = averaged(choice, score=71.2)
+    assert sorted(note["updates"]) == [12, 16, 20] and note["averaging"] == f"{choice[:4]} 3" and note["score"] == 71.2
+    assert "left out of the average: the model had not learned yet at updates" in log
+    assert "bleu 71.2, best single bleu 70.0" in log and "clearly worse" not in log
+
+
+def test_checkpoints_that_are_all_good_stay(averaged):
+    note, log = averaged("last 3", score=70.5)
+    assert note["updates"] == [12, 16, 20] and note["averaging"] == "last 3"
+    assert "left out" not in log and "average of updates 12, 16, 20: bleu 70.5, best single bleu 70.0" in log
+
+
+def test_an_average_that_is_clearly_worse_gives_way_to_the_best_checkpoint(averaged):
+    note, log = averaged("last 3", score=68.5)
+    assert note["updates"] == [16] and note["averaging"] == "best 1" and note["score"] == 70.0
+    assert "average of updates 12, 16, 20: bleu 68.5, best single bleu 70.0" in log
+    assert "warning: the average is clearly worse than the best checkpoint, which is taken alone" in log
+
+
+def test_an_average_that_is_a_little_worse_stays(averaged):
+    note, log = averaged("last 3", score=68.7)
+    assert note["updates"] == [12, 16, 20] and "clearly worse" not in log
+
+
+def test_one_checkpoint_that_was_asked_for_is_taken(averaged):
+    note, log = averaged("last 1", score=0.0)
+    assert note["updates"] == [20] and note["averaging"] == "last 1" and note["score"] == 30.0
+
+
+def test_without_a_score_of_the_average_what_had_learned_is_averaged(averaged):
+    note, _ = averaged("last 4")
+    assert note["updates"] == [12, 16, 20] and note["score"] is None
+
+
+@pytest.mark.parametrize(
+    ("score", "best", "worst", "share", "worse"),
+    [
+        (63.1, 70.0, 0.0, 0.1, False),  # BLEU
+        (62.9, 70.0, 0.0, 0.1, True),
+        (30.0, 30.5, 29.9, 0.1, False),  # a model that was good from the start: what differs is noise
+        (-12.0, -10.0, -100.0, 0.1, False),  # WER: 2 of 90 points
+        (-20.0, -10.0, -100.0, 0.1, True),
+        (-2.3, -2.0, -6.0, 0.1, False),  # a loss
+        (-2.5, -2.0, -6.0, 0.1, True),
+        (0.0, 0.0, 0.0, 0.1, False),
+    ],
+)
+def test_worse_by_a_share_of_the_best_and_of_the_way_to_it(score, best, worst, share, worse):
+    assert Standard(None, best, worst).is_worse(score, share) is worse
+
+
+def test_a_model_is_measured_as_in_training(world, workspace):
+    """The loss aside, its translations have the scores that a validation gives them, in one process of several."""
+    validation = Validation(
+        manifests=[str(world.manifest)], budget=Budget(rows=16), search=GreedySearch(), metrics=["chrf"], metric="chrf"
+    )
+    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy()])
+    place = workspace()
+    judged = validation.judge([validation.share(objective, world.stream(), place)], objective, place)
+    place.world = 2
+    measured = validation.measure(objective.system, place)
+    assert measured.score == judged.score and measured.values == {"chrf": judged.values["chrf"]}
+    validation.metric = "loss"
+    assert validation.measure(objective.system, place) is None
+    assert validation.shown(-2.5) == "loss 2.500"

@@ -4,11 +4,10 @@ import logging
 
 import pytest
 
-from shared.corpus.lexicon import Lexicon
-from shared.corpus.manifest import Manifest
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases import LexiconCoverage
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import LexiconCoverage
+from dragoman.shared.text.lexicon import Lexicon
 
 
 @pytest.fixture
@@ -50,7 +49,30 @@ def test_words_are_counted_by_hand(lexicon, tmp_path, caplog):
 def test_what_cannot_be_is_refused(lexicon, tmp_path):
     with pytest.raises(DataError, match=r"train\.arrow: no word in column source_text"):
         covered(tmp_path, lexicon, [("de", "12 !")])
-    with pytest.raises(UsageError, match="must not be negative, not -1"):
+    with pytest.raises(UsageError, match="LexiconCoverage: least must be at least 0, not -1"):
         LexiconCoverage(manifests=[], lexicon=lexicon, least=-1)
-    with pytest.raises(UsageError, match="not 'text'"):
+    with pytest.raises(UsageError, match="'text' is not one of"):
         LexiconCoverage(manifests=[], lexicon=lexicon, column="text")
+
+
+def test_columns_limits_and_defaults(lexicon, tmp_path, caplog):
+    phase = LexiconCoverage(manifests=[], lexicon=lexicon)
+    assert (phase.column, phase.least, phase.limit) == ("source_text", 0.0, 100_000)
+    with pytest.raises(UsageError) as error:
+        LexiconCoverage(manifests=[], lexicon=lexicon, least=1, limit=-2)
+    assert str(error.value) == "LexiconCoverage: limit must be at least 0, not -2"
+    with pytest.raises(UsageError, match="Coverage: column: 'text' is not one of 'source_text', 'target_text'$"):
+        LexiconCoverage(manifests=[], lexicon=lexicon, column="text")
+    row = {"source_text": "dog", "source_language": "en", "target_text": "Hund", "target_language": "de"}
+    rows = [row | {"id": "a"}, row | {"id": "b", "target_text": None}]
+    Manifest.write(tmp_path / "t.arrow", rows)
+    workspace = Workspace(output=tmp_path, seed=1)
+    workspace.phase = "coverage"
+    phase = LexiconCoverage(manifests=[str(tmp_path / "t.arrow")], lexicon=lexicon, column="target_text", least=100.0)
+    phase.run(workspace)
+    written = (workspace.folder / "coverage.tsv").read_text()
+    assert written == "language\twords\tknown\tdifferent\tdifferent_known\nde\t1\t1\t1\t1\n"
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    texts = [("de", "Hund"), ("de", "x"), ("de", "y")]
+    assert covered(tmp_path, lexicon, texts, limit=0) == {"de": [3, 1, 3, 1]}
+    assert covered(tmp_path, lexicon, texts, limit=2) == {"de": [2, 1, 2, 1]}

@@ -2,15 +2,16 @@
 
 from collections import Counter, defaultdict
 
+import numpy as np
 import pytest
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.normalise import RemovePunctuation
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases import ExtractPhrases
-from shared.text.phrase_pairs import phrase_pairs
-from shared.text.word_links import read
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import ExtractPhrases
+from dragoman.shared.phases.extracting import best
+from dragoman.shared.text.normalise import RemovePunctuation
+from dragoman.shared.text.phrase_pairs import PhrasePair, phrase_pairs
+from dragoman.shared.text.word_links import read
 from tests.shared.phases.test_linking import row
 
 ROWS = [  # texts and links; "davon" and "now" are linked with nothing
@@ -120,8 +121,32 @@ def test_a_turned_manifest_has_the_phrases_of_the_other_side(folder):
 
 
 def test_refusals(folder):
-    with pytest.raises(UsageError, match="longest must be at least 1 word, not 0"):
+    with pytest.raises(UsageError, match="ExtractPhrases: longest must be at least 1, not 0"):
         run(folder, longest=0)
     Manifest.write(folder / "en-de" / "train.arrow", [row(0, "a", "b")])
     with pytest.raises(DataError, match="row '0' has no column word_links: AlignWords adds it"):
         run(folder)
+
+
+def test_the_best_counterpart_is_the_most_frequent_then_the_shortest_then_the_first():
+    pairs = [PhrasePair(*spans) for spans in ((0, 1, 2, 4), (0, 1, 3, 4), (0, 1, 2, 3), (1, 2, 0, 3), (1, 2, 0, 1))]
+    assert best(pairs, [1, 1, 1, 2, 1]) == [[0, 1, 2, 3], [1, 2, 0, 3]]
+    assert best(pairs[::-1], [1, 2, 1, 1, 1]) == [[0, 1, 2, 3], [1, 2, 0, 3]]
+    assert best([], []) == []
+
+
+def test_what_is_counted_is_told_and_what_the_table_lacks_counts_nothing(folder, caplog):
+    with caplog.at_level("INFO", logger="dragoman"):
+        made = run(folder)
+    counted = [message for message in caplog.messages if "phrase pairs" in message]
+    assert len(counted) == 1 and counted[0].startswith("phrases: ")
+    total, different = (int(part) for part in counted[0].split() if part.isdigit())
+    assert total >= different > 0
+    phrases = sum(len(row["source_phrases"] or []) for row in made)
+    rows = sum(row["word_links"] is not None for row in made)
+    assert f"{phrases} source phrases in {rows} sentence pairs" in caplog.text
+    phase = ExtractPhrases(manifests=[], pairs=[])
+    phase._numbers, phase._counts = np.array([3, 5], dtype=np.uint64), np.array([7, 9])
+    assert phase._counted([5, 4, 3, 6, 0]) == [9, 0, 7, 0, 0] and phase._counted([]) == []
+    phase._numbers = np.array([], dtype=np.uint64)
+    assert phase._counted([1, 2]) == [0, 0] and phase.longest == 4

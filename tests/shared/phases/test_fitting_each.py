@@ -6,21 +6,17 @@ from functools import partial
 import pytest
 import torch
 
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget, Stream
-from shared.errors import UsageError
-from shared.machine.workspace import Workspace
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.phases import Fit, FitEach
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.checkpoints import Checkpoints
-from shared.training.initialise import Initialise
-from shared.training.optimizer import Adam
-from shared.training.schedules import Constant
-from shared.training.validation import Validation
+from dragoman import Manifest, System, UsageError
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.phases import Fit, FitEach
+from dragoman.shared.training.checkpoints import Checkpoints
+from dragoman.shared.training.initialise import Initialise
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.schedules import Constant
+from dragoman.shared.training.validation import Validation
+from tests import small
 from tests.shared.training.conftest import small_model
 
 PAIRS = [["de", "en"], ["en", "de"]]
@@ -29,8 +25,7 @@ PAIRS = [["de", "en"], ["en", "de"]]
 @pytest.fixture
 def world(tmp_path):
     """Manifests of two directions, and the model folder that all begin with."""
-    model = train_sentencepiece(["abcdefg"] * 3, tmp_path / "t.model", kind="char", size=300)
-    tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
+    tokenizer = small.tokenizer(["abcdefg"] * 3, ["en", "de"])
     for source, target in PAIRS:
         for split, count in (("train", 12), ("dev", 4)):
             rows = [
@@ -51,20 +46,13 @@ def world(tmp_path):
 
 def system_of(tokenizer, seed):
     torch.manual_seed(seed)
-    return System(
-        model=small_model(tokenizer, dropout=0.1),
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["de", "en"],
-        target_languages=["de", "en"],
+    return small.system(
+        tokenizer, small_model(tokenizer, dropout=0.1), source_languages=["de", "en"], target_languages=["de", "en"]
     )
 
 
 def phase(tokenizer, folder, rate=0.01, validated=True, **changes):
-    fields = {
-        "source": TextField(column="source_text", tokenizer=tokenizer),
-        "target": TextField(column="target_text", tokenizer=tokenizer),
-    }
+    fields = small.texts(tokenizer)
     arguments = {
         "pairs": PAIRS,
         "folder": str(folder / "manifests"),
@@ -152,3 +140,12 @@ def test_the_memory_that_is_needed_is_that_of_one_fit(world, tmp_path):
     own = phase(world, tmp_path)
     size = sum(4 * parameter.numel() for parameter in own.objective.parameters())
     assert own.memory_needed() == 4 * size  # with gradients and two moments
+
+
+def test_what_is_not_installed_is_asked_of_one_fit(world, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(Fit, "check_libraries", lambda self: asked.append(self.manifests[0]))
+    made = phase(world, tmp_path)
+    made.check_libraries()
+    assert asked == [str(tmp_path / "manifests" / "-".join(made.pairs[0]) / "train.arrow")]
+    assert len(made.manifests) == 2 * len(made.pairs)

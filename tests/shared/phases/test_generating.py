@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 import soundfile
 
-import shared.phases.generating
-from shared.corpus.audio import SAMPLE_RATE
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases.generating import Generate, fingerprint_of_model
-from shared.phases.quality import Quality
-from shared.recipe.recipe import Recipe
-from shared.run.running import run_recipe
-from shared.search import BeamSearch, Rules
-from shared.systems.system import System
+from dragoman import BeamSearch, DataError, Manifest, Recipe, Rules, System, UsageError
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import generating
+from dragoman.shared.phases.generating import Generate, fingerprint_of_model
+from dragoman.shared.phases.quality import Quality
+from dragoman.shared.run.running import run_recipe
+from dragoman.shared.sound.audio import SAMPLE_RATE
+from tests import small
 
 MODEL = Path(__file__).parents[2] / "golden" / "model"
 WORDS = "one two three four five six seven eight".split()
@@ -111,18 +109,18 @@ def test_what_was_cut_anywhere_ends_as_if_it_had_not_been(manifest, place, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(Manifest, "write", killed(Manifest.write))
-        patch.setattr(shared.phases.generating, "replaced_file", killed(shared.phases.generating.replaced_file))
-        patch.setattr(shared.phases.generating, "discard_folder", killed(shared.phases.generating.discard_folder))
+        patch.setattr(generating, "replaced_file", killed(generating.replaced_file))
+        patch.setattr(generating, "discard_folder", killed(generating.discard_folder))
         with pytest.raises(ZeroDivisionError):
             generate(manifest).run(place("cut"))
     translated = []
-    real = shared.phases.generating.translate_rows
+    real = generating.translate_rows
 
     def counted(system, rows, **options):
         translated.extend(row["id"] for row in rows)
         return real(system, rows, **options)
 
-    monkeypatch.setattr(shared.phases.generating, "translate_rows", counted)
+    monkeypatch.setattr(generating, "translate_rows", counted)
     generate(manifest).run(place("cut"))
     assert content(place("cut")) == content(place("whole"))
     shards = [[f"r{n}" for n in rows] for rows in (range(4), range(4, 8), range(8, 11))]
@@ -195,12 +193,9 @@ def test_speech(tmp_path, place, speech_model):
 
 @pytest.fixture
 def speech_model(tmp_path):
-    from shared.text.piece_model import train_sentencepiece
-    from shared.text.tokenizer import SentencePieceTokenizer
     from tests.shared.systems.test_system import WORDS, make
 
-    model = train_sentencepiece(WORDS * 9, tmp_path / "t.model", kind="char", size=263)
-    make(SentencePieceTokenizer(model=str(model), tags=["de", "en"]), "speech").save(tmp_path / "speech")
+    make(small.tokenizer(WORDS * 9, size=263), "speech").save(tmp_path / "speech")
     return tmp_path / "speech"
 
 
@@ -245,13 +240,13 @@ phases:
         model: !ref <model>
         manifests: [{manifest}]
         search: !new:shared.search.beam.BeamSearch {{beam: 2}}
-        budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
+        budget: !new:shared.batches.stream.Budget {{tokens: 100}}
         quality: !new:shared.phases.Quality {{minimum_score: -5.0, maximum_ratio: 20.0}}
     evaluate: !new:shared.phases.Evaluate
         model: !ref <model>
         manifests: [!ref <output_folder>/generate/en-de/train.arrow]
         search: !new:shared.search.beam.BeamSearch {{beam: 2}}
-        budget: !new:shared.corpus.stream.Budget {{tokens: 100}}
+        budget: !new:shared.batches.stream.Budget {{tokens: 100}}
         metrics: [chrf]
 """
 
@@ -262,5 +257,15 @@ def test_a_recipe_generates_and_its_next_phase_reads_it(manifest, tmp_path):
     options = {"device": "cpu", "workers": 0, "noprogressbar": True}
     run_recipe(Recipe.load(file, options))
     run_recipe(Recipe.load(file, options))
-    (row,) = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
+    (row,) = read(tmp_path / "out" / "results.jsonl")
     assert row["value"] == 100.0 and row["lines"] == 10  # it agrees with itself; the blank row was dropped
+
+
+def test_a_models_fingerprint_is_of_its_files_alone(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    before = fingerprint_of_model(tmp_path)
+    (tmp_path / ".lock").write_text("who")
+    (tmp_path / "onnx").mkdir()
+    assert fingerprint_of_model(tmp_path) == before
+    (tmp_path / "weights").write_text("1")
+    assert fingerprint_of_model(tmp_path) != before

@@ -2,13 +2,13 @@
 
 import pytest
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.normalise import RemovePunctuation
-from shared.corpus.spoken_words import WORDS_TYPE
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.phases import AlignWords
-from shared.phases.linking import bare, key
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.batches.spoken_words import WORDS_TYPE
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import AlignWords, linking
+from dragoman.shared.phases.linking import bare, key
+from dragoman.shared.text.normalise import RemovePunctuation
+from tests.small import refuses
 
 PAIRS = [
     ("The house is small.", "Das Haus ist klein."),
@@ -112,15 +112,50 @@ def test_the_form_of_a_word():
 
 
 def test_refusals(folder):
-    with pytest.raises(UsageError, match="symmetrisation must be one of"):
-        run(folder, symmetrisation="best")
+    refuses(UsageError, "symmetrisation must be one of", run, folder, symmetrisation="best")
     with pytest.raises(UsageError, match="by_table: True does not read links"):
         run(folder, by_table=True, links={"en-de/train.arrow": "a.txt"})
     with pytest.raises(UsageError, match="links of en-fr/train.arrow, but the manifests are en-de/train.arrow"):
         run(folder, links={"en-fr/train.arrow": "a.txt"})
-    with pytest.raises(DataError, match="row '0': no pairs of en and de were given to learn from"):
-        run(folder, pairs=[])
+    refuses(DataError, "row '0': no pairs of en and de were given to learn from", run, folder, pairs=[])
     (folder / "a.txt").write_text("0-0\n" * 4, encoding="utf-8")
     Manifest.write(folder / "en-de" / "train.arrow", [row(0, "a b c", "x", words=spoken("a b"))] * 4)
     with pytest.raises(DataError, match="aligned with 2 words, but its text has 3"):
         run(folder, links={"en-de/train.arrow": str(folder / "a.txt")})
+
+
+def test_what_is_learned_is_told(folder, caplog):
+    with caplog.at_level("INFO", logger="dragoman"):
+        run(folder)
+    learned, linked = [message for message in caplog.messages if message.startswith("link: ")]
+    assert learned.startswith("link: en-de: 7 pairs, ") and "; log-likelihood -" in learned
+    assert linked == f"link: {folder}/en-de/train.arrow: 6 of 7 words have a translation"
+    numbers = [float(part.split()[-1]) for part in learned.split("log-likelihood")[1].split(", in the last pass")]
+    assert numbers[0] < numbers[1]
+
+
+def test_files_of_links_are_looked_at_as_far_as_their_rows_in_a_trial(folder):
+    (folder / "a.txt").write_text("0-0 1-1\n0-0 0-1\n\n0-0\n0-0\n", encoding="utf-8")
+    given = {"pairs": [], "links": {"en-de/train.arrow": str(folder / "a.txt")}}
+    with pytest.raises(DataError, match="a.txt: more lines than the 4 sentence pairs"):
+        run(folder, **given)
+    arguments = {"manifests": [str(folder / "en-de" / "train.arrow")], **given}
+    place = Workspace(output=folder / "trial", phase="link", debug=True)
+    AlignWords(**arguments).run(place)
+    made = list(Manifest.open(folder / "trial" / "link" / "en-de" / "train.arrow"))
+    assert [row["word_links"] for row in made] == ["0-0 1-1", "0-0 0-1", "", "0-0"][: len(made)]
+
+
+def test_numbers_reach_the_aligner_and_have_defaults(folder, monkeypatch):
+    asked = []
+    real = linking.WordAligner
+    monkeypatch.setattr(linking, "WordAligner", lambda pairs, **how: asked.append(how) or real(pairs, **how))
+    AlignWords(manifests=[], pairs=[])
+    assert asked == [{"symmetrisation": "grow-diag-final", "iterations": 5, "flat": 0, "concentration": 0.0}]
+    AlignWords(manifests=[], pairs=[], symmetrisation="union", iterations=2, flat=1, concentration=0.5)
+    assert asked[1] == {"symmetrisation": "union", "iterations": 2, "flat": 1, "concentration": 0.5}
+    with pytest.raises(UsageError):
+        AlignWords(manifests=[], pairs=[], iterations=0)
+    with pytest.raises(DataError) as error:
+        run(folder, pairs=[])
+    assert str(error.value) == (f"{folder}/en-de/train.arrow: row '0': no pairs of en and de were given to learn from")

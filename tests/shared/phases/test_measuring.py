@@ -8,13 +8,13 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 from torchaudio.compliance import kaldi
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.nn.fbank import Fbank, GlobalNorm
-from shared.phases import MeasureFeatures
-from shared.training.initialise import FeatureStatistics
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.fbank import Fbank, GlobalNorm
+from dragoman.shared.phases import MeasureFeatures
+from dragoman.shared.training.initialise import FeatureStatistics
+from tests.small import refusal
 
 
 @pytest.fixture
@@ -74,3 +74,8 @@ def test_what_does_not_fit_is_refused(tmp_path, manifest):
         FeatureStatistics(file=str(tmp_path / "none"), part="norm").apply(Whole())
     with pytest.raises(DataError, match="has 20 features, and norm 3"):
         FeatureStatistics(file=str(measured(tmp_path, manifest)), part="norm").apply(Whole())
+
+
+def test_manifests_without_recordings_are_named(tmp_path):
+    path = Manifest.write(tmp_path / "none.arrow", []).path
+    assert refusal(DataError, measured, tmp_path, path) == f"{path}: hold no recording to measure features of"

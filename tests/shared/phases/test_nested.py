@@ -2,9 +2,8 @@
 
 import pytest
 
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
-from shared.run.running import is_finished, run_recipe
+from dragoman import Recipe, UsageError
+from dragoman.shared.run.running import is_finished, run_recipe
 from tests.shared.running_parts import worked
 
 DRAWS = """\
@@ -69,30 +68,30 @@ def test_each_phase_and_each_key_has_an_object_of_its_own(hands, tmp_path):
     assert drawn(draws) == {"once": "[8]", "again": "[8] [8] [8]"}  # what "once" changed was its own
     assert (draws / "again" / "changed.txt").read_text() == "[108] [108] [108]"
     assert (tmp_path / "hands" / "1" / "own" / "drawn.txt").read_text() == "[8]"
-    left, right, first = hands().build("draws").recipe.build("again").slabs
+    left, right, first = hands().plan["draws"].build().recipe.plan["again"].build().slabs
     assert left is right and first is not left  # one key names one object, wherever it is referred to
 
 
 def test_it_is_laid_over_what_the_other_recipe_has(hands, tmp_path):
     handed = {SLAB: {"size": 8, "bias": False}}
     merged = {SLAB: {"size": 8, "dropout": 0.25, "bias": False}}
-    for inner in (hands().inner("draws"), hands().build("draws").recipe):
-        assert inner.plain("once") == {DRAW: {"slabs": [merged]}}
-        [arguments] = inner.plain("again").values()
+    for inner in (hands().plan["draws"].inner, hands().plan["draws"].build().recipe):
+        assert inner.plan["once"].plain == {DRAW: {"slabs": [merged]}}
+        [arguments] = inner.plan["again"].plain.values()
         assert arguments["slabs"] == [handed, handed, merged]
     assert arguments["updates"] == 2  # of a function, what it returns is handed on
-    inner = hands("--phases.draws.first.dropout", "0.5").inner("draws")
-    assert inner.plain("once") == {DRAW: {"slabs": [{SLAB: {"size": 8, "dropout": 0.5, "bias": False}}]}}
+    inner = hands("--phases.draws.first.dropout", "0.5").plan["draws"].inner
+    assert inner.plan["once"].plain == {DRAW: {"slabs": [{SLAB: {"size": 8, "dropout": 0.5, "bias": False}}]}}
 
 
 def test_it_is_shown_where_it_is_written_and_what_is_shown_is_a_recipe(hands, tmp_path):
     shown = hands().shown("draws")
     assert "first: !ref <slab>" in shown and f"slab: {SLAB}" in shown
-    inner = hands().inner("draws")
+    inner = hands().plan["draws"].inner
     for text in (inner.shown(), inner.text()):
         (tmp_path / "shown.yaml").write_text(text)
         again = Recipe.load(tmp_path / "shown.yaml")
-        assert all(again.plain(phase) == inner.plain(phase) for phase in ("once", "again"))
+        assert all(again.plan[phase].plain == inner.plan[phase].plain for phase in ("once", "again"))
     lines = [line for line in inner.shown().splitlines() if line.strip().startswith("size: 8")]
     assert lines and all("hands.yaml:3" in line for line in lines)
 
@@ -133,7 +132,7 @@ def test_a_wrong_one_is_refused_where_it_is_written_before_anything_runs(hands, 
 
 def test_of_a_group_only_the_objects_that_differ_are_handed_on(hands, tmp_path):
     recipe = Recipe.load(tmp_path / "grouped.yaml")
-    [arguments] = recipe.plain("draws").values()
+    [arguments] = recipe.plan["draws"].plain.values()
     slab = {SLAB: {"size": 8}}
     assert arguments["overrides"] == {"count": 3, "second": {"left": slab, "right": slab}}
     run_recipe(recipe)

@@ -2,8 +2,9 @@
 
 import pytest
 
-from shared.errors import UsageError
-from shared.phases.quality import Quality
+from dragoman.shared.errors import UsageError
+from dragoman.shared.phases.quality import Quality
+from tests.small import refusal
 
 
 def test_what_quality_asks():
@@ -24,3 +25,27 @@ def test_what_quality_asks():
     for wrong in ({"maximum_ratio": 0.5}, {"maximum_rate": 0.0}, {"maximum_dropped": 1.5}):
         with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
             Quality(**wrong)
+
+
+def test_limits_themselves_are_kept():
+    quality = Quality(minimum_score=-1.0, maximum_ratio=2.0, maximum_rate=5.0)
+    good = {"score": -1.0, "tokens": 8, "inputs": [4, 16], "seconds": 1.6}
+    assert quality.reason(**good) == ""
+    plain = Quality()
+    assert plain.reason(score=float("nan"), tokens=1, inputs=[99], seconds=0.001) == ""
+    assert (plain.minimum_score, plain.maximum_ratio, plain.maximum_rate, plain.maximum_dropped) == (
+        None,
+        None,
+        None,
+        0.5,
+    )
+    assert Quality(maximum_ratio=1.0).reason(score=0.0, tokens=3, inputs=[3], seconds=None) == ""
+    assert Quality(maximum_rate=1e-9).maximum_rate == 1e-9
+    assert Quality(minimum_score=0.0).reason(score=-0.1, tokens=1, inputs=[], seconds=None) == "score below 0"
+    for wrong, said in (
+        ({"maximum_ratio": 0.9}, "Quality: maximum_ratio must be at least 1, not 0.9"),
+        ({"maximum_ratio": float("nan")}, "Quality: maximum_ratio must be a finite number at least 1, not nan"),
+        ({"maximum_rate": 0.0}, "Quality: maximum_rate must be above 0, not 0.0"),
+        ({"maximum_dropped": 1.1}, "Quality: maximum_dropped must be between 0 and 1, not 1.1"),
+    ):
+        assert refusal(UsageError, Quality, **wrong) == said

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.errors import UsageError
-from shared.evaluation.outputs import Outputs
-from shared.machine.workspace import Workspace
-from shared.phases import Simulate
-from shared.search import GreedySearch, Rules
-from shared.systems.policies import Hold, WaitK
-from shared.systems.simultaneous import Emission, Listener
+from dragoman import DataError, GreedySearch, Manifest, Rules, UsageError
+from dragoman.shared.evaluation.outputs import Outputs
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import Simulate
+from dragoman.shared.systems.policies import Hold, WaitK
+from dragoman.shared.systems.simultaneous import Emission, Listener
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def workspace(tmp_path):
 def test_scores_log_and_outputs_agree(speech_model, manifest, tmp_path):
     place = workspace(tmp_path)
     phase(speech_model, manifest).run(place)
-    rows = [json.loads(line) for line in (place.output / "results.jsonl").read_text().splitlines()]
+    rows = read(place.output / "results.jsonl")
     assert [row["metric"] for row in rows] == ["bleu", "al", "laal", "dal", "ap", "laal_ca"]
     assert "WaitK" in str(rows[0]["policy"]) and rows[0]["chunk"] == 0.2 and rows[0]["split"] == "en-de/test"
     log = [json.loads(line) for line in (place.folder / "en-de.test.instances.log").read_text().splitlines()]
@@ -86,3 +85,18 @@ def test_numbers_out_of_range_are_refused(speech_model, manifest):
     for wrong in ({"chunk": 0.0}, {"limit": -1}, {"metrics": ["blue"]}):
         with pytest.raises(UsageError):
             phase(speech_model, manifest, **wrong)
+
+
+def test_a_row_without_audio_and_ranges_are_told(speech_model, manifest, tmp_path):
+    row = dict(Manifest.open(manifest)[0]) | {"audio": None, "start": None, "duration": None, "id": "silent"}
+    part = Manifest.write(tmp_path / "en-de" / "silent.arrow", [row]).path
+    with pytest.raises(DataError, match="^row 'silent' has no audio to be heard$"):
+        phase(speech_model, part).run(workspace(tmp_path))
+    for wrong, said in (
+        ({"chunk": 1 / 16001}, f"chunk must be at least 6.25e-05, not {1 / 16001}"),
+        ({"limit": -1}, "limit must be at least 0, not -1"),
+    ):
+        with pytest.raises(UsageError) as error:
+            phase(speech_model, manifest, **wrong)
+        assert str(error.value) == f"Simulate: {said}"
+    assert phase(speech_model, manifest, chunk=1 / 16000).limit == 0

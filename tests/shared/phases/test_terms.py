@@ -1,18 +1,16 @@
 """Terms of an objective measured on test data, with the parameters of a model folder."""
 
-import json
-
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import UsageError
-from shared.machine.workspace import Workspace
-from shared.objectives.objective import Loss, Objective, Term
-from shared.phases import MeasureTerms
+from dragoman import Manifest, UsageError
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives.objective import Loss, Objective, Term
+from dragoman.shared.phases import MeasureTerms
 
 
 class Words:
@@ -59,7 +57,7 @@ def measured(folder, terms):
         budget=Budget(rows=2),
     )
     phase.run(Workspace(output=folder / "run", phase="measure"))
-    return [json.loads(line) for line in (folder / "run" / "results.jsonl").read_text().splitlines()]
+    return read(folder / "run" / "results.jsonl")
 
 
 def test_a_share_is_measured_over_all_batches(tmp_path):

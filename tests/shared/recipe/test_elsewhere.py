@@ -2,8 +2,7 @@
 
 import pytest
 
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
+from dragoman import Recipe, UsageError
 
 CASES = [
     ("own/mt", "lr", "learning_rate"),
@@ -14,7 +13,7 @@ CASES = [
     ("own/mt", "encoder_embed_dim", "width"),
     ("own/mt", "save_dir", "output_folder"),
     ("own/st", "accum_grad", "grad_accumulation_factor"),
-    ("own/st", "lsm_weight", "smoothing"),
+    ("own/st", "lsm_weight", "label_smoothing"),
     ("own/st", "number_of_epochs", "updates"),
     ("own/mt", "num_train_epochs", "updates"),
     ("own/mt", "fp16", "precision"),
@@ -55,7 +54,10 @@ def test_the_key_of_another_toolkit(recipe, given, meant):
     ("given", "said"),
     [
         ("arch", r" \(a recipe says it: `dragoman recipes` lists them\)"),
-        ("use_tensorboard", r" \(every run writes TensorBoard's files, into FIT_FOLDER/tensorboard\)"),
+        (
+            "use_tensorboard",
+            r" \(with TensorBoard installed, every run writes its files, into FIT_FOLDER/tensorboard\)",
+        ),
         ("resume_from_checkpoint", r" \(the same command once more goes on where a run was stopped\)"),
         ("mtlalpha", ""),  # this recipe has no CTC, and a mixture is something else
     ],

@@ -2,10 +2,9 @@
 
 import pytest
 
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
-from shared.recipe.tree import INNER as INNER_TAG
-from shared.run.running import is_finished, log_to_terminal, run_recipe
+from dragoman import Recipe, UsageError
+from dragoman.shared.recipe.tree import INNER as INNER_TAG
+from dragoman.shared.run.running import is_finished, log_to_terminal, run_recipe
 from tests.shared.running_parts import worked
 
 DEEP = """\
@@ -90,7 +89,7 @@ def test_the_recipe_that_a_debug_run_writes_down_is_that_run(outer, tmp_path):
 
 def test_a_folder_that_is_handed_on_is_a_debug_folder_once(outer, tmp_path):
     recipe = outer("--debug", "--phases.asr.output_folder", "!ref <output_folder>/inner")
-    assert recipe.inner("asr").value("output_folder") == f"{tmp_path}/st/1-debug/inner-debug"
+    assert recipe.plan["asr"].inner.value("output_folder") == f"{tmp_path}/st/1-debug/inner-debug"
     recipe.check()
 
 
@@ -118,7 +117,7 @@ def test_a_recipe_that_is_laid_over_names_another_one_beside_it(outer, tmp_path,
     (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nphases:\n    asr:\n        recipe: other.yaml\n")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    assert Recipe.load("../mine.yaml").inner("asr").source == "../other.yaml"
+    assert Recipe.load("../mine.yaml").plan["asr"].inner.source == "../other.yaml"
 
 
 def test_keys_of_inner_recipes_can_be_given_at_any_depth(outer, tmp_path):
@@ -131,19 +130,13 @@ def test_keys_of_inner_recipes_can_be_given_at_any_depth(outer, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (
-            ["--phases.asr.updtes", "3"],
-            r"command line: --phases\.asr\.updtes: no such key in .*asr\.yaml \(did you",
-        ),
+        (["--phases.asr.updtes", "3"], r"command line: --phases\.asr\.updtes: no such key in .*asr\.yaml \(did you"),
         (["--phases.asr.updates", "x"], r"phases\.fit\.updates: 'x' is not an int .*written at command line: --phases"),
         (
             ["--phases.asr.phases.deep.updtes", "3"],
             r"--phases\.asr\.phases\.deep\.updtes: no such key in .*deep\.yaml \(did you mean 'updates'",
         ),
-        (
-            ["--phases.asr.overrides.updates", "3"],
-            r"give a key of the recipe that phases\.asr runs as --phases\.asr",
-        ),
+        (["--phases.asr.overrides.updates", "3"], r"give a key of the recipe that phases\.asr runs as --phases\.asr"),
         (["--phases.asr.fit.speed", "3"], r"--phases\.asr\.fit\.speed: no such key in .*asr\.yaml"),
         (["--phases.asr.recipe", "almanac/asrr"], r"no recipe 'almanac/asrr'"),
         (["--phases.asr.updates", "-1"], r"updates must not be negative: -1"),
@@ -343,19 +336,19 @@ def grouped(outer, tmp_path):
 
 
 def test_of_a_group_only_what_differs_is_handed_on(grouped):
-    [arguments] = grouped().plain("asr").values()
+    [arguments] = grouped().plan["asr"].plain.values()
     assert arguments["overrides"] == {"rate": 0.25}  # the rest is what it has anyway, and it knows no width
     recipe = grouped("--updates", "7", "--seed", "3", "--width", "9")
     recipe.check()
-    [arguments] = recipe.plain("asr").values()
+    [arguments] = recipe.plan["asr"].plain.values()
     assert arguments["overrides"] == {"rate": 0.25, "updates": 7, "seed": 3}
-    assert recipe.inner("asr").value("output_folder").endswith("/asr/3")
+    assert recipe.plan["asr"].inner.value("output_folder").endswith("/asr/3")
 
 
 def test_keys_of_the_command_line_win_over_groups(grouped):
     recipe = grouped("--updates", "7", "--phases.asr.updates", "5")
     recipe.check()
-    assert (recipe.value("updates"), recipe.inner("asr").value("updates")) == (7, 5)
+    assert (recipe.value("updates"), recipe.plan["asr"].inner.value("updates")) == (7, 5)
 
 
 def test_one_key_of_a_group_may_make_another_useless(grouped, tmp_path):
@@ -365,7 +358,7 @@ def test_one_key_of_a_group_may_make_another_useless(grouped, tmp_path):
     inner.write_text(inner.read_text().replace("rate: 0.5\n", "speed: 0.5\nrate: !ref <speed>\n", 1))
     recipe = grouped("--speed", "0.875")
     run_recipe(recipe)  # nothing in the recogniser uses the speed beside the rate
-    assert recipe.inner("asr").value("rate") == 0.875
+    assert recipe.plan["asr"].inner.value("rate") == 0.875
     assert worked(tmp_path / "asr" / "1") == ["fit1", "fit2", "average1"]
 
 

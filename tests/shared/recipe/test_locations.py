@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from shared import described
-from shared.errors import UsageError
-from shared.recipe.recipe import Recipe
+from dragoman import Recipe, UsageError
+from dragoman.shared import described
+from dragoman.shared.recipe import locations
+from tests.small import refusal, refuses
 
 ROOT = Path(__file__).parents[3]
 LAYERS = """\
-from shared.nn.transformer import Layer
+from dragoman.shared.nn.transformer import Layer
 
 
 class Doubled(Layer):
@@ -33,7 +34,7 @@ base: own/mt
 output_folder: !ref <results_folder>/mine/<seed>
 stream:
     fields:
-        source: !new:shared.corpus.noise.NoisyText
+        source: !new:shared.batches.noise.NoisyText
             field: !ref <source>
             noise: [!new:{module}.parts.First {{}}]
 model:
@@ -68,7 +69,9 @@ def project(tmp_path):
 
 def dragoman(*arguments, folder, text=None):
     """Run the command as one that is installed: neither the folder it is called in nor the project is on the path."""
-    code = f"import sys; sys.path[0] = {str(ROOT)!r}; sys.argv[0] = 'dragoman'; from shared.cli import main; main()"
+    code = (
+        f"import sys; sys.path[0] = {str(ROOT)!r}; sys.argv[0] = 'dragoman'; from dragoman.cli.main import main; main()"
+    )
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, input=text, capture_output=True, text=True, cwd=folder, timeout=300)
 
@@ -91,8 +94,7 @@ def test_a_file_beside_the_recipe_comes_before_an_installed_one(tmp_path):
 def test_a_base_that_is_nowhere_is_compared_with_installed_ones(tmp_path):
     (tmp_path / "mine.yaml").write_text("base: own/mtt\n")
     message = r"mine\.yaml:1: base: no file 'own/mtt' beside the recipe, and no installed recipe.*mean 'own/mt'"
-    with pytest.raises(UsageError, match=message):
-        Recipe.load(tmp_path / "mine.yaml")
+    refuses(UsageError, message, Recipe.load, tmp_path / "mine.yaml")
 
 
 def test_classes_beside_the_recipe_train_and_translate(project):
@@ -126,8 +128,7 @@ def test_a_recipe_names_folders_of_modules(project):
     file.write_text(f"modules: [..]\n{text}")
     Recipe.load(file, GIVEN).check()
     file.write_text(f"modules: [../nowhere]\n{text}")
-    with pytest.raises(UsageError, match=r"mine\.yaml:1: modules\.0: no folder '.*nowhere'"):
-        Recipe.load(file, GIVEN)
+    refuses(UsageError, r"mine\.yaml:1: modules\.0: no folder '.*nowhere'", Recipe.load, file, GIVEN)
 
 
 def test_a_module_that_is_hidden_by_an_installed_one_is_refused(project):
@@ -151,5 +152,77 @@ def test_a_class_with_the_name_of_another_is_refused_before_anything_is_trained(
 @pytest.mark.parametrize("path, message", [("nowhere", "neither a folder nor a module"), ("yaml", "hidden by")])
 def test_a_package_that_cannot_be_used_is_refused(tmp_path, path, message):
     (tmp_path / "yaml").mkdir()
-    with pytest.raises(UsageError, match=f"--package .*{path}: {message}"):
-        described.use_package(tmp_path / path)
+    refuses(UsageError, f"--package .*{path}: {message}", described.use_package, tmp_path / path)
+
+
+def test_headers_and_titles_are_comments_at_the_top(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("# A model\n#of speech\n#\n#   dragoman run a\nx: 1\n# no more\n")
+    assert locations.header(path) == "A model\nof speech\n\ndragoman run a"
+    assert locations.title(path) == "A model of speech"
+    path.write_text("# A model\n# dragoman run a\n")
+    assert locations.title(path) == "A model"
+    path.write_text("x: 1\n")
+    assert locations.header(path) == locations.title(path) == ""
+    for name, base in (("base.yaml", True), ("base_a.yaml", True), ("based.yaml", False), ("base/a.yaml", True)):
+        assert locations.is_base(Path("recipes") / name) is base
+
+
+def test_a_recipe_is_a_file_or_an_installed_one(tmp_path):
+    (tmp_path / "mine.yaml").write_text("x: 1\n")
+    assert locations.find(tmp_path / "mine.yaml") == (tmp_path / "mine.yaml", str(tmp_path / "mine.yaml"), "mine")
+    file, shown, name = locations.find("own/mt")
+    assert (shown, name) == ("recipes/own/mt.yaml", "own/mt") and file.is_file()
+    assert locations.find(file) == (file, str(file), "own/mt")
+    complaint = refusal(UsageError, locations.find, "own/mtt")
+    assert complaint.startswith("no recipe 'own/mtt': neither a file nor an installed recipe (did you mean ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("base: {a: 1}", "a.yaml:1: base: base names a recipe file, seen from this one, or an installed recipe, or a "
+         "list of these"),
+        ("base: a.yaml", "a.yaml: base recipes include each other in a circle"),
+        ("base: b.yam", "a.yaml:1: base: no file 'b.yam' beside the recipe, and no installed recipe of this name (did "
+         "you mean 'b.yaml'?)"),
+        ("modules: [1]", "a.yaml:1: modules.0: modules is a list of folders, seen from the recipe"),
+        ("modules: none", "a.yaml:1: modules: no folder '{folder}/none'"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_bases_and_modules_that_are_none(tmp_path, text, said):
+    (tmp_path / "a.yaml").write_text(f"{text}\n")
+    (tmp_path / "b.yaml").write_text("x: 1\n")
+    complaint = refusal(UsageError, locations.read_with_bases, tmp_path / "a.yaml", "a.yaml", [])
+    assert complaint == said.format(folder=tmp_path)
+
+
+def test_bases_lie_below_what_names_them(tmp_path):
+    texts = {"a": "base: [b.yaml, c.yaml]\none: 1", "b": "base: d.yaml\none: 2\ntwo: 2", "c": "two: 3\nfour: 3",
+             "d": "four: 4\nfive: 5"}  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / f"{name}.yaml").write_text(f"{text}\n")
+    folders = []
+    root = locations.read_with_bases(tmp_path / "a.yaml", "x/a.yaml", folders)
+    assert {name: node.value for name, node in root.items()} == {"one": 1, "two": 3, "four": 3, "five": 5}
+    assert {name: node.place for name, node in root.items()} == {
+        "one": "x/a.yaml:2", "two": "x/c.yaml:1", "four": "x/c.yaml:2", "five": "x/d.yaml:2",
+    }  # fmt: skip
+    assert folders == [str(tmp_path)]
+    assert {name: node.own for name, node in root.items()} == {"one": True, "two": False, "four": False, "five": False}
+    assert locations.bases(tmp_path / "d.yaml") == {}
+    assert [node.value for node in locations.bases(tmp_path / "a.yaml")["base"].value] == [
+        str(tmp_path / "b.yaml"), str(tmp_path / "c.yaml"),
+    ]  # fmt: skip
+    (tmp_path / "e.yaml").write_text("base: recipes/own/mt.yaml\n")
+    assert [node.value for node in locations.bases(tmp_path / "e.yaml")["base"].value] == ["own/mt"]
+
+
+def test_so_many_bases_are_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(locations, "MOST_BASES", 3)
+    for number in range(4):
+        base = f"base: {number + 1}.yaml\n" if number < 3 else ""
+        (tmp_path / f"{number}.yaml").write_text(f"{base}x: {number}\n")
+    assert locations.read_with_bases(tmp_path / "1.yaml", "1.yaml", []).value["x"].value == 1
+    with pytest.raises(UsageError, match="^3.yaml: the recipe has more than 3 bases$"):
+        locations.read_with_bases(tmp_path / "0.yaml", "0.yaml", [])

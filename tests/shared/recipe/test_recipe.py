@@ -13,11 +13,11 @@ from hyperpyyaml import load_hyperpyyaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import shared.recipe.locations
-from shared.errors import DataError, UsageError
-from shared.recipe.recipe import Recipe
-from shared.recipe.run_keys import OPTIONS
+import dragoman.shared.recipe.locations
+from dragoman import DataError, Recipe, UsageError
+from dragoman.shared.recipe.run_keys import OPTIONS
 from tests.shared import recipe_parts as parts
+from tests.small import refuses
 
 GOOD = """\
 # Somebody and others, 2024, section 3
@@ -68,7 +68,7 @@ def load(write, tmp_path: Path):
 
 
 def test_builds_what_hyperpyyaml_builds(load, tmp_path):
-    fit = load().build("fit")
+    fit = load().plan["fit"].build()
     expected = load_hyperpyyaml(GOOD.split("  open:")[0], {"output_folder": str(tmp_path / "out")})["phases"]["fit"]
     assert fit.rate == expected.rate == 1e-4
     assert [vars(layer) for layer in fit.model.layers] == [vars(layer) for layer in expected.model.layers]
@@ -78,7 +78,7 @@ def test_builds_what_hyperpyyaml_builds(load, tmp_path):
 
 
 def test_one_reference_is_one_object_and_a_copy_another(load):
-    fit = load().build("fit")
+    fit = load().plan["fit"].build()
     first, second, third = fit.model.layers
     assert fit.model is fit.copy
     assert first is second
@@ -91,28 +91,31 @@ def test_phases_are_built_one_at_a_time(load, tmp_path):
     recipe.check()
     assert parts.BUILT == []
     with pytest.raises(DataError, match="no such file"):
-        recipe.build("open")
+        recipe.plan["open"].build()
     assert parts.BUILT == []
     (tmp_path / "out" / "fit").mkdir(parents=True)
     (tmp_path / "out" / "fit" / "there").touch()
-    assert recipe.build("open").file == str(tmp_path / "out" / "fit" / "there")
-    recipe.build("fit")
+    assert recipe.plan["open"].build().file == str(tmp_path / "out" / "fit" / "there")
+    recipe.plan["fit"].build()
     assert parts.BUILT == ["Slab 32", "Slab 32", "Fit"]
 
 
 def test_references_may_point_forward_and_through_each_other(load):
     text = GOOD + "first: !ref <second>\nsecond: !ref <third[deep]>\nthird: {deep: !ref <d_model> + 1}\n"
     text = text.replace("rate: !ref <rate>", "rate: !ref <first>")
-    assert load(text).build("fit").rate == 17
+    assert load(text).plan["fit"].build().rate == 17
 
 
 def test_reference_to_an_attribute_is_taken_from_the_built_object(load):
-    fit = load(GOOD.replace("free: {", "free: {from: !ref <layer.size>, ")).build("fit")
+    fit = load(GOOD.replace("free: {", "free: {from: !ref <layer.size>, ")).plan["fit"].build()
     assert fit.model.free["from"] == 32
 
 
 def test_text_in_angle_brackets_survives(load):
-    assert load(GOOD.replace("free: {", 'free: {tag: !ref "<<d_model>>", ')).build("fit").model.free["tag"] == "<16>"
+    assert (
+        load(GOOD.replace("free: {", 'free: {tag: !ref "<<d_model>>", ')).plan["fit"].build().model.free["tag"]
+        == "<16>"
+    )
 
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=["C"]))
@@ -125,11 +128,11 @@ def test_plain_values_come_through_unchanged(tmp_path, value):
     recipe = Recipe.load(
         _recipe_with(tmp_path), {"output_folder": str(tmp_path), "phases.open.options": {"value": [value, "\n (x) "]}}
     )
-    built = recipe.build("open").options
+    built = recipe.plan["open"].build().options
     assert _equal(built, {"value": [value, "\n (x) "]})
     again = tmp_path / "again.yaml"
     again.write_text(recipe.text(), encoding="utf-8")
-    assert _equal(Recipe.load(again).plain("open"), recipe.plain("open"))
+    assert _equal(Recipe.load(again).plan["open"].plain, recipe.plan["open"].plain)
 
 
 def _recipe_with(folder: Path) -> Path:
@@ -162,7 +165,7 @@ def test_what_a_recipe_says(load, tmp_path):
     defaults = {name: default for name, (_, default, _) in OPTIONS.items()}
     assert recipe.options == defaults | {"workers": 2, "debug": True, "max_grad_norm": 5}
     layer = {"!new:tests.shared.recipe_parts.Slab": {"size": 32, "dropout": 0.1}}
-    plain = recipe.plain("fit")["!new:tests.shared.recipe_parts.Fit"]
+    plain = recipe.plan["fit"].plain["!new:tests.shared.recipe_parts.Fit"]
     assert plain["model"]["!new:tests.shared.recipe_parts.Model"]["layers"] == [layer] * 3
     assert json.loads(json.dumps(plain)) == plain
 
@@ -172,22 +175,21 @@ def test_saved_text_is_the_same_recipe(load, write):
     saved = Recipe.load(write(recipe.text(), "saved.yaml"))
     saved.check()
     assert saved.header == recipe.header
-    assert saved.plain("fit") == recipe.plain("fit")
+    assert saved.plan["fit"].plain == recipe.plan["fit"].plain
     assert saved.text() == recipe.text()
-    assert saved.build("fit").model.shape == (5, 6)
+    assert saved.plan["fit"].build().model.shape == (5, 6)
 
 
 def test_options_may_be_referred_to_without_being_written(load):
     text = GOOD.replace("rate: !ref <rate>", "rate: !ref <max_grad_norm>").replace("rate: 1e-4  # at the peak\n", "")
     recipe = load(text, "--max_grad_norm", "2")
     recipe.check()
-    assert recipe.build("fit").rate == 2
+    assert recipe.plan["fit"].build().rate == 2
 
 
 @pytest.mark.parametrize("key", ["max_grad_norm", "grad_accumulation_factor"])
 def test_an_option_that_no_phase_refers_to_is_refused(load, key):
-    with pytest.raises(UsageError, match=f"command line: --{key}: nothing uses this key"):
-        load(GOOD, f"--{key}", "2").check()
+    refuses(UsageError, f"command line: --{key}: nothing uses this key", lambda: load(GOOD, f"--{key}", "2").check())
     with pytest.raises(UsageError, match=rf"good\.yaml:6: {key}: nothing uses this key"):
         load(GOOD.replace("seed: 3", f"seed: 3\n{key}: 2")).check()
     load(GOOD, "--workers", "2").check()  # which the run itself reads
@@ -207,7 +209,7 @@ def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
     write("a: 1\n", "almanac/base.yaml")
     longer = "# A title that goes on\n# in a second line (Them\n# 2020)\n#\n#   dragoman run almanac/longer\n\na: 1\n"
     write(longer, "almanac/longer.yaml")
-    monkeypatch.setattr(shared.recipe.locations, "files", lambda package: tmp_path)
+    monkeypatch.setattr(dragoman.shared.recipe.locations, "files", lambda package: tmp_path)
     assert Recipe.list() == [
         ("almanac/good", "Somebody and others, 2024, section 3"),
         ("almanac/longer", "A title that goes on in a second line (Them 2020)"),
@@ -215,16 +217,17 @@ def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
     monkeypatch.chdir("/")
     for name in ("almanac/good", "almanac/good.yaml", "recipes/almanac/good.yaml", tmp_path / "almanac/good.yaml"):
         assert Recipe.load(name).name == "almanac/good"
-    with pytest.raises(UsageError, match=r"no recipe 'almanac/goood'.*did you mean 'almanac/good'"):
-        Recipe.load("almanac/goood")
+    refuses(UsageError, r"no recipe 'almanac/goood'.*did you mean 'almanac/good'", Recipe.load, "almanac/goood")
 
 
 # -- overrides ------------------------------------------------------------------------------------------------------
 
 
 def test_overrides(load):
-    fit = load(GOOD, "--layer.dropout", "0.3", "--layer.dropout=0.5", "--d-model", "8", "--layer.gain", "-1").build(
-        "fit"
+    fit = (
+        load(GOOD, "--layer.dropout", "0.3", "--layer.dropout=0.5", "--d-model", "8", "--layer.gain", "-1")
+        .plan["fit"]
+        .build()
     )
     layer = fit.model.layers[0]
     assert (layer.dropout, layer.size, layer.gain) == (0.5, 16, -1)
@@ -234,7 +237,7 @@ def test_overrides_of_lists_objects_and_references(load):
     new = "!new:tests.shared.recipe_parts.Inherits {size: !ref <d_model>}"
     recipe = load(GOOD, "--model.layers.1", new, "--model.heads", "{a: !ref <layer>}", "--phases.fit.copy", "null")
     recipe.check()
-    fit = recipe.build("fit")
+    fit = recipe.plan["fit"].build()
     assert type(fit.model.layers[1]) is parts.Inherits and fit.model.layers[1].size == 16
     assert fit.model.heads["a"] is fit.model.layers[0]
     assert fit.copy is None
@@ -243,17 +246,16 @@ def test_overrides_of_lists_objects_and_references(load):
 @pytest.mark.parametrize("text", ["a: b", "a #3", "*", "%x", "@", "C:\\x", "yes", "'q' and", "(", "- x", "a\tb", ""])
 def test_text_that_is_not_yaml_is_text(load, text):
     if text == "'q' and":
-        with pytest.raises(UsageError, match="not YAML"):
-            load(GOOD, "--layer.name", text)
+        refuses(UsageError, "not YAML", load, GOOD, "--layer.name", text)
     else:
-        assert load(GOOD, "--layer.name", text).build("fit").model.layers[0].name == text
+        assert load(GOOD, "--layer.name", text).plan["fit"].build().model.layers[0].name == text
 
 
 def test_override_by_mapping(write):
     recipe = Recipe.load(write(GOOD), {"output_folder": Path("a"), "layer": {"size": 5}, "rate": 1, "seed": "7"})
     recipe.check()
     assert (recipe.value("output_folder"), recipe.value("seed")) == ("a", 7)
-    assert recipe.build("fit").model.layers[0].dropout == 0.1
+    assert recipe.plan["fit"].build().model.layers[0].dropout == 0.1
 
 
 # -- bases ----------------------------------------------------------------------------------------------------------
@@ -280,7 +282,7 @@ phases:
     recipe = Recipe.load(write(top))
     recipe.check()  # "extra" is the base's, and need not be used
     assert recipe.phases == ["first", "fit", "average", "last"]
-    fit = recipe.build("fit")
+    fit = recipe.plan["fit"].build()
     assert (fit.updates, fit.rate, len(fit.model.layers)) == (5, 2.0, 1)
     assert vars(fit.model.layers[0]).items() >= {"size": 32, "dropout": 0.2, "gain": 1.5}.items()
     assert "extra" not in recipe.text() and "base:" not in recipe.text()
@@ -295,10 +297,10 @@ def test_a_base_that_is_reached_twice_lies_below_all_that_name_it(write):
     write("base: bottom.yaml\nlayer: {dropout: 0.2}\n", "other.yaml")
     for bases in ("one.yaml, other.yaml", "other.yaml, one.yaml", "bottom.yaml, one.yaml, other.yaml"):
         recipe = Recipe.load(write(f"base: [{bases}]\noutput_folder: out\n"))
-        fit = recipe.build("fit")
+        fit = recipe.plan["fit"].build()
         assert (fit.rate, fit.model.layers[0].dropout, fit.updates) == (2.0, 0.2, 7)
     write("rate: 3.0\n", "last.yaml")
-    assert Recipe.load(write("base: [one.yaml, last.yaml]\noutput_folder: out\n")).build("fit").rate == 3.0
+    assert Recipe.load(write("base: [one.yaml, last.yaml]\noutput_folder: out\n")).plan["fit"].build().rate == 3.0
 
 
 def test_another_class_takes_no_arguments_from_the_base(write):
@@ -308,13 +310,13 @@ def test_another_class_takes_no_arguments_from_the_base(write):
             "base: base.yaml\noutput_folder: o\nlayer: !new:tests.shared.recipe_parts.Inherits {size: 1}\n", "top.yaml"
         )
     )
-    assert recipe.build("fit").model.layers[0].dropout == 0.0
+    assert recipe.plan["fit"].build().model.layers[0].dropout == 0.0
 
 
 def test_hyphens_in_keys_of_an_inner_recipe_are_as_that_recipe_has_them():
     given = ["--phases.mt.corpus.sizes.tst-COMMON", "4", "--phases.mt.learning_rate", "0.5"]
-    inner = Recipe.load("almanac/lm", [*given, "--phases.mt.learning-rate", "0.25"]).inner("mt")
-    written = dict((path, text) for path, text, _ in inner.values("corpus"))
+    inner = Recipe.load("almanac/lm", [*given, "--phases.mt.learning-rate", "0.25"]).plan["mt"].inner
+    written = dict((path, text) for path, text, _ in inner.plan["corpus"].values())
     assert written["corpus.sizes.tst-COMMON"] == "4"
     assert inner.value("learning_rate") == 0.25
 
@@ -322,8 +324,7 @@ def test_hyphens_in_keys_of_an_inner_recipe_are_as_that_recipe_has_them():
 def test_bases_in_a_circle_and_missing(write):
     write("base: b.yaml\n", "a.yaml")
     path = write("base: a.yaml\n", "b.yaml")
-    with pytest.raises(UsageError, match=r"b\.yaml: base recipes include each other in a circle"):
-        Recipe.load(path)
+    refuses(UsageError, r"b\.yaml: base recipes include each other in a circle", Recipe.load, path)
     with pytest.raises(UsageError, match=r"c\.yaml:1: base: no file 'aa\.yaml' beside.*\(did you mean 'a\.y"):
         Recipe.load(write("base: aa.yaml\n", "c.yaml"))
 
@@ -331,8 +332,7 @@ def test_bases_in_a_circle_and_missing(write):
 def test_phases_in_another_order_than_the_base(write):
     write(GOOD, "base.yaml")
     path = write("base: base.yaml\nphases:\n  open: {file: x}\n  fit: {updates: 2}\n", "top.yaml")
-    with pytest.raises(UsageError, match=r"top\.yaml:2: phases: .* another order in .*base\.yaml:18: open, fit"):
-        Recipe.load(path)
+    refuses(UsageError, r"top\.yaml:2: phases: .* another order in .*base\.yaml:18: open, fit", Recipe.load, path)
 
 
 # -- what is refused ------------------------------------------------------------------------------------------------
@@ -360,11 +360,7 @@ REFUSED = [
     ("<d_model> * 2", "<layer>", r":9: layer: refers to itself: layer -> layer\.size -> layer"),
     ("<d_model> * 2", "<model[layrs]>", r":10: layer\.size: !ref <model\[layrs\]>: no key 'layrs' .*'layers'"),
     ("<d_model> * 2", "<rate>", r":10: layer\.size: 0\.0001 is not an int .*, written at .*good\.yaml:7: rate"),
-    (
-        "parts.Slab\n",
-        "parts.Slap\n",
-        r":9: layer: .*Slap: there is no 'Slap' in .*recipe_parts \(did you mean 'Slab'",
-    ),
+    ("parts.Slab\n", "parts.Slap\n", r":9: layer: .*Slap: there is no 'Slap' in .*recipe_parts \(did you mean 'Slab'"),
     ("parts.Slab\n", "pats.Slab\n", r":9: layer: .*there is no 'recipe_pats' in tests\.shared"),
     (
         ".shared.recipe_parts.Slab\n",
@@ -488,18 +484,15 @@ def test_placeholder_without_value(write):
         .replace("    file:", "    # file:")
     )
     assert Recipe.load(write("unused: !PLACEHOLDER\n" + more)).placeholders == ["output_folder", "rate"]
-    for use in (recipe.check, lambda: recipe.value("output_folder"), lambda: recipe.plain("open")):
-        with pytest.raises(
-            UsageError, match=r":4: output_folder: has no value yet.*--output_folder.*\(where the run hap"
-        ):
-            use()
+    for use in (recipe.check, lambda: recipe.value("output_folder"), lambda: recipe.plan["open"].plain):
+        refuses(UsageError, r":4: output_folder: has no value yet.*--output_folder.*\(where the run hap", use)
 
 
 def test_a_constructor_that_refuses_a_value_is_found(load):
     with pytest.raises(
         UsageError, match=r"command line: --layer\.dropout|good\.yaml:9: layer: !new:.*Slab: dropout must"
     ):
-        load(GOOD.replace(", !copy <layer>", ""), "--layer.dropout", "1.5").build("fit")
+        load(GOOD.replace(", !copy <layer>", ""), "--layer.dropout", "1.5").plan["fit"].build()
     import ruamel.yaml
 
     assert ruamel.yaml.constructor.BaseConstructor.construct_object.__defaults__ == (False,)
@@ -523,12 +516,12 @@ def test_functions(load):
     call = GOOD.replace("scale: ", "twice: !apply:tests.shared.recipe_parts.double {x: 4}, scale: ")
     recipe = load(call)
     recipe.check()
-    assert recipe.build("fit").model.free["twice"] == 8
+    assert recipe.plan["fit"].build().model.free["twice"] == 8
     with pytest.raises(UsageError, match=r"model\.free\.twice\.x: 'a' is not an int \(tests.*double\)"):
         load(call.replace("{x: 4}", "{x: a}")).check()
     partial = load(call.replace("!apply", "!name").replace("double {x", "times {by"))
     partial.check()
-    assert partial.build("fit").model.free["twice"](5) == 20
+    assert partial.plan["fit"].build().model.free["twice"](5) == 20
     with pytest.raises(UsageError, match=r"double has no argument 'y'"):
         load(call.replace("!apply", "!name").replace("{x: 4}", "{y: 4}")).check()
 
@@ -536,12 +529,11 @@ def test_functions(load):
 def test_unreadable_files(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_bytes(b"a: \xff\n")
-    with pytest.raises(UsageError, match=r"x\.yaml: cannot be read"):
-        Recipe.load(path)
+    refuses(UsageError, r"x\.yaml: cannot be read", Recipe.load, path)
 
 
 def test_reading_leaves_hyperpyyaml_as_it_was(load):
-    load().build("fit")
+    load().plan["fit"].build()
     assert load_hyperpyyaml(io.StringIO("a: (1, 2)\nb: !new:collections.Counter {x: 1}\n")) == {
         "a": (1, 2),
         "b": {"x": 1},
@@ -559,4 +551,93 @@ def test_a_folder_without_a_name_is_refused(load, debug):
 
 def test_a_debug_run_in_the_folder_that_one_is_in_takes_no_empty_text_for_a_path(load):
     recipe = load(GOOD.replace("(Applause)", ""), "--output_folder", ".", "--debug", "true")
-    assert recipe.value("output_folder") == ".-debug" and recipe.build("fit").model.free["text"] == ""
+    assert recipe.value("output_folder") == ".-debug" and recipe.plan["fit"].build().model.free["text"] == ""
+
+
+# -- bounds ---------------------------------------------------------------------------------------------------------
+
+
+def bounded(write, text, *overrides):
+    return Recipe.load(
+        write(f"output_folder: out\nphases: {{p: !new:tests.shared.recipe_parts.Free {{x: !ref <last>}}}}\n{text}"),
+        overrides,
+    )
+
+
+@pytest.mark.parametrize(
+    "line, first, message",
+    [
+        ("!ref " + "<{before}>" * 10, "0123456789", "becomes a text of more than 100,000 characters"),
+        ("[" + ", ".join(["!ref <{before}>"] * 10) + "]", "0", "references make more than 200,000 values of it"),
+        ("[" + ", ".join(["!copy <{before}>"] * 10) + "]", "[0]", "copies make more than 200,000 values"),
+        ("!ref <{before}> * <{before}>", "12", "the result has more than 1024 bits"),
+    ],
+)
+def test_references_that_grow_tenfold_a_line_are_refused(write, line, first, message):
+    lines = [f"k{n}: {line.format(before=f'k{n - 1}')}\n" for n in range(1, 40)]
+    with pytest.raises(UsageError, match=rf"good\.yaml:\d+: k[\d.]+: .*{message}"):
+        bounded(write, f"k0: {first}\n{''.join(lines)}last: !ref <k39>\n").text()
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "0x" + "f" * 5000])
+def test_numbers_of_thousands_of_digits_are_refused(write, number):
+    with pytest.raises(UsageError, match=r"good\.yaml:3: last: .* (has more than 1024 bits|cannot be read as int)"):
+        bounded(write, f"last: {number}\n")
+    with pytest.raises(UsageError, match=r"command line: --seed: '.{50,60}\.\.\. is not an int$"):
+        bounded(write, "last: 1\n", "--seed", number).check()
+
+
+def test_a_recipe_has_a_bounded_number_of_bases(write):
+    for number in range(101):
+        write(f"base: r{number + 1}.yaml\n" if number < 100 else "x: 1\n", f"r{number}.yaml")
+    write("base: [" + ", ".join(f"flat{n}.yaml" for n in range(101)) + "]\n", "flat.yaml")
+    for number in range(101):
+        write("x: 1\n", f"flat{number}.yaml")
+    path = write("base: r1.yaml\n", "less.yaml")
+    for name in ("r0.yaml", "flat.yaml"):
+        with pytest.raises(UsageError, match=r"\.yaml: the recipe has more than 100 bases$"):
+            Recipe.load(path.with_name(name))
+    with pytest.raises(UsageError, match="more than 100"):
+        Recipe.load(write("base: less.yaml\n", "more.yaml"))
+    Recipe.load(path.with_name("r2.yaml"))
+
+
+def test_a_recipe_runs_a_bounded_number_of_others(write):
+    for depth in range(4):
+        inner = "".join(
+            f"  p{n}: !new:shared.phases.RunRecipe {{recipe: d{depth + 1}.yaml, overrides: {{output_folder: o{n}}}}}\n"
+            for n in range(6)
+        )
+        write(f"output_folder: out\nphases:\n{inner}", f"d{depth}.yaml")
+    path = write("output_folder: out\nphases: {p: !new:tests.shared.recipe_parts.Free {x: 1}}\n", "d4.yaml")
+    refuses(UsageError, "the recipe runs more than 200 others", lambda: Recipe.load(path.with_name("d0.yaml")).check())
+    with pytest.raises(UsageError, match="the recipe runs more than 200 others"):
+        Recipe.load(path.with_name("d0.yaml"), ["--debug"]).check()
+    Recipe.load(path.with_name("d2.yaml")).check()
+
+
+# -- a run of its own -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "folder, named",
+    [
+        ("!ref results/mt/<seed>", "results/mt-wide/3"),
+        ("!ref results/mt/<seed>-mine", "results/mt-wide/3-mine"),
+        ("runs/one", "runs/one-wide"),
+        ("!ref <place>", "here-wide"),
+        ("out/", "out-wide"),
+    ],
+)
+def test_a_named_run_has_a_folder_of_its_own(write, folder, named):
+    text = "seed: 3\nplace: here\nphases: {p: !new:tests.shared.recipe_parts.Free {x: !ref <place>}}\n"
+    path = write(f"output_folder: {folder}\n{text}")
+    assert Recipe.load(path, ["--run", "wide"]).value("output_folder") == named
+    assert Recipe.load(path, {"run": "wide"}).value("output_folder") == named
+    assert Recipe.load(path, {"run": "wide"}).changed == {}
+    assert Recipe.load(path, ["--run", "wide", "--debug"]).value("output_folder") == f"{named}-debug"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "-a", "a b", "x" * 65, "a-debug", "a\n", "<seed>"])
+def test_names_that_no_folder_should_have(load, name):
+    refuses(UsageError, "--run .*becomes a part of a folder's name", load, GOOD, f"--run={name}")

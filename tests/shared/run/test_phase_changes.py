@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from shared.corpus.manifest import Manifest
-from shared.errors import DataError, UsageError
-from shared.recipe.recipe import Recipe
-from shared.run.running import is_finished, run_recipe
+from dragoman import DataError, Manifest, Recipe, UsageError
+from dragoman.shared.run import phase_changes
+from dragoman.shared.run.running import is_finished, run_recipe
 from tests.shared.running_parts import worked
+from tests.small import refuses
 
 RECIPE = """\
 # Two phases
@@ -51,9 +51,21 @@ def test_a_refusal_names_keys_values_recipe_folder_and_command(load, tmp_path):
         run_recipe(load(rate=0.25, phases__fit__fails_after=7), command="dragoman run two.yaml --rate 0.25")
     assert str(caught.value) == (
         f"{tmp_path}/out: phase 'fit' of two was started with other keys: rate 0.5 (now 0.25), "
-        "phases.fit.fails_after nothing (now 7); to keep its work, give the old values or another --output_folder; "
-        "or do it again with dragoman run two.yaml --rate 0.25 --restart fit"
+        "phases.fit.fails_after nothing (now 7); to keep its work, give the old values, or run it in a folder of its "
+        "own with dragoman run two.yaml --rate 0.25 --run 2; or do it again with dragoman run two.yaml --rate 0.25 "
+        "--restart fit"
     )
+
+
+def test_the_run_that_is_proposed_is_one_beside_it(load, tmp_path):
+    run_recipe(load())
+    run_recipe(load(rate=0.25, run="2"), command="dragoman run two.yaml --rate 0.25 --run 2")
+    assert (tmp_path / "out-2" / "fit").is_dir()
+    with pytest.raises(UsageError, match=r"own with dragoman run two.yaml --rate 1 --run 2 --run 2-2; or"):
+        run_recipe(load(rate=1.0, run="2"), command="dragoman run two.yaml --rate 1 --run 2")
+    with pytest.raises(UsageError, match=r"own with --run 3; or do it again with --restart fit"):
+        run_recipe(load(rate=0.25))
+    run_recipe(load())
 
 
 def test_many_keys_are_counted_not_listed(load):
@@ -99,10 +111,8 @@ def test_a_phase_that_failed_before_it_left_anything_starts_again_with_other_key
 
 
 def test_a_phase_that_failed_with_work_done_does_not(load, tmp_path):
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(phases__fit__fails_after=1))
-    with pytest.raises(UsageError, match=r"phases\.fit\.fails_after 1 \(now nothing\)"):
-        run_recipe(load())
+    refuses(DataError, "broken", lambda: run_recipe(load(phases__fit__fails_after=1)))
+    refuses(UsageError, r"phases\.fit\.fails_after 1 \(now nothing\)", lambda: run_recipe(load()))
     assert worked(tmp_path / "out") == ["fit1"]
 
 
@@ -130,12 +140,9 @@ def test_a_damaged_number_of_updates_in_a_record_is_named(load, tmp_path, text):
 
 def test_an_interrupted_phase_goes_on_to_more_updates(load, tmp_path):
     fails = {"phases__fit__fails_after": 3}
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(updates=4, **fails))
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(updates=6, **fails))
-    with pytest.raises(UsageError, match=r"started with other keys: updates 6 \(now 5\)"):
-        run_recipe(load(updates=5, **fails))
+    refuses(DataError, "broken", lambda: run_recipe(load(updates=4, **fails)))
+    refuses(DataError, "broken", lambda: run_recipe(load(updates=6, **fails)))
+    refuses(UsageError, r"started with other keys: updates 6 \(now 5\)", lambda: run_recipe(load(updates=5, **fails)))
 
 
 def test_more_updates_are_refused_where_something_depends_on_their_number(load, tmp_path):
@@ -202,3 +209,82 @@ def test_a_pattern_that_matches_other_manifests_is_refused(load, tmp_path, chang
     with pytest.raises(DataError, match=f"{other}: {said} .*phase 'fit' of two was started; undo that"):
         run_recipe(load(**reads))
     assert worked(tmp_path / "out") == ["fit1"]
+
+
+# -- what only a later phase reads -----------------------------------------------------------------------------------
+
+CHOICE = """\
+# A training whose checkpoints one phase chooses from, and another measures what comes of it
+output_folder: {folder}/out
+average: best 5
+phases:
+    fit: !new:tests.shared.running_parts.Keeps
+        updates: 2
+        checkpoints: !new:tests.shared.recipe_parts.Slab
+            size: 1
+            name: !ref <average>
+    average: !new:tests.shared.running_parts.Chooses
+        updates: 1
+        kind: !ref <average>
+        reads: [!ref <output_folder>/fit/1.txt]
+    evaluate: !new:tests.shared.running_parts.{last}
+        updates: 1
+        reads: [!ref <output_folder>/average/1.txt]
+"""
+
+
+@pytest.fixture
+def chosen(tmp_path):
+    def load(last="Measures", **overrides):
+        file = tmp_path / "choice.yaml"
+        file.write_text(CHOICE.format(folder=tmp_path, last=last))
+        return Recipe.load(file, {key.replace("__", "."): value for key, value in overrides.items()})
+
+    return load
+
+
+def test_another_choice_of_checkpoints_changes_what_chooses_and_what_measures(chosen, tmp_path):
+    run_recipe(chosen())
+    assert not is_finished(chosen(average="last 1"))
+    run_recipe(chosen(average="last 1"))
+    assert worked(tmp_path / "out") == ["fit1", "fit2", "average1", "evaluate1", "average1", "evaluate1"]
+    assert is_finished(chosen(average="last 1"))
+    run_recipe(chosen(average="last 1"))
+    assert len(worked(tmp_path / "out")) == 6
+
+
+def test_a_training_goes_on_with_another_choice(chosen, tmp_path):
+    fails = {"phases__fit__fails_after": 1}
+    refuses(DataError, "broken", lambda: run_recipe(chosen(**fails)))
+    refuses(DataError, "broken", lambda: run_recipe(chosen(average="last 1", **fails)))
+    assert json.loads(record(tmp_path).read_text())["values"]["checkpoints.name"] == '"last 1"'
+    with pytest.raises(UsageError, match=r"started with other keys: phases\.fit\.fails_after 1 \(now nothing\); "):
+        run_recipe(chosen())
+    assert worked(tmp_path / "out") == ["fit1"]
+
+
+def test_more_updates_and_another_choice(chosen, tmp_path):
+    run_recipe(chosen())
+    run_recipe(chosen(average="last 1", phases__fit__updates=3))
+    assert worked(tmp_path / "out")[4:] == ["fit3", "average1", "evaluate1"]
+
+
+def test_another_choice_throws_no_training_away(chosen, tmp_path):
+    """One that begins with the average, for example."""
+    run_recipe(chosen("Count"))
+    before = worked(tmp_path / "out")
+    with pytest.raises(UsageError, match=r"'average' of choice was started with other keys: average \"best 5\" \(now"):
+        run_recipe(chosen("Count", average="last 1"))
+    assert worked(tmp_path / "out") == before
+    with pytest.raises(UsageError, match=r"phases\.average\.rate nothing \(now 2\.0\)"):
+        run_recipe(chosen("Count", phases__average__rate=2.0))
+
+
+def test_a_folder_of_any_letters_is_no_difference(tmp_path):
+    file = tmp_path / "two.yaml"
+    file.write_text(RECIPE.format(folder=tmp_path))
+    found = [
+        phase_changes._values(Recipe.load(file, {"output_folder": folder}).plan["after"])["reads.0"][0]
+        for folder in ("/a/é", "/b")
+    ]
+    assert found == ['"<output>/fit/1.txt"'] * 2

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
-from shared.errors import DataError, UsageError
-from shared.recipe.recipe import Recipe
-from shared.recipe.values import LookedAt, Trial
-from shared.run.prechecks import check_values
-from shared.run.running import run_recipe
+from dragoman import DataError, Recipe, UsageError
+from dragoman.shared.recipe.values import LookedAt, Trial
+from dragoman.shared.run.prechecks import check_values
+from dragoman.shared.run.running import run_recipe
+from tests.small import refusal
 
 HEADER = "id\tsource_text\ttarget_text\n"
+NUMBERS = [
+    *("learning_rate", "label_smoothing", "dropout", "max_grad_norm", "optimizer.eps", "optimizer.weight_decay"),
+    *("optimizer.betas.0", "mixture_alpha", "length_penalty", "stream.filter.maximum_ratio", "phases.tokenizer.alpha"),
+]
 TINY = {"width": 16, "heads": 2, "feedforward": 16, "encoder_layers": 1, "decoder_layers": 1, "pieces": 300}
 
 
@@ -42,7 +47,7 @@ def own(tmp_path):
         ("updates", 0),
         ("warmup", 0),
         ("learning_rate", 0),
-        ("smoothing", 1.5),
+        ("label_smoothing", 1.5),
         ("dropout", 1.5),
         ("heads", 3),
         ("encoder_layers", 0),
@@ -65,6 +70,12 @@ def own(tmp_path):
         ("metrics", ["blue"]),
         ("validation_metrics", ["blue"]),
         ("workers", -1),
+        ("optimizer.eps", -1e-8),
+        ("encoder_layers", 1_000_000),
+        ("width", 1_000_000_000),
+        ("feedforward", 10**15),
+        *((key, value) for key in NUMBERS for value in (math.nan, math.inf, -math.inf)),
+        *((key, 10**22) for key in ("batch_tokens", "maximum_tokens", "pieces", "updates", "seed", "validate_every")),
     ],
 )
 def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, value):
@@ -76,7 +87,7 @@ def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, val
 
 def test_a_weight_of_a_language_model_is_refused_before_the_recipes_that_train(tmp_path):
     recipe = Recipe.load("almanac/lm", {"results_folder": str(tmp_path), "lm_weight": -0.5, "device": "cpu"})
-    with pytest.raises(UsageError, match=r"lm_weight must be above 0 and at most 10000 .*, not -0\.5"):
+    with pytest.raises(UsageError, match=r"lm_weight: must be above 0 and at most 10,000, not -0\.5 .*: --lm_weight"):
         run_recipe(recipe)
     assert not [place for place in tmp_path.rglob("*") if place.is_file()]
 
@@ -100,9 +111,9 @@ def test_a_recipe_inside_another_may_read_what_another_phase_has_written(tmp_pat
 def test_a_split_that_a_later_phase_needs_is_missed_before_the_first(own, tmp_path, split):
     (tmp_path / f"{split}.tsv").unlink()
     others = ", ".join(f"{other}.arrow" for other in ("train", "dev", "test") if other != split)
-    message = (
-        rf"manifests/{split}\.arrow: phase '\w+' reads this manifest.*corpus has only {others} \(--phases\.\w+ null"
-    )
+    advice = "put it there" if split == "train" else f"put {split} beside .*, or draw it from that with --split 0.02"
+    left_out = r"; --phases\.evaluate null leaves the phase out" if split == "test" else "[^;]*"
+    message = rf"manifests/{split}\.arrow: phase '\w+' reads .*: the data has only {others}; {advice}{left_out}$"
     with pytest.raises(DataError, match=message):
         run_recipe(own())
     assert not (tmp_path / "manifests").exists()
@@ -134,6 +145,11 @@ def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own
     assert not (tmp_path / "manifests").exists()
 
 
+LINEAR = (
+    "!new:shared.training.schedules.Linear {peak: !ref <learning_rate>, total: !ref <updates>, warmup: !ref <warmup>}"
+)
+
+
 class Reads:
     def __init__(self, *, file: str) -> None:
         if not Path(file).is_file():
@@ -159,7 +175,7 @@ def trial(tmp_path: Path, kind: type, number: int) -> Trial:
     part = f"!new:{__name__}.Reads {{file: {tmp_path}/later.txt}}"
     file.write_text(f"output_folder: x\nphases:\n  fit: !new:{name} {{part: {part}, number: {number}}}\n")
     recipe = Recipe.load(file)
-    return Trial(recipe._resolved("fit"))
+    return Trial(recipe.plan["fit"].node)
 
 
 def test_a_number_is_refused_although_a_part_is_missing(tmp_path):
@@ -180,3 +196,33 @@ def test_a_missing_part_gives_nothing_away(tmp_path):
     for look in (str, len, bool, list, int, hash, lambda x: x.size, lambda x: x == 1, lambda x: isinstance(x, int)):
         with pytest.raises(LookedAt):
             look(part)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"updates": 100, "schedule": LINEAR},
+            "warmup must end before total, which is 100, not at 4000 (total is the key updates)",
+        ),
+        (
+            {"learning_rate": -1},
+            "must be above 0, not -1 (shared.training.schedules.InverseSquareRoot), written at command line: "
+            "--learning_rate",
+        ),
+        ({"optimizer.lr": 1}, "has no argument 'lr' (the key is 'learning_rate')"),
+        ({"optimizer.weight_decay": math.nan}, "--optimizer.weight_decay: must be a finite number at least 0, not nan"),
+        (
+            {"batch_tokens": 10**22},
+            "of more than 64 bits (shared.batches.stream.Budget), written at command line: --batch_tokens",
+        ),
+        ({"seed": 10**22}, "--seed: 10000000000000000000000 is a number of more than 64 bits"),
+    ],
+)
+def test_a_message_names_the_key_that_a_person_can_give(own, changes, message):
+    assert message in refusal(UsageError, lambda: run_recipe(own(**changes)))
+
+
+def test_a_number_that_references_compute_is_checked_too(own):
+    with pytest.raises(UsageError, match=r"must be a finite number above 0, not inf .*written at .*: --learning_rate"):
+        run_recipe(own(learning_rate="!ref <dropout> * 1.0e308 * 1.0e10"))

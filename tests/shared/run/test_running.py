@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 import torch
 
-import shared.run.restarting
-from shared.errors import DataError, UsageError
-from shared.machine.stopping import Interrupted
-from shared.machine.workspace import Phase, PhaseRecord, Workspace
-from shared.phases.nested import RunRecipe
-from shared.recipe.recipe import Recipe
-from shared.run.running import is_finished, keys_of_a_result, run_recipe
+import dragoman.shared.run.restarting
+from dragoman import DataError, Recipe, UsageError
+from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.machine.workspace import Phase, PhaseRecord, Workspace
+from dragoman.shared.phases.nested import RunRecipe
+from dragoman.shared.recipe.run_keys import keys_of_a_result
+from dragoman.shared.run.running import is_finished, run_recipe
 
 
 class Append(Phase):
@@ -76,10 +76,10 @@ def test_results_name_the_run_whose_model_is_read_but_no_places_of_a_machine(tmp
                     f"phases:\n    first: !new:{__name__}.Append\n        number: !ref <width>\n"
                     "        reads: [!ref <model_folder>, !ref <data_folder>]\n")  # fmt: skip
     here = {"results_folder": "/disk/results", "data_folder": "/disk/data", "output_folder": "!ref <results_folder>/c"}
-    assert keys_of_a_result(Recipe.load(file, here | {"model_folder": "/disk/model"})) == {}
-    keys = keys_of_a_result(Recipe.load(file, here | {"model_folder": "!ref <results_folder>/d", "width": 9}))
+    assert keys_of_a_result(Recipe.load(file, here | {"model_folder": "/disk/model"}).changed) == {}
+    keys = keys_of_a_result(Recipe.load(file, here | {"model_folder": "!ref <results_folder>/d", "width": 9}).changed)
     assert keys == {"model_folder": {"!ref": "<results_folder>/d"}, "width": 9}
-    assert keys_of_a_result(Recipe.load(file, here | {"width": 8})) == {}  # as in the file
+    assert keys_of_a_result(Recipe.load(file, here | {"width": 8}).changed) == {}  # as in the file
 
 
 def test_phases_run_in_order_and_only_once(recipe, tmp_path):
@@ -183,7 +183,7 @@ def test_a_restart_that_is_killed_leaves_nothing_that_seems_finished(recipe, tmp
             for place, name in (
                 (PhaseRecord, "write"),
                 (PhaseRecord, "remove"),
-                (shared.run.restarting, "discard_folder"),
+                (dragoman.shared.run.restarting, "discard_folder"),
             ):
                 function = getattr(place, name)
 

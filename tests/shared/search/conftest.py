@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.generator import Encoding
-from shared.padded import Padded
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding
+from dragoman.shared.padded import Padded
 
 PAD, START, END, VOCABULARY = 0, 1, 2, 9
 

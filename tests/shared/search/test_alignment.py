@@ -5,9 +5,9 @@ import itertools
 import pytest
 import torch
 
-from shared.errors import DataError
-from shared.padded import Padded
-from shared.search.alignment import ctc_alignment
+from dragoman.shared.errors import DataError
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.alignment import ctc_alignment
 
 
 def collapsed(path, blank):

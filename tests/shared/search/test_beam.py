@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from shared.generator import Encoding, Generator
-from shared.padded import Padded
-from shared.search import BeamSearch, RepeatedNgrams, Rules, Search
+from dragoman.shared.generator import Encoding, Generator
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, RepeatedNgrams, Rules, Search
+from tests.small import refuses
 
 
 def slow_beam(world, table, source, prefix, *, beam, length_penalty, limit, minimum, n_best, free):
@@ -104,10 +105,7 @@ def test_a_huge_beam_enumerates_everything(world, length_penalty):
     scored.sort(key=lambda pair: -pair[0])
     beam = len(scored) + 10
     search = BeamSearch(
-        beam=beam,
-        n_best=beam,
-        length_penalty=length_penalty,
-        rules=Rules(maximum_length_extra=limit, minimum_length=0),
+        beam=beam, n_best=beam, length_penalty=length_penalty, rules=Rules(maximum_length_extra=limit, minimum_length=0)
     )
     found = search.search(
         table, world.batch([source]), prefix=world.prefix([[world.start]]), end=world.end, padding=world.pad
@@ -196,18 +194,13 @@ def test_refuses_what_cannot_be_searched(world):
             world.table(0), world.batch([[1]]), prefix=world.prefix(prefix), end=world.end, padding=world.pad
         )
 
-    with pytest.raises(ValueError, match="2 prefixes for 1"):
-        run([[1], [1]])
-    with pytest.raises(ValueError, match="end symbol 2"):
-        run([[1, 2]])
-    with pytest.raises(ValueError, match="fewer than 2"):
-        run([[1]], rules=Rules(start_symbols=2))
+    refuses(ValueError, "2 prefixes for 1", run, [[1], [1]])
+    refuses(ValueError, "end symbol 2", run, [[1, 2]])
+    refuses(ValueError, "fewer than 2", lambda: run([[1]], rules=Rules(start_symbols=2)))
     for wrong in ({"beam": 0}, {"beam": 2, "n_best": 3}, {"length_penalty": math.nan}):
-        with pytest.raises(ValueError, match=str(next(reversed(wrong.values())))):
-            BeamSearch(**wrong)
+        refuses(ValueError, str(next(reversed(wrong.values()))), BeamSearch, **wrong)
     for wrong in ({"start_symbols": 0}, {"maximum_length_ratio": -1.0}, {"minimum_length": 9, "maximum_length": 8}):
-        with pytest.raises(ValueError, match=str(next(reversed(wrong.values())))):
-            Rules(**wrong)
+        refuses(ValueError, str(next(reversed(wrong.values()))), Rules, **wrong)
     table = world.table(0)
     table.logits = lambda source, history: np.where(np.arange(9) == world.end, -np.inf, 0.0).astype(np.float32)
     with pytest.raises(ValueError, match="above zero for: id0"):

@@ -7,8 +7,10 @@ import itertools
 import pytest
 import torch
 
-from shared.padded import Padded
-from shared.search import CtcGreedySearch
+from dragoman import CtcGreedySearch, DataError, UsageError
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.ctc_greedy import check_blank
+from tests.small import refusal
 
 BLANK = 3
 
@@ -42,3 +44,23 @@ def test_refuses_nonsense():
     with pytest.raises(ValueError, match="not numbers for: row 1"):
         CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 3])), blank=0)
     assert CtcGreedySearch().decode(Padded(scores, torch.tensor([3, 2])), blank=0)  # padding carries no meaning
+
+
+def test_what_is_said_and_what_needs_no_positions():
+    scores = Padded(torch.zeros(2, 3, 4), torch.tensor([3, 3]))
+    for blank in (4, -1):
+        complaint = refusal(ValueError, check_blank, blank, scores)
+        assert complaint == f"the blank symbol {blank} is outside the vocabulary of 4"
+    check_blank(3, scores)
+    check_blank(0, scores)
+    with pytest.raises(UsageError, match=r"^best path decoding takes no language model: search prefixes \(a beam"):
+        CtcGreedySearch().decode(scores, blank=0, companion=object())
+    empty = Padded(torch.zeros(2, 0, 4), torch.tensor([0, 0]))
+    found = CtcGreedySearch().decode(empty, blank=0)
+    assert [[(one.tokens, one.score) for one in some] for some in found] == [[([], 0.0)], [([], 0.0)]]
+    scores.values[0, 1, 2] = scores.values[1, 0, 0] = float("nan")
+    complaint = refusal(DataError, lambda: CtcGreedySearch().decode(scores, blank=0, ids=["a", "b"]))
+    assert complaint == "the model's log-probabilities are not numbers for: a, b"
+    half = Padded(torch.zeros(1, 2, 4, dtype=torch.float16, requires_grad=True), torch.tensor([2]))
+    [[one]] = CtcGreedySearch().decode(half, blank=1)
+    assert one.score == 0.0 and one.tokens == [0]

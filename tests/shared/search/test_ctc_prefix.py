@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.generator import Encoding
-from shared.padded import Padded
-from shared.search import CtcGreedySearch, CtcPrefixSearch, CtcSearch
-from shared.search.search import Companion
+from dragoman.shared.batch import Batch
+from dragoman.shared.generator import Encoding
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import CtcGreedySearch, CtcPrefixSearch, CtcSearch
+from dragoman.shared.search.search import Companion
 
 BLANK, LETTERS, END = 0, (1, 2), 3
 VOCABULARY = 4

@@ -6,8 +6,11 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
-from shared.search import BeamSearch, GreedySearch, Rules, Search
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, GreedySearch, Rules, Search
 
 
 @pytest.mark.parametrize("case", range(20))
@@ -38,6 +41,12 @@ def test_equals_a_loop_and_a_beam_of_one(world, case):
         assert ours.tokens == tokens == other.tokens
         assert ours.score == pytest.approx(total / len(tokens), abs=1e-5)
         assert ours.score == pytest.approx(other.score, abs=1e-5)
+
+
+def test_no_sentences_have_no_outputs(world):
+    empty = Padded(torch.zeros(0, 1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64))
+    symbols = {"prefix": empty, "end": world.end, "padding": world.pad}
+    assert GreedySearch().search(world.table(1), Batch({"source": empty}), **symbols) == []
 
 
 def test_finished_sentences_leave_the_batch_and_errors_name_rows(world):

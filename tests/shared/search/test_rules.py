@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from shared.generator import Encoding
-from shared.padded import Padded
-from shared.search import Rules
+from dragoman.shared.generator import Encoding
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import Rules
+from tests.small import refusal
 
 
 class Limited:
@@ -39,3 +40,50 @@ def test_the_longest_memory_of_each_sentence_counts():
 )
 def test_limits_in_any_case(settings, generator, expected):
     assert longest({"source": memory(1, 8)}, generator, **settings) == expected
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"maximum_length_ratio": -0.5}, "Rules: maximum_length_ratio must be at least 0, not -0.5"),
+        (
+            {"maximum_length_ratio": float("inf")},
+            "Rules: maximum_length_ratio must be a finite number at least 0, not inf",
+        ),
+        ({"maximum_length_extra": -1}, "Rules: maximum_length_extra must be at least 0, not -1"),
+        ({"maximum_length": 2**31}, "Rules: maximum_length must be at most 2,147,483,647, not 2147483648"),
+        ({"minimum_length": -1}, "Rules: minimum_length must be at least 0, not -1"),
+        ({"minimum_length": 5, "maximum_length": 4}, "minimum_length 5 is above maximum_length 4"),
+        ({"start_symbols": 0}, "Rules: start_symbols must be at least 1, not 0"),
+    ],
+)
+def test_rules_that_contradict_each_other(settings, said):
+    assert refusal(ValueError, Rules, **settings) == said
+
+
+def test_rules_at_the_ends_of_their_ranges():
+    Rules(maximum_length_ratio=0.0, maximum_length_extra=0, maximum_length=2**31 - 1, minimum_length=0)
+    Rules(minimum_length=4, maximum_length=4)
+    rules = Rules()
+    assert (rules.ratio, rules.extra, rules.maximum, rules.minimum) == (0.0, 250, 1000, 1)
+    assert (rules.start_symbols, rules.bans, rules.forced_free) == (1, [], False)
+
+
+def test_joined_rules_have_more_start_symbols_and_more_bans():
+    first, second = object(), object()
+    rules = Rules(start_symbols=2, bans=[first], minimum_length=3, forced_free=True)
+    more = rules.joined(start_symbols=3, bans=[second])
+    assert (more.start_symbols, more.bans, more.minimum, more.forced_free) == (3, [first, second], 3, True)
+    assert rules.bans == [first] and rules.joined(start_symbols=1, bans=[]).start_symbols == 2
+
+
+def test_lengths_that_no_whole_number_holds():
+    assert longest({"a": memory(1, 8)}, maximum_length_ratio=1e300, maximum_length=9) == [9, 9]
+    assert longest({"a": memory(1, 8)}, maximum_length_extra=2**70, maximum_length=9) == [9, 9]
+    assert longest({"a": memory(3, 5)}, maximum_length_ratio=0.5, maximum_length_extra=0) == [1, 2]  # cut, not rounded
+
+
+def test_without_memories_what_is_allowed_in_any_case_counts():
+    encoding = Encoding({}, {"logits": memory(3, 4, 5)})
+    found = Rules(maximum_length_ratio=2.0, maximum_length_extra=6).longest(encoding, None)
+    assert found.tolist() == [6, 6, 6] and found.dtype == torch.int64

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from shared.search import Rules, SamplingSearch, Search
-from shared.search.sampling import gumbel, sample_keys, truncated
+from dragoman.shared.search import Rules, SamplingSearch, Search
+from dragoman.shared.search.sampling import gumbel, sample_keys, truncated
+from tests.small import refusal
 
 
 def run(world, table, sources, ids=None, **settings):
@@ -99,7 +100,7 @@ def test_scores_are_the_models_own(world):
 
 
 def test_the_most_probable_token_is_all_that_is_left(world):
-    from shared.search import GreedySearch
+    from dragoman.shared.search import GreedySearch
 
     table, sources = world.table(6), world.sources(6, 4)
     greedy = GreedySearch(rules=Rules(maximum_length_extra=8)).search(
@@ -120,3 +121,64 @@ def test_refuses_nonsense(world):
     table.logits = lambda source, history: np.full(9, math.nan if source == [3] else 0.0, dtype=np.float32)
     with pytest.raises(ValueError, match="position 1 of: id1$"):
         run(world, table, [[1], [3]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"samples": 0}, "SamplingSearch: samples must be at least 1, not 0"),
+        ({"temperature": 9e-7}, "SamplingSearch: temperature must be at least 1e-06, not 9e-07"),
+        ({"top_k": -1}, "SamplingSearch: top_k must be at least 0, not -1"),
+        ({"top_p": 0.0}, "SamplingSearch: top_p must be above 0 and at most 1, not 0.0"),
+        ({"top_p": 1.5}, "SamplingSearch: top_p must be above 0 and at most 1, not 1.5"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_wrong_numbers(settings, said):
+    assert refusal(ValueError, SamplingSearch, **settings) == said
+
+
+def test_settings_are_kept_and_have_defaults(world):
+    search = SamplingSearch()
+    assert (search.samples, search.temperature, search.top_k, search.top_p, search.seed) == (1, 1.0, 0, 1.0, 1)
+    assert search.rules.minimum == Rules().minimum and search.rules.extra == 250
+    rules = Rules(minimum_length=3)
+    search = SamplingSearch(samples=2, temperature=1e-6, top_k=1, top_p=1e-9, seed=5, rules=rules)
+    assert (search.samples, search.temperature, search.top_k, search.top_p, search.seed) == (2, 1e-6, 1, 1e-9, 5)
+    assert search.rules is rules
+    complaint = refusal(ValueError, lambda: run(world, world.table(0), [[1]], ids=[]))
+    assert complaint == "sampling needs the ids of the rows: its random numbers are made from them"
+
+
+def test_the_bits_behind_the_numbers_are_those_of_murmur_hash():
+    """By hand, in Python's integers: fmix32 of MurmurHash3."""
+
+    def fmix(h):
+        h = (h ^ (h >> 16)) * 0x85EBCA6B % 2**32
+        h = (h ^ (h >> 13)) * 0xC2B2AE35 % 2**32
+        return h ^ (h >> 16)
+
+    key, step = (123456789, -987654321), 3
+    at_step = fmix((key[0] + step * 0x3C6EF372) % 2**32)
+    expected = []
+    for token in range(20):
+        bits = fmix((fmix(token * 0x1B873593 % 2**32 ^ at_step) + fmix(key[1] % 2**32 ^ at_step)) % 2**32)
+        expected.append(-math.log(-math.log(((bits >> 8) + 0.5) / 2**24)))
+    found = gumbel(torch.tensor([key], dtype=torch.int32), step, 20)
+    torch.testing.assert_close(found, torch.tensor([expected]), atol=1e-5, rtol=1e-5)
+
+
+def test_keys_are_of_seed_row_and_number():
+    keys = sample_keys(1, ["a", "b"], 3)
+    assert keys.shape == (2, 3, 2) and keys.dtype == torch.int32
+    assert len({tuple(key) for key in keys.reshape(-1, 2).tolist()}) == 6
+    assert sample_keys(1, ["b"], 1)[0, 0].tolist() == keys[1, 0].tolist()
+    assert sample_keys(2, ["b"], 1)[0, 0].tolist() != keys[1, 0].tolist()
+
+
+def test_ties_and_bounds_of_truncation():
+    scores = torch.tensor([[2.0, 1.0, 1.0, 0.0]])
+    assert truncated(scores, top_k=2, top_p=1.0).isfinite().tolist() == [[True, True, True, False]]
+    assert truncated(scores, top_k=4, top_p=1.0) is scores
+    even = torch.zeros(1, 4)
+    for p, left in ((0.25, 1), (0.26, 2), (0.5, 2), (0.75, 3), (0.76, 4)):
+        assert int(truncated(even, top_k=0, top_p=p).isfinite().sum()) == left

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
 
-from shared.errors import UsageError
-from shared.machine import memory
-from shared.nn.combined import Ensemble
-from shared.padded import Padded
-from shared.search import BeamSearch, CtcPrefixSearch, GreedySearch, SamplingSearch
-from shared.search.ctc_prefix import _Prefixes
-from shared.search.search_bytes import search_bytes
-from shared.systems.combining import through_ctc
-from shared.systems.system import System
+from dragoman import BeamSearch, CtcPrefixSearch, GreedySearch, SamplingSearch, System, UsageError
+from dragoman.shared.machine import memory
+from dragoman.shared.nn.combined import Ensemble
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.ctc_prefix import _Prefixes
+from dragoman.shared.search.search_bytes import check_beam, kept_outputs, search_bytes
+from dragoman.shared.systems.combining import through_ctc
+from tests.small import GOLDEN
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 GB = 1024**3
 
 
@@ -45,7 +41,22 @@ def test_bytes_of_scores_and_states_grow_with_beams_and_samples():
     size = {"sentences": 2, "vocabulary": 100, "state": 7}
     assert search_bytes(GreedySearch(), **size) == 2 * (100 * 8 + 7)
     assert search_bytes(BeamSearch(beam=6), **size) == 12 * (100 * 8 + 7)
-    assert search_bytes(SamplingSearch(samples=6), **size) > 12 * (100 * 5 * 4 + 7)  # scores, tempered, noise, its bits
+    least = 12 * (100 * 5 * 4 + 7)  # scores, tempered, noise, its bits
+    assert least < search_bytes(SamplingSearch(samples=6), **size) == 12 * (100 * 24 + 7)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "positions", "expected"),
+    [
+        (3, 10, 2 * (2 * (20 + 16) + 24 * (10 + 4))),  # two times the positions are more than four candidates
+        (40, 10, 2 * (2 * (41 + 16) + 24 * (10 + 41))),
+        (99, 10, 2 * (2 * (50 + 16) + 24 * (10 + 50))),  # there are no more than the vocabulary's
+        (0, 10, 2 * (2 * (50 + 16) + 24 * (10 + 50))),
+    ],
+)
+def test_bytes_of_prefix_search_by_hand(candidates, positions, expected):
+    search = CtcPrefixSearch(beam=2, candidates=candidates)
+    assert search_bytes(search, sentences=3, vocabulary=50, positions=positions) == 3 * expected
 
 
 def test_bytes_of_prefix_search_cover_the_comparison_of_all_prefixes():
@@ -81,3 +92,15 @@ def test_many_inputs_at_a_time_are_refused_too(system, monkeypatch):
     with pytest.raises(UsageError, match=r"BeamSearch of 5 outputs for 300 inputs at a time: needs about 1\d\.\d MB"):
         system.hypotheses(["one"] * 300, batch_size=300)
     assert system.hypotheses(["one two"] * 3, batch_size=2)[0][0].texts["translation"] == "zwei eins"
+
+
+def test_outputs_and_beams_of_each_search():
+    assert kept_outputs(BeamSearch(beam=7)) == kept_outputs(CtcPrefixSearch(beam=7)) == 7
+    assert kept_outputs(SamplingSearch(samples=5)) == 5 and kept_outputs(GreedySearch()) == 1
+    check_beam(BeamSearch(beam=7), 7)
+    check_beam(GreedySearch(), 1)
+    with pytest.raises(UsageError) as error:
+        check_beam(BeamSearch(beam=1234), 1000)
+    assert str(error.value) == "a beam of 1,234 is more than the 1,000 symbols of the model"
+    with pytest.raises(UsageError, match="^a beam of 1 is more than the 0 symbols of the model$"):
+        check_beam(GreedySearch(), 0)

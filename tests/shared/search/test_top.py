@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from shared.search.top import BLOCK, best_continuations
+from dragoman.shared.search.top import BLOCK, best_continuations
 
 
 def plain(scores: torch.Tensor, beams: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -6,14 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from shared.batch import Batch
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch, Rules
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, GreedySearch, Rules
+from tests import small
 
 PAD, START, END, VOCABULARY = 0, 1, 2, 8
 LONG = Rules(maximum_length_extra=25)
@@ -21,15 +19,9 @@ LONG = Rules(maximum_length_extra=25)
 
 @pytest.fixture
 def model() -> Translator:
-    torch.manual_seed(2)
-    shape = {"width": 16, "heads": 2, "feedforward": 32}
-    translator = Translator(
-        embeddings={"source": TextEmbedding(vocabulary=VOCABULARY, width=16, padding=PAD)},
-        encoder=Encoder(layer=Layer(**shape), layers=2),
-        target_embedding=TextEmbedding(vocabulary=VOCABULARY, width=16, padding=PAD),
-        decoder=Decoder(layer=Layer(**shape, memories=["source"]), layers=2),
-        projection=OutputProjection(width=16, vocabulary=VOCABULARY),
-    ).eval()
+    projection = OutputProjection(width=16, vocabulary=VOCABULARY)
+    plain = {"positions": None}
+    translator = small.translator(VOCABULARY, seed=2, layers=2, embedded=plain, projection=projection).eval()
     for parameter in translator.parameters():
         if parameter.dim() > 1:
             nn.init.normal_(parameter, std=0.5)

@@ -6,14 +6,14 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from shared.batch import Batch
-from shared.corpus.speech_field import SpeechField
-from shared.errors import DataError, UsageError
-from shared.exchange.importing import import_model
-from shared.padded import Padded
-from shared.systems.pretrained import encoder, input_field, load, speech_translator, tokenizer
-from shared.systems.reading_model import ReadingModel
-from shared.systems.system import System
+from dragoman import DataError, System, UsageError
+from dragoman.exchange.importing import import_model
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.pretrained import encoder, input_field, load, speech_translator, tokenizer
+from dragoman.shared.systems.reading_model import ReadingModel
+from tests.small import refuses
 
 TESTS = Path(__file__).parents[2]
 GOLDEN = TESTS / "golden" / "model"
@@ -55,13 +55,10 @@ def test_a_tokenizer_is_that_of_what_a_folder_reads(tmp_path):
     words = [line.split()[0] for line in lines]
     assert found.encode(" ".join(words[2:0:-1])) == [6, 5]  # behind <s>, <pad>, </s>, <unk> and the first word
     assert (found.bos, found.pad, found.eos, found.unk) == (0, 1, 2, 3)
-    with pytest.raises(UsageError, match="reads source, not 'speech'"):
-        tokenizer(folder=str(tmp_path / "encoder"), name="speech")
+    refuses(UsageError, "reads source, not 'speech'", tokenizer, folder=str(tmp_path / "encoder"), name="speech")
     import_model(TESTS / "parity" / "fairseq_speech" / "waveform_base", tmp_path / "sound")
-    with pytest.raises(UsageError, match="'speech' is no text"):
-        tokenizer(folder=str(tmp_path / "sound"), name="speech")
-    with pytest.raises(DataError, match="nowhere"):
-        tokenizer(folder="nowhere")
+    refuses(UsageError, "'speech' is no text", tokenizer, folder=str(tmp_path / "sound"), name="speech")
+    refuses(DataError, "nowhere", tokenizer, folder="nowhere")
 
 
 def test_half_precision_is_left_behind(tmp_path):
@@ -72,7 +69,7 @@ def test_half_precision_is_left_behind(tmp_path):
 @pytest.mark.parametrize(
     ("path", "value", "message"),
     [
-        ("model.encoder.recomputed", True, r"model.encoder.recomputed: there is no 'recomputed', only layer, layers, "),
+        ("model.encoder.recomputed", True, r"model.encoder.recomputed: there is no 'recomputed', only taps, layers, "),
         ("model.encoders.recompute", True, "there is no 'encoders', only embeddings, encoder, "),
         ("model.embeddings.speech", None, "there is no 'speech', only source"),
         ("model.encoder.layers.0", 1, "there is no '0', only what has no parts"),
@@ -80,15 +77,13 @@ def test_half_precision_is_left_behind(tmp_path):
     ],
 )
 def test_what_cannot_be_changed_is_named(path, value, message):
-    with pytest.raises(UsageError, match=message):
-        load(folder=str(GOLDEN), changes={path: value})
+    refuses(UsageError, message, load, folder=str(GOLDEN), changes={path: value})
 
 
 def test_a_field_is_had_by_its_name():
     system = load(folder=str(GOLDEN))
     assert input_field(system=system, name="source") is system.inputs["source"]
-    with pytest.raises(UsageError, match="the system reads source, not 'speech'"):
-        input_field(system=system, name="speech")
+    refuses(UsageError, "the system reads source, not 'speech'", input_field, system=system, name="speech")
 
 
 # -- speech and text together ---------------------------------------------------------------------------------------
@@ -151,7 +146,40 @@ def test_a_language_without_a_symbol_is_refused(folders):
 
 def test_what_is_neither_is_refused(folders):
     speech, text = (load(folder=folder) for folder in folders)
-    with pytest.raises(UsageError, match="speech: Translator is no encoder of speech"):
-        speech_translator(speech=text, text=text)
-    with pytest.raises(UsageError, match="text: EncoderModel is no text translator"):
-        speech_translator(speech=speech, text=speech)
+    refuses(UsageError, "speech: Translator is no encoder of speech", speech_translator, speech=text, text=text)
+    refuses(UsageError, "text: EncoderModel is no text translator", speech_translator, speech=speech, text=speech)
+
+
+def test_what_a_folder_cannot_be_is_named():
+    with pytest.raises(UsageError, match=f"^{GOLDEN}: cannot be changed: model.nothing: there is no 'nothing', only"):
+        load(folder=str(GOLDEN), changes={"model.nothing": 1})
+    refuses(DataError, f"^{GOLDEN}: .*encoder", load, folder=str(GOLDEN), changes={"model.encoder.layers": 3})
+    with pytest.raises(UsageError, match="^the system reads source, not 'speech'$"):
+        input_field(system=System.load(GOLDEN), name="speech")
+    system = System.load(GOLDEN)
+    assert input_field(system=system, name="source") is system.inputs["source"]
+
+
+def test_the_tokenizer_of_what_a_folder_writes():
+    assert tokenizer(folder=str(GOLDEN), name="output").encode("one") == System.load(GOLDEN).output.tokenizer.encode(
+        "one"
+    )
+
+
+def test_a_recipe_s_values_need_no_parameters(tmp_path):
+    System.load(GOLDEN).save(tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").unlink()
+    with torch.device("meta"):
+        system = load(folder=str(tmp_path / "model"))
+    assert {parameter.device.type for parameter in system.parameters()} == {"meta"}
+    with pytest.raises(DataError):
+        load(folder=str(tmp_path / "model"))
+
+
+def test_an_encoder_of_sound_writes_nothing(tmp_path):
+    folder = str(tmp_path / "sound")
+    import_model(TESTS / "parity" / "fairseq_speech" / "waveform_base", Path(folder))
+    with pytest.raises(UsageError, match=f"^{folder}: a EncoderSystem writes nothing, so not 'translation'$"):
+        load(folder=folder, writes="translation")
+    refuses(UsageError, f"^{folder}: this model writes nothing$", tokenizer, folder=folder, name="output")
+    assert load(folder=str(GOLDEN), writes="translation").output_name == "translation"

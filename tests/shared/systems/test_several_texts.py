@@ -4,55 +4,30 @@ import numpy as np
 import pytest
 import torch
 
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.errors import UsageError
-from shared.nn.heads import TiedProjection
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, GreedySearch, Rules
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from tests.test_nouns import WORDS, embedding, layer
+from dragoman import BeamSearch, GreedySearch, Rules, System, UsageError
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.padded import Padded
+from tests import small
+from tests.test_nouns import WORDS, embedding
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "tokenizer.model", kind="char", size=262)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en"])
+def tokenizer():
+    return small.tokenizer(WORDS * 9, size=262)
 
 
 def several(tokenizer, other):
     """Return a system that reads a source, or a second text with another tokenizer, and writes either language."""
-    torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = Translator(
-        embeddings={"source": embedding(tokenizer), "second": embedding(other)},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
-    return System(
-        model=model,
-        inputs={
-            "source": TextField(column="source_text", tokenizer=tokenizer),
-            "second": TextField(column="source_text", tokenizer=other),
-        },
-        reads=["source"],
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        other_outputs={"transcript": TextField(column="source_text", tokenizer=tokenizer)},
-        source_languages=["en"],
-        target_languages=["de"],
-    ).eval()
+    torch.manual_seed(4)
+    embeddings = {"source": embedding(tokenizer), "second": embedding(other)}
+    inputs = {"source": small.text(tokenizer), "second": small.text(other)}
+    options = {"inputs": inputs, "reads": ["source"], "other_outputs": {"transcript": small.text(tokenizer)}}
+    return small.system(tokenizer, small.translator(tokenizer, embeddings=embeddings), **options).eval()
 
 
 @pytest.fixture(scope="module")
-def other_tokenizer(tmp_path_factory):
-    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("o") / "tokenizer.model", kind="bpe", size=272)
-    return SentencePieceTokenizer(model=str(model), tags=["en"])
+def other_tokenizer():
+    return small.tokenizer(WORDS * 9, ["en"], kind="bpe", size=272)
 
 
 def test_one_folder_reads_either_input_and_writes_either_text(tokenizer, other_tokenizer, tmp_path):
@@ -75,10 +50,8 @@ def test_one_folder_reads_either_input_and_writes_either_text(tokenizer, other_t
     assert changed.model is system.model and changed.output_languages == ["en"]
     changed.save(tmp_path / "changed")
     assert System.load(tmp_path / "changed").reads == ["second"]
-    with pytest.raises(UsageError, match="can read source and second, not 'speech'"):
-        system.for_task(reads=["speech"])
-    with pytest.raises(UsageError, match="can write translation or transcript, not 'summary'"):
-        system.for_task(writes="summary")
+    small.refuses(UsageError, "can read source and second, not 'speech'", system.for_task, reads=["speech"])
+    small.refuses(UsageError, "can write translation or transcript, not 'summary'", system.for_task, writes="summary")
 
 
 def test_a_forced_beginning_is_continued_as_the_model_says(tokenizer, other_tokenizer):

@@ -10,16 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dragoman as package
-from shared.batch import Batch
-from shared.corpus.audio import SAMPLE_RATE
-from shared.errors import UsageError
-from shared.generator import Hypothesis
-from shared.padded import Padded
-from shared.search import BeamSearch, CtcGreedySearch, GreedySearch, Rules
-from shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
-from shared.systems.simultaneous import Guess, Listener, listen
-from shared.systems.system import System
-from tests.shared.conftest import GOLDEN
+from dragoman import BeamSearch, CtcGreedySearch, GreedySearch, Hypothesis, Rules, System, UsageError
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
+from dragoman.shared.sound.audio import SAMPLE_RATE
+from dragoman.shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
+from dragoman.shared.systems.simultaneous import Guess, Listener, listen
+from tests.small import GOLDEN
 
 SHORT = Rules(maximum_length_extra=8)
 
@@ -157,7 +154,7 @@ def test_what_is_too_short_for_a_frame_is_waited_for(scripted):
 def test_computing_delays_what_follows(scripted, monkeypatch):
     system, _ = scripted("one", "one two", "one two three")
     ticks = iter([0.0, 0.25, 10.0, 10.02, 20.0, 20.02])  # 0.25 s for the first chunk, then 0.02 s each
-    monkeypatch.setattr("shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("dragoman.shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
     found = heard(Listener(system, LocalAgreement()), noise(0.3).split(1600))
     # The first is done at 0.1 + 0.25; the second chunk was there by then, and so was the third.
     assert [emission.elapsed for emission in found] == pytest.approx([0.35, 0.37, 0.39])
@@ -241,7 +238,7 @@ def test_sound_is_encoded_once_a_chunk(system):
 
 
 def test_what_cannot_listen_is_refused(system, monkeypatch):
-    with pytest.raises(UsageError, match="CtcGreedySearch is no search for a decoder"):
+    with pytest.raises(UsageError, match="CtcGreedySearch does not search the outputs of a decoder"):
         Listener(system, Hold(), search=CtcGreedySearch())
     with pytest.raises(UsageError, match="target language 'fr' is unknown"):
         Listener(system, Hold(), target_language="fr")
@@ -290,7 +287,7 @@ def test_pauses_end_sentences_and_silence_is_not_shown(scripted):
 def test_a_sentence_waits_for_the_translation_of_the_one_before(scripted, monkeypatch):
     system, _ = scripted(*["one"] * 20)
     ticks = itertools.count(0.0, 5.0)  # every chunk takes five seconds
-    monkeypatch.setattr("shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
+    monkeypatch.setattr("dragoman.shared.systems.simultaneous.time.perf_counter", lambda: next(ticks))
     begin = partial(Listener, system, Hold())
     found = list(listen(begin, noise(0.4).split(3200), detector=Loud(), maximum_seconds=0.2, pause=0.1))
     assert [emission.last for emission in found] == [True, True]

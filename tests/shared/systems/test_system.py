@@ -13,30 +13,19 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from shared import described
-from shared.corpus.audio import SAMPLE_RATE
-from shared.corpus.fields import TextField
-from shared.corpus.loader import collate
-from shared.corpus.speech_field import SpeechField
-from shared.described import describe
-from shared.errors import DataError, UsageError
-from shared.generator import Hypothesis
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.search import BeamSearch, ForbiddenFirst, ForbiddenTokens, GreedySearch, Rules, SamplingSearch
-from shared.systems import saved_model
-from shared.systems.combining import ensembled
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman import DataError, Hypothesis, System, UsageError
+from dragoman.shared import described
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import collate
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.described import describe
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.search import BeamSearch, ForbiddenFirst, ForbiddenTokens, GreedySearch, Rules, SamplingSearch
+from dragoman.shared.sound.audio import SAMPLE_RATE
+from dragoman.shared.systems import saved_model
+from dragoman.shared.systems.combining import ensembled
+from tests import small
+from tests.small import refuses
 
 WORDS = ["abc", "bca cab", "cab bca abc", "aabb", "ccab aabb", "abcabc"]
 SEARCH = BeamSearch(beam=2, n_best=2, rules=Rules(maximum_length_extra=5))
@@ -44,57 +33,23 @@ SEARCH = BeamSearch(beam=2, n_best=2, rules=Rules(maximum_length_extra=5))
 
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    model = train_sentencepiece(WORDS * 9, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=263)
-    return SentencePieceTokenizer(model=str(model), tags=["de", "en", "ja"])
+def tokenizer():
+    return small.tokenizer(WORDS * 9, ["de", "en", "ja"], size=263)
 
 
 def translator(tokenizer, kind, dropout=0.3):
     torch.manual_seed(5)
-
-    def text():
-        return TextEmbedding(
-            vocabulary=tokenizer.size,
-            width=16,
-            padding=tokenizer.pad,
-            positions=SinusoidalPositions(width=16),
-            dropout=dropout,
-        )
-
-    def layer(**options):
-        return Layer(width=16, heads=2, feedforward=32, dropout=dropout, **options)
-
-    embedding = text()
-    if kind == "speech":
-        embedding = SpeechEmbedding(
-            frontend=Fbank(bins=16),
-            normalisation=UtteranceNorm(),
-            subsampler=Conv1dSubsampler(inputs=16, channels=8, width=16),
-            positions=SinusoidalPositions(width=16),
-            dropout=dropout,
-        )
-    target = text()
-    return Translator(
-        embeddings={kind: embedding},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
+    read = small.speech_embedding(dropout=dropout) if kind == "speech" else small.embedding(tokenizer, dropout=dropout)
+    return small.translator(tokenizer, embeddings={kind: read}, sizes={"dropout": dropout})
 
 
 def make(tokenizer, kind="source", cls=System, **options):
-    field = SpeechField() if kind == "speech" else TextField(column="source_text", tokenizer=tokenizer)
-    return cls(
-        model=translator(tokenizer, kind),
-        inputs={kind: field},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        **({"source_languages": ["en"], "target_languages": ["de"]} | options),
-    ).eval()
+    inputs = {kind: SpeechField() if kind == "speech" else small.text(tokenizer)}
+    return small.system(tokenizer, translator(tokenizer, kind), cls=cls, inputs=inputs, **options).eval()
 
 
 def flat(found):
@@ -120,15 +75,14 @@ def test_one_sentence_gives_a_text_and_many_give_hypotheses(tokenizer):
 def test_order_and_blank_lines_are_kept(tokenizer):
     system = make(tokenizer)
     plain = system.hypotheses(WORDS, search=SEARCH)
-    mixed = ["", WORDS[2], " \t", "\u3000", WORDS[0], "\u200b", WORDS[1]]
+    mixed = ["", WORDS[2], " \t", "\u3000", WORDS[0], "\u200b \u200f\ufeff", WORDS[1]]
     found = system.hypotheses(mixed, search=SEARCH, batch_size=2)
     empty = [[Hypothesis([], 0.0, {"translation": ""})]]
     assert found[0:1] == found[2:3] == found[3:4] == found[5:6] == empty
     assert_same([found[1], found[4], found[6]], [plain[2], plain[0], plain[1]])
     assert system.translate("  ") == "" and system.translate(["", ""]) == ["", ""]
     assert system.hypotheses(["", ""]) == empty * 2
-    with pytest.raises(UsageError, match="a list of inputs"):
-        system.hypotheses("abc")
+    refuses(UsageError, "a list of inputs", system.hypotheses, "abc")
 
 
 @pytest.mark.parametrize("kind", ["source", "speech"])
@@ -151,8 +105,7 @@ def test_modes_come_back_as_they_were(tokenizer):
     system.model.encoder.eval()  # frozen
     assert flat(system.hypotheses(WORDS, search=SEARCH)) == quiet  # no dropout
     assert system.training and system.model.decoder.training and not system.model.encoder.training
-    with pytest.raises(DataError, match="Unicode"):
-        system.hypotheses(["abc", "\ud800"])
+    refuses(DataError, "Unicode", system.hypotheses, ["abc", "\ud800"])
     system.translate_batch = lambda batch, search: 1 / 0
     with pytest.raises(ZeroDivisionError):
         system.translate("abc")
@@ -171,26 +124,22 @@ def test_autograd_is_off_and_training_goes_on_afterwards(tokenizer, kind, tmp_pa
     row = {"id": "r", "audio": path, "start": 0.0, "duration": 1.0, "source_text": "abc", "target_text": "cba"}
     fields = system.inputs | {"target": system.output}
     batch = collate([row | {"source_language": "en", "target_language": "de"}], fields, np.random.default_rng(0))
-    objective = EncoderDecoderObjective(system=system.train(), parts=[CrossEntropy(smoothing=0.0)])
+    objective = EncoderDecoderObjective(system=system.train(), parts=[CrossEntropy(label_smoothing=0.0)])
     objective(batch).total().backward()  # fails if something kept a tensor of inference mode
     assert all(p.grad is not None for p in system.parameters())
 
 
 def test_languages(tokenizer):
     system = make(tokenizer, target_languages=["de", "ja"])
-    with pytest.raises(UsageError, match="several target languages .*de, ja"):
-        system.translate("abc")
+    refuses(UsageError, "several target languages .*de, ja", system.translate, "abc")
     with pytest.raises(UsageError, match="source language 'fr' is unknown to this system, which knows en"):
         system.translate("abc", source_language="fr", target_language="de")
-    with pytest.raises(UsageError, match="'DE'"):
-        system.hypotheses([], target_language="DE")
+    refuses(UsageError, "'DE'", system.hypotheses, [], target_language="DE")
     scores = [system.hypotheses(["abc"], target_language=code)[0][0].score for code in ("de", "ja")]
     assert scores[0] != scores[1]  # the tag is the decoder's start
-    with pytest.raises(DataError, match="'deu'"):
-        make(tokenizer, target_languages=["deu"])
+    refuses(DataError, "'deu'", make, tokenizer, target_languages=["deu"])
     for wrong in ([], "de"):
-        with pytest.raises(UsageError, match="source_languages"):
-            make(tokenizer, source_languages=wrong)
+        refuses(UsageError, "source_languages", make, tokenizer, source_languages=wrong)
 
 
 def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in_every_search(tokenizer, tmp_path):
@@ -208,8 +157,7 @@ def test_what_an_output_begins_with_may_depend_on_the_source_and_demands_hold_in
     assert system.prefix(["de", "de"], sources=["en", "ja"]).values.tolist() == [
         [tag("<de>"), tag("<en>")], [tag("<de>"), tag("<ja>")]
     ]  # fmt: skip
-    with pytest.raises(DataError, match="'<{source_language}>' needs a language"):
-        system.prefix(["de"])
+    refuses(DataError, "'<{source_language}>' needs a language", system.prefix, ["de"])
     # Forced, a symbol is part of the output; of the start, it is not.
     assert [found(system, source).tokens[0] for source in ("en", "ja")] == [tag("<en>"), tag("<ja>")]
     free = found(System(**system.arguments | {"start_symbols": 2}).eval(), "en")
@@ -240,20 +188,16 @@ def test_inputs_of_the_other_kind(tokenizer, tmp_path):
     text, speech = make(tokenizer), make(tokenizer, "speech")
     path = sound(tmp_path / "a.wav", (1, 300))
     for item in (path, str(path)):
-        with pytest.raises(UsageError, match="reads text.*a.wav"):
-            text.hypotheses([item])
+        refuses(UsageError, "reads text.*a.wav", text.hypotheses, [item])
     assert isinstance(text.translate("missing.wav", search=SEARCH), str)  # text may look like this
     for item in (None, 3, b"abc"):
-        with pytest.raises(UsageError, match="reads text"):
-            text.hypotheses([item])
-        with pytest.raises(UsageError, match="reads speech"):
-            speech.hypotheses([item])
+        refuses(UsageError, "reads text", text.hypotheses, [item])
+        refuses(UsageError, "reads speech", speech.hypotheses, [item])
     for item in ("A sentence.", "A long one. " * 999, "a\0b"):
         with pytest.raises(DataError, match=r"no such sound file \(this system reads speech\)") as error:
             speech.translate(item)
         assert len(str(error.value)) < 300
-    with pytest.raises(DataError, match="is a folder"):
-        speech.translate(tmp_path)
+    refuses(DataError, "is a folder", speech.translate, tmp_path)
 
 
 # -- sound -----------------------------------------------------------------------------------------------------------
@@ -288,6 +232,35 @@ class Ear(System):
         return found
 
 
+def test_an_array_is_translated_as_its_file(tokenizer, tmp_path):
+    system = make(tokenizer, "speech", Ear)
+    path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300), rate=22050)
+    wave, rate = soundfile.read(path, dtype="float32")
+    options = {"maximum_seconds": 2.5, "keep_silence": True, "sample_rate": rate}
+    stereo = torch.from_numpy(np.stack([wave, wave]))
+    assert system.translate(wave, **options) == system.translate(stereo, **options) == "9 3"
+    assert system.translate([path, wave], **options) == ["9 3", "9 3"]
+    of_file, of_array = system.timed([path, wave], **options)
+    assert of_file == of_array and len(of_file) == 2
+    [[found]] = system.hypotheses([(wave * 2**15).astype(np.int16)], **options)
+    assert found.tokens == [9, 3]
+    refuses(UsageError, "give its sample_rate in Hz", system.translate, wave)
+    refuses(UsageError, "a list of inputs, not array", system.hypotheses, wave, sample_rate=rate)
+    refuses(UsageError, "give sentences, not the ndarray", lambda: make(tokenizer).translate(wave))
+    refuses(UsageError, "sound files or arrays, not the int 3", system.translate, [3])
+
+
+def test_the_numbers_of_the_search_are_arguments(tokenizer, tmp_path):
+    system = make(tokenizer)
+    searched = system.hypotheses(WORDS, search=BeamSearch(beam=3, n_best=2, length_penalty=0.5))
+    assert_same(system.hypotheses(WORDS, beam=3, n_best=2, length_penalty=0.5), searched)
+    assert system.translate(WORDS, beam=3, length_penalty=0.5) == [one[0].texts["translation"] for one in searched]
+    refuses(UsageError, "best output alone: use hypotheses", system.translate, WORDS, n_best=2)
+    with pytest.raises(UsageError, match="timed gives the best"):
+        make(tokenizer, "speech").timed([sound(tmp_path / "a.wav", (1, 300))], n_best=2)
+    refuses(UsageError, "batch_size must be a number at least 1, not 0", system.translate, WORDS, batch_size=0)
+
+
 def test_a_long_file_is_its_segments_in_order(tokenizer, tmp_path):
     system = make(tokenizer, "speech", Ear)
     long = sound(tmp_path / "long.wav", (4, 900), (0.5, 0), (3, 300), (0.5, 0), (4.5, 700), (0.5, 0), (4, 500))
@@ -315,7 +288,7 @@ def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
     path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300))
     japanese = make(tokenizer, "speech", Ear, target_languages=["ja"])
     found = japanese.hypotheses([path], maximum_seconds=3, keep_silence=True)
-    assert found[0][0].texts == {"translation": "93", "transcript": "9 3"}  # the transcript is English
+    assert found[0][0].texts == {"translation": "9 3", "transcript": "9 3"}  # two numbers are not one
     recogniser = Ear(
         model=japanese.model,
         inputs=japanese.inputs,
@@ -324,7 +297,7 @@ def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
         source_languages=["ja"],
         target_languages=["de"],
     )
-    assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "93"
+    assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "9 3"
 
 
 def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):
@@ -389,8 +362,7 @@ def test_broken_sound_is_named(tokenizer, tmp_path):
             system.hypotheses([good, tmp_path / name])
         assert "\n" not in str(error.value)
     assert system.training
-    with pytest.raises(UsageError, match="at least 1 second, not 0"):
-        system.translate(good, maximum_seconds=0)
+    refuses(UsageError, "at least 1 second, not 0", system.translate, good, maximum_seconds=0)
 
 
 def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
@@ -398,7 +370,17 @@ def test_the_command_skips_silence_or_keeps_it(tokenizer, tmp_path):
     quiet, one = tmp_path / "quiet.wav", tmp_path / "one.wav"
     soundfile.write(quiet, np.zeros(8000), SAMPLE_RATE)
     soundfile.write(one, np.ones(1), SAMPLE_RATE)
-    command = [sys.executable, "-m", "shared.cli", "translate", tmp_path / "model", quiet, one, "--device", "cpu"]
+    command = [
+        sys.executable,
+        "-m",
+        "dragoman.cli.main",
+        "translate",
+        tmp_path / "model",
+        quiet,
+        one,
+        "--device",
+        "cpu",
+    ]
     command += ["--from", "en", "--to", "de", "--beam", "2", "--maximum-length-extra", "4"]
     done = subprocess.run([*command, "--speech-detector", "levels"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{quiet}\t\n{one}\t\n")
@@ -421,7 +403,11 @@ def test_a_folder_gives_the_same_output(tokenizer, kind, tmp_path):
     items = WORDS if kind == "source" else [sound(tmp_path / "a.wav", (1, 300))]
     before = system.hypotheses(items, search=SEARCH)
     system.train().save(tmp_path / "model")
-    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["config.json", "model.safetensors", "t.model"]
+    assert sorted(p.name for p in (tmp_path / "model").iterdir()) == [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.model",
+    ]
     assert len({p.stat().st_mode for p in (tmp_path / "model").iterdir()}) == 1  # all may be read by the same people
     again = System.load(tmp_path / "model")
     assert not any(part.training for part in again.modules())
@@ -483,8 +469,7 @@ def test_nothing_but_a_model_is_replaced(tokenizer, tmp_path):
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
     (tmp_path / "notes").write_text("more work")
     for name in ("thesis", "notes"):
-        with pytest.raises(DataError, match=f"{name}: holds something other than a model"):
-            system.save(tmp_path / name)
+        refuses(DataError, f"{name}: holds something other than a model", system.save, tmp_path / name)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
     assert (tmp_path / "notes").read_text() == "more work"
     (tmp_path / "empty").mkdir()
@@ -496,9 +481,8 @@ def test_nothing_but_a_model_is_replaced(tokenizer, tmp_path):
 def test_a_lost_tokenizer_is_named(tokenizer, tmp_path):
     make(tokenizer).save(tmp_path / "model")
     again = System.load(tmp_path / "model")
-    (tmp_path / "model" / "t.model").unlink()
-    with pytest.raises(DataError, match=r"other: the model could not be written .*t\.model"):
-        again.save(tmp_path / "other")
+    (tmp_path / "model" / "tokenizer.model").unlink()
+    refuses(DataError, r"other: the model could not be written .*tokenizer\.model", again.save, tmp_path / "other")
     assert not (tmp_path / "other").exists()
 
 
@@ -543,7 +527,7 @@ def bomb(name):
     [
         (lambda f: (f / "config.json").unlink(), r"not a model folder \(it has no config.json\)"),
         (lambda f: (f / "model.safetensors").unlink(), r"model.safetensors: not a readable weights file"),
-        (lambda f: (f / "t.model").unlink(), r"t.model: no such tokenizer model"),
+        (lambda f: (f / "tokenizer.model").unlink(), r"tokenizer.model: no such tokenizer model"),
         (truncate("model.safetensors", 4), "model.safetensors: not a readable"),
         (truncate("model.safetensors", 300), "model.safetensors: not a readable"),
         (truncate("model.safetensors", -8), "model.safetensors: not a readable"),
@@ -557,11 +541,11 @@ def bomb(name):
         (edited(lambda c: c["system"].update({"class": "os.system"})), "'os.system' is not a class of this project"),
         (edited(lambda c: c["system"].update({"class": "subprocess.Popen"})), "not a class of this project"),
         (
-            edited(lambda c: c["system"].update({"class": "shared.machine.files.sync"})),
+            edited(lambda c: c["system"].update({"class": "dragoman.shared.machine.files.sync"})),
             "not a class that a model folder may",
         ),
         (
-            edited(lambda c: c["system"].update({"class": "shared.systems.system.json"})),
+            edited(lambda c: c["system"].update({"class": "dragoman.shared.systems.system.json"})),
             "not a class that a model folder may",
         ),
         (edited(lambda c: c["system"].update({"class": "LaterSystem"})), "'LaterSystem' is not a class that a"),
@@ -597,7 +581,7 @@ def bomb(name):
         ),
         (bomb("model.safetensors"), "model.safetensors: not a readable"),
         (bomb("config.json"), "config.json: UnicodeDecodeError"),
-        (bomb("t.model"), "t.model: not a SentencePiece model"),
+        (bomb("tokenizer.model"), "tokenizer.model: not a SentencePiece model"),
     ],
 )
 def test_a_bad_folder_is_one_line_that_names_the_file(tokenizer, tmp_path, harm, message):
@@ -613,10 +597,8 @@ def test_a_bad_folder_is_one_line_that_names_the_file(tokenizer, tmp_path, harm,
 def test_a_pickle_in_place_of_a_folder_is_not_opened(tokenizer, tmp_path):
     file = tmp_path / "model.pt"
     torch.save({"model": Bomb(tmp_path / "exploded")}, file)
-    with pytest.raises(DataError, match=r"model\.pt: not a model folder"):
-        System.load(file)
+    refuses(DataError, r"model\.pt: not a model folder", System.load, file)
     assert not (tmp_path / "exploded").exists()
-    with pytest.raises(DataError, match="missing: not a model folder"):
-        System.load(tmp_path / "missing")
+    refuses(DataError, "missing: not a model folder", System.load, tmp_path / "missing")
     pickle.loads(pickle.dumps(Bomb(tmp_path / "exploded"))).close()
     assert (tmp_path / "exploded").exists()  # it would have left its trace

@@ -7,25 +7,20 @@ import pytest
 import torch
 from torch import nn
 
-from shared import described
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.described import Described
-from shared.errors import DataError, UsageError
-from shared.exchange.fairseq import import_fairseq
-from shared.nn.heads import CtcHead, TiedProjection
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, CtcGreedySearch, GreedySearch
-from shared.systems.combining import through_ctc
-from shared.systems.system import System
-from shared.systems.trimming import TrimmedTokenizer, trim
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.initialise import Initialise
-from tests.test_nouns import WORDS, embedding, layer
+from dragoman import BeamSearch, CtcGreedySearch, DataError, GreedySearch, Manifest, System, UsageError
+from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.shared import described
+from dragoman.shared.batch import Batch
+from dragoman.shared.described import Described
+from dragoman.shared.nn.heads import CtcHead, TiedProjection
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.combining import through_ctc
+from dragoman.shared.systems.trimming import TrimmedTokenizer, trim
+from dragoman.shared.training.initialise import Initialise
+from tests import small
+from tests.small import refuses
+from tests.test_nouns import WORDS, embedding
 
 FIXTURES = Path(__file__).parents[2] / "parity" / "fairseq"
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -108,8 +103,7 @@ def test_what_was_not_kept_is_unknown(original, tmp_path):
     assert (tokenizer.bos, tokenizer.pad, tokenizer.eos, tokenizer.unk) == (0, 1, 2, 3)
     with pytest.raises(DataError, match="no symbol '<mask>'"):
         _ = tokenizer.mask
-    with pytest.raises(ValueError, match="id 5 is outside the vocabulary of 5"):
-        tokenizer.symbol(5)
+    refuses(ValueError, "id 5 is outside the vocabulary of 5", tokenizer.symbol, 5)
 
 
 def test_a_system_of_ours_keeps_its_bytes_and_its_heads(tmp_path):
@@ -137,22 +131,27 @@ def test_the_unknown_symbol_behind_the_pieces_has_its_new_number(tmp_path):
 def test_what_cannot_be_trimmed_is_said(original, tmp_path):
     model, _, covering = original
     for same in (model, model.parent / ".." / model.parent.name / model.name):
-        with pytest.raises(UsageError, match="give another place"):
-            trim(model, [covering], same)
+        refuses(UsageError, "give another place", trim, model, [covering], same)
     empty = manifest(tmp_path / "empty.arrow", [])
-    with pytest.raises(DataError, match="no text in source_text, target_text"):
-        trim(model, [empty], tmp_path / "trimmed")
+    refuses(DataError, "no text in source_text, target_text", trim, model, [empty], tmp_path / "trimmed")
     assert not (tmp_path / "trimmed").exists()
 
 
+NO_LISTS = ["[]", "[1, 0]", "[0, 0]", "[-1]", "[0, 99999]", "{}", "null", '"01"', "[0, true]", '[0, "a"]', "[0, 0.5]"]
+
+
 @pytest.mark.parametrize(
-    "content", ["[]", "[1, 0]", "[0, 0]", "[-1]", "[0, 99999]", "{}", "[0, true]", "nothing", "[5]"]
+    ("content", "said"),
+    [
+        ("nothing", "cannot be read as a list"),
+        ("[5]", "lacks "),
+        *((text, "not a list of ids below") for text in NO_LISTS),
+    ],
 )
-def test_lists_that_are_none_are_refused(content, tmp_path):
+def test_lists_that_are_none_are_refused(content, said, tmp_path):
     (tmp_path / "kept.json").write_text(content)
     tokenizer = System.from_description(GOLDEN / "model").output.tokenizer
-    with pytest.raises(DataError, match=r"kept\.json: "):
-        TrimmedTokenizer(tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
+    refuses(DataError, rf"kept\.json: {said}", TrimmedTokenizer, tokenizer=tokenizer, kept=str(tmp_path / "kept.json"))
 
 
 def test_a_list_with_the_number_behind_the_last_is_refused(tmp_path):
@@ -183,35 +182,24 @@ class Silent(Translator):
 
 
 @pytest.fixture
-def several_vocabularies(tmp_path, monkeypatch):
+def several_vocabularies(monkeypatch):
     """Return a system with two inputs, a CTC head and a decoder that have four tokenizers among them."""
-    monkeypatch.setattr(described, "PACKAGES", ("shared", "mt", "st", __name__))
+    monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
     tokenizers = {}
     for number, name in enumerate(("source", "second", "ctc", "target")):
-        path = train_sentencepiece(WORDS * 9, tmp_path / f"{name}.model", kind="bpe", size=265 + number)
-        tokenizers[name] = SentencePieceTokenizer(model=str(path), tags=["de", "en"])
+        tokenizers[name] = small.tokenizer(WORDS * 9, kind="bpe", size=265 + number)
     torch.manual_seed(0)
     target, ctc = embedding(tokenizers["target"]), tokenizers["ctc"]
-    model = Translator(
-        embeddings={name: embedding(tokenizers[name]) for name in ("source", "second")},
-        encoder=Encoder(layer=layer(), layers=1, taps=[1]),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target, bias=True),
-        heads={
-            "ctc": CtcHead(tap=1, width=16, vocabulary=ctc.size, blank=ctc.blank),
-            "letters": SymbolCounts(vocabulary=tokenizers["second"].size),
-        },
-    )
-    return System(
-        model=model,
-        inputs={name: TextField(column="source_text", tokenizer=tokenizers[name]) for name in ("source", "second")},
-        reads=["source"],
-        output=TextField(column="target_text", tokenizer=tokenizers["target"]),
-        ctc_output=TextField(column="source_text", tokenizer=ctc, prefix=[], suffix=[]),
-        source_languages=["en"],
-        target_languages=["de"],
-    ).eval()
+    parts = {"embeddings": {name: embedding(tokenizers[name]) for name in ("source", "second")}}
+    parts |= {"encoder": small.encoder(1, [1]), "target_embedding": target}
+    parts["projection"] = TiedProjection(embedding=target, bias=True)
+    parts["heads"] = {
+        "ctc": CtcHead(tap=1, width=16, vocabulary=ctc.size, blank=ctc.blank),
+        "letters": SymbolCounts(vocabulary=tokenizers["second"].size),
+    }
+    inputs = {name: small.text(tokenizers[name]) for name in ("source", "second")}
+    options = {"inputs": inputs, "reads": ["source"], "ctc_output": small.text(ctc, prefix=[], suffix=[])}
+    return small.system(tokenizers["target"], small.translator(tokenizers["target"], **parts), **options).eval()
 
 
 def test_each_part_is_trimmed_by_the_tokenizer_of_its_own_text(several_vocabularies, tmp_path):
@@ -264,10 +252,9 @@ def test_a_part_without_an_owner_is_not_trimmed(several_vocabularies, tmp_path):
 def test_parts_are_taken_only_with_their_own_symbols(several_vocabularies, tmp_path):
     system = several_vocabularies
     system.save(tmp_path / "model")
-    other = TextField(column="source_text", tokenizer=system.output.tokenizer)
+    other = small.text(system.output.tokenizer)
     swapped = System(**system.arguments | {"ctc_output": other})
     part = "model.heads.ctc"
     taken = Initialise(folder=str(tmp_path / "model"), parts={part: part})
     assert taken.apply(system)
-    with pytest.raises(DataError, match=r"another tokenizer .* \(model.heads.ctc.projection.weight\)"):
-        taken.apply(swapped)
+    refuses(DataError, r"another tokenizer .* \(model.heads.ctc.projection.weight\)", taken.apply, swapped)

@@ -5,18 +5,17 @@ import pytest
 import soundfile
 import torch
 
-from shared.corpus.fields import TextField
-from shared.corpus.speech_field import SpeechField
-from shared.corpus.stream import Budget
-from shared.errors import UsageError
-from shared.generator import Encoding
-from shared.padded import Padded
-from shared.systems.ctc_system import CtcSystem
-from shared.systems.system import System
-from shared.systems.timed import TimedText
-from shared.systems.word_times import aligned_field, word_times, words_of_segments
-from shared.text.tokenizer import SentencePieceTokenizer
-from tests.shared.conftest import GOLDEN
+from dragoman import System, UsageError
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.generator import Encoding
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.ctc_system import CtcSystem
+from dragoman.shared.systems.timed import TimedText
+from dragoman.shared.systems.word_times import aligned_field, aligned_text, timed_words, word_times, words_of_segments
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests.small import GOLDEN
 
 
 class Positions(torch.nn.Module):
@@ -79,9 +78,17 @@ def test_a_word_lasts_from_its_first_piece_to_its_last(tokenizer, tmp_path):
     assert [cue.text for cue in found] == words
     first = 0
     for cue, ids in zip(found, pieces, strict=True):
-        begin, end = places[first], places[first + len(ids) - 1] + 1
+        spaces = [tokenizer.symbol(id) for id in ids].count("▁") if first else 0  # only the first is nearer to its word
+        begin, end = places[first + spaces], places[first + len(ids) - 1] + 1
         assert (cue.start, cue.end) == pytest.approx((1.5 + begin / 10, 1.5 + end / 10))
         first += len(ids)
+
+
+def test_a_space_belongs_to_the_word_that_it_is_nearer_to():
+    """The head of letters marks it behind a word, that of pieces often just before one."""
+    tokens = Written([*"A|B"], letters)
+    assert timed_words(tokens, range(3), [(0, 1), (7, 8), (9, 10)], spaced=True) == [(0, 1, "A"), (7, 10, "B")]
+    assert timed_words(tokens, range(3), [(0, 1), (2, 3), (9, 10)], spaced=True) == [(0, 1, "A"), (9, 10, "B")]
 
 
 def test_a_system_without_a_head_has_no_times_of_words():
@@ -111,8 +118,90 @@ def test_the_model_computes_in_the_type_for_which_its_matrices_were_stored(token
 
 def test_a_transcript_is_in_the_language_that_was_spoken(tokenizer, monkeypatch):
     seen = []
-    monkeypatch.setattr("shared.systems.word_times.word_times", lambda system, rows, budget: seen.append(rows) or [[]])
+    place = "dragoman.shared.systems.word_times.word_times"
+    monkeypatch.setattr(place, lambda system, rows, budget: seen.append(rows) or [[]])
     system = system_of(tokenizer, {})
     system.target_languages = ["de"]
     words_of_segments(system, "talk.wav", [TimedText(0.0, 1.0, {"transcript": "one"}, 0.0)])
     assert [row["source_language"] for row in seen[0]] == ["en"]
+
+
+class Written:
+    """A tokenizer whose tokens are given, and how they are put together."""
+
+    def __init__(self, tokens, join):
+        self.tokens, self.join = tokens, join
+
+    def decode(self, ids):
+        return self.join([self.tokens[id] for id in ids])
+
+
+def letters(tokens):
+    """As wav2vec 2.0 and fairseq's letters have it."""
+    return "".join(tokens).replace("|", " ").strip()
+
+
+def pairs(tokens):
+    """As subword-nmt has it."""
+    return (" ".join(tokens) + " ").replace("@@ ", "").strip()
+
+
+def bytes_of(tokens):
+    return b"".join(tokens).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    "tokens, join, spaced, words",
+    [
+        ([*"AB|C|DE"], letters, True, [(0, 2, "AB"), (3, 4, "C"), (5, 7, "DE")]),
+        ([*"|AB|"], letters, True, [(1, 3, "AB")]),
+        (["lo@@", "w@@", "er", "end"], pairs, True, [(0, 3, "lower"), (3, 4, "end")]),
+        (
+            ["▁lower", "▁", "end"],
+            lambda t: "".join(t).replace("▁", " ").strip(),
+            True,
+            [(0, 1, "lower"), (2, 3, "end")],
+        ),
+        (["公司", "工", "作，"], "".join, False, [(0, 1, "公司"), (1, 3, "工作，")]),
+        (["公司工作，"], "".join, False, [(0, 0.4, "公司"), (0.4, 1, "工作，")]),
+        (["New", " York", "的"], "".join, False, [(0, 1, "New"), (1, 3, "York的")]),
+        (["公".encode()[:1], "公".encode()[1:2], "公".encode()[2:], b"!"], bytes_of, False, [(0, 4, "公!")]),
+        (["公".encode()[:1], "公".encode()[1:], "的司".encode()], bytes_of, True, [(0, 3, "公的司")]),
+        ([], "".join, True, []),
+        (["|"], letters, True, []),
+    ],
+    ids=["letters", "ends", "subword-nmt", "alone", "zh", "one piece", "latin", "bytes", "shared", "nothing", "space"],
+)
+def test_a_word_begins_where_the_text_has_a_space(tokens, join, spaced, words):
+    """Token n is heard from n to n + 1."""
+    spans = [(number, number + 1) for number in range(len(tokens))]
+    found = timed_words(Written(tokens, join), range(len(tokens)), spans, spaced=spaced)
+    assert [word for *_, word in found] == [word for *_, word in words]
+    assert [time[:2] for time in found] == [pytest.approx(time[:2]) for time in words]
+
+
+def test_words_of_segments_are_asked_for_where_there_is_text(tokenizer, monkeypatch):
+    asked = []
+
+    def times(system, rows, budget):
+        asked.append((rows, budget))
+        return [["first"], None]
+
+    monkeypatch.setattr("dragoman.shared.systems.word_times.word_times", times)
+    system = system_of(tokenizer, {})
+    segments = [TimedText(1.5, 2.0, {"transcript": text}, 0.0) for text in ("one", "", "two")]
+    assert words_of_segments(system, "talk.wav", segments, batch_size=3) == [["first"], [], None]
+    rows, budget = asked[0]
+    assert rows == [
+        {"id": "talk.wav:1.50", "audio": "talk.wav", "start": 1.5, "duration": 0.5, "source_text": text}
+        | {"source_language": "en"}
+        for text in ("one", "two")
+    ]
+    assert budget.rows == 3
+    words_of_segments(system, "talk.wav", segments)
+    assert asked[1][1].rows == 16
+    assert aligned_text(system) == "transcript"
+    monkeypatch.setattr("dragoman.shared.systems.word_times.aligned_field", lambda system: None)
+    assert aligned_text(system) is None
+    with pytest.raises(UsageError, match="^the times of words need a CTC head on a text that the system writes$"):
+        words_of_segments(system, "talk.wav", segments)

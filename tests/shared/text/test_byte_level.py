@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from shared.errors import DataError
-from shared.exchange.fairseq_text import find_segmenter
-from shared.text.segmenters import ByteLevelPairs
+from dragoman.exchange.fairseq.fairseq_text import find_segmenter
+from dragoman.shared.errors import DataError
+from dragoman.shared.text.segmenters import ByteLevelPairs
 
 MERGES = [("l", "o"), ("lo", "w"), ("Ġ", "low"), ("e", "r"), ("low", "er"), ("Ã", "¼"), ("n", "e")]
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from shared.described import build, describe
-from shared.errors import DataError, UsageError
-from shared.text.json_file import JsonTokenizer
-from shared.text.piece_model import train_sentencepiece
-from shared.text.segmenters import ByteLevelPairs, BytePairs, MosesWords, SentencePieces, Words
-from shared.text.tokenizer import Tokenizer as Protocol
-from shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
+from dragoman.shared.described import build, describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.json_file import JsonTokenizer
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.segmenters import ByteLevelPairs, BytePairs, MosesWords, SentencePieces, Words
+from dragoman.shared.text.tokenizer import Tokenizer as Protocol
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
+from tests.small import GOLDEN, refuses
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 CODES = "#version: 0.2\nl o\nlo w</w>\ne r</w>\n"
 
 
@@ -54,8 +54,7 @@ def test_typed_symbols_stay_text(words: VocabularyTokenizer, typed: str) -> None
 def test_symbols_that_the_checkpoint_lacks(words: VocabularyTokenizer) -> None:
     with pytest.raises(DataError, match=r"no symbol '<blank>', only <s> <pad>"):
         _ = words.blank
-    with pytest.raises(ValueError, match="id 11 is outside the vocabulary of 11"):
-        words.decode([11])
+    refuses(ValueError, "id 11 is outside the vocabulary of 11", words.decode, [11])
 
 
 def test_through_a_model_folder(words: VocabularyTokenizer, tmp_path: Path) -> None:
@@ -124,11 +123,9 @@ def test_needed_symbols_and_files(tmp_path: Path) -> None:
         lambda: JsonTokenizer(file=str(tmp_path / "none.json"), symbols={}),
         lambda: ByteLevelPairs(vocabulary=str(tmp_path / "none.json"), merges=path),
     ):
-        with pytest.raises(DataError, match="none.*: no such"):
-            make()
+        refuses(DataError, "none.*: no such", make)
     for make in (SentencePieces, lambda model: JsonTokenizer(file=model, symbols={})):
-        with pytest.raises(DataError, match=r"dict.txt: not a"):
-            make(model=path)
+        refuses(DataError, r"dict.txt: not a", make, model=path)
 
 
 # -- segmenters -------------------------------------------------------------------------------------------------------
@@ -137,10 +134,7 @@ def test_needed_symbols_and_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("codes", "parts"),
     [
-        (
-            "#version: 0.2\na a\nb c</w>\n",
-            "aa@@ a@@ bc",
-        ),  # the leftmost pair first, and not over itself; bc has no end
+        ("#version: 0.2\na a\nb c</w>\n", "aa@@ a@@ bc"),  # the leftmost pair first, and not over itself; bc has no end
         ("a a\nc </w>\n", "aa@@ a@@ b@@ c"),  # version 0.1: the end is a part of its own
         ("a a 9\nb c</w> 3\n", "aa@@ a@@ bc"),  # fastBPE
         ("#version: 0.2\nb c</w>\na a\naa a\n", "aaa@@ bc"),
@@ -170,8 +164,7 @@ def test_moses_by_hand() -> None:
 
 def test_moses_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "sacremoses", None)
-    with pytest.raises(UsageError, match=r"pip install 'dragoman\[moses\]'"):
-        MosesWords(language="en")
+    refuses(UsageError, r"pip install 'dragoman\[moses\]'", MosesWords, language="en")
 
 
 @pytest.mark.parametrize("codes", ["a b\na b c d\n", "#version: 0.2\na\n", "#version: 0.3\na b\n"])
@@ -183,8 +176,7 @@ def test_codes_that_are_wrong(tmp_path: Path, codes: str) -> None:
 def test_lone_surrogates_are_refused(tmp_path: Path, words: VocabularyTokenizer) -> None:
     train_sentencepiece(["a b"] * 9, tmp_path / "m.model", kind="char", size=300)
     for segmenter in (Words(), SentencePieces(model=str(tmp_path / "m.model")), words.segmenter):
-        with pytest.raises(DataError, match="not valid Unicode"):
-            segmenter.split("a \udc80")
+        refuses(DataError, "not valid Unicode", segmenter.split, "a \udc80")
 
 
 def test_byte_level_numbers(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 import pytest
 from sacrebleu.metrics import BLEU
 
-from shared.errors import DataError
-from shared.text import languages
+from dragoman.shared.errors import DataError
+from dragoman.shared.text import languages
+from tests.small import refuses
 
 MUSTC = "ar cs de es fa fr it nl pt ro ru tr vi zh"
 COVOST_TO_ENGLISH = "fr de es ca it ru zh-CN pt fa et mn nl tr ar sv-SE lv sl ta ja id cy"
@@ -33,12 +34,43 @@ def test_covost_has_36_directions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "near"),
-    [("zh_CN", "zh-CN"), ("DE", "de"), ("german", "de"), ("de-AT", "de"), ("english", "en"), ("frr", "fr")],
-)
-def test_unknown_codes_name_the_nearest(wrong: str, near: str) -> None:
-    with pytest.raises(DataError, match=f"{wrong}.*'{near}'"):
-        languages.check(wrong)
+    ("other", "code"),
+    [
+        ("cmn", "zh"), ("iw", "he"), ("nob", "nb"), ("jp", "ja"), ("ger", "de"), ("deu", "de"), ("fas", "fa"),
+        ("per", "fa"), ("in", "id"), ("ji", "yi"), ("mo", "ro"), ("scc", "sr"), ("dut", "nl"), ("arb", "ar"),
+        ("prs", "prs"), ("yue", "yue"), ("fil", "fil"), ("pob", "pt-BR"), ("CMN", "zh"), ("DE", "de"),
+        ("german", "de"), ("Deutsch", "de"), ("English", "en"), ("Bokmål", "nb"), ("norwegian nynorsk", "nn"),
+        ("de-AT", "de"), ("de_AT", "de"), ("deu_Latn", "de"), ("zh_CN", "zh-CN"), ("zh_Hans_CN", "zh-CN"),
+        ("zh_Hant_TW", "zh-TW"), ("cmn-Hant", "zh-Hant"), ("por_BR", "pt-BR"), ("es_419", "es"),
+        ("de_DE.UTF-8", "de-DE"), ("sr@latin", "sr"),
+    ],
+)  # fmt: skip
+def test_codes_and_names_of_the_same_language(other: str, code: str) -> None:
+    assert languages.called(other) == code
+    if other != code:
+        with pytest.raises(DataError, match=f"unknown language code '{other}': write '{code}' for "):
+            languages.check(other)
+
+
+def test_iso_codes_have_the_meaning_that_the_cldr_gives_them() -> None:
+    aliases = pytest.importorskip("babel.core").get_global("language_aliases")
+    ours = {other: code for other, code in aliases.items() if code in languages.LANGUAGES and len(code) == 2}
+    apart = {"tw", "twi"}  # to the CLDR a dialect of ak, and a language of its own here
+    unknown = {"adp", "bh", "bih", "cls", "drh", "fuc", "pbu", "prp", "src"}  # withdrawn, or those of parts
+    assert len(ours) > 190
+    for other, code in ours.items():
+        if other not in apart:
+            assert languages.called(other) == (None if other in unknown else code)
+
+
+@pytest.mark.parametrize("wrong", ["qqq", "zz", "x", "Ελ", "de-nonsense", "cmnx_Hans", "1" * 100_000])
+def test_what_is_no_language_is_not_taken_for_one(wrong: str) -> None:
+    assert languages.called(wrong) is None
+
+
+def test_the_nearest_spelling_is_the_last_resort() -> None:
+    refuses(DataError, "unknown language code 'germann'; did you mean 'de'", languages.check, "germann")
+    refuses(DataError, "unknown language code 'zz'. Codes are those of ISO 639", languages.check, "zz")
 
 
 def test_nothing_is_not_a_code() -> None:

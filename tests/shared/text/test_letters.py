@@ -1,16 +1,17 @@
 """Transcripts letter by letter."""
 
-import pytest
-
-from shared.described import build, describe
-from shared.errors import DataError, UsageError
-from shared.text.letters import Letters, Recased
+from dragoman.shared.described import build, describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.letters import Letters, Recased
+from tests.small import refuses
 
 
 def test_letters_and_spaces():
     assert Letters().split(" we 're  é") == ["w", "e", "|", "'", "r", "e", "|", "é"]
     assert Letters(closing=True, upper=True).split("we are") == [*"WE|ARE|"]
     assert Letters(space="_", lower=True).split("We ARE") == [*"we_are"]
+    assert Letters(lower=True, language="tr").split("IĞDIR İL") == [*"ığdır|il"]
+    assert Letters(upper=True, language="az").split("ığdır il") == [*"IĞDIR|İL"]
     assert Letters(closing=True).split("") == Letters().split("  ") == []
     for letters in (Letters(), Letters(closing=True)):
         assert letters.join(letters.split("ab c d")) == "ab c d"
@@ -31,9 +32,14 @@ def test_fingerprints_differ():
 
 
 def test_refuses():
-    with pytest.raises(UsageError, match="''"):
-        Letters(space="")
-    with pytest.raises(UsageError, match="at most one case"):
-        Letters(upper=True, lower=True)
-    with pytest.raises(DataError, match="not valid Unicode"):
-        Letters().split("\ud800")
+    refuses(UsageError, "''", Letters, space="")
+    refuses(UsageError, "at most one case", Letters, upper=True, lower=True)
+    refuses(DataError, "not valid Unicode", lambda: Letters().split("\ud800"))
+
+
+def test_pieces_are_given_back_in_their_case_unless_asked():
+    plain = Recased(segmenter=Letters())
+    assert plain.split("Ab C") == [*"Ab|C"] and plain.join([*"Ab|C"]) == "Ab C"
+    assert (plain.lower, plain.lower_output, plain.upper_output) == (False, False, False)
+    assert Recased(segmenter=Letters(), lower=True).join([*"Ab"]) == "Ab"
+    assert Recased(segmenter=Letters(), upper_output=True).split("Ab") == [*"Ab"]

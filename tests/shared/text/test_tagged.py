@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from shared.described import assets_of, build, describe
-from shared.errors import DataError, UsageError
-from shared.text.piece_model import train_sentencepiece
-from shared.text.segmenters import Words
-from shared.text.tagged import TaggedTokenizer, extends
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.text.tokenizer import Tokenizer as Protocol
-from shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman.shared.described import assets_of, build, describe
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.segmenters import Words
+from dragoman.shared.text.tagged import TaggedTokenizer, extends
+from dragoman.shared.text.tokenizer import Tokenizer as Protocol
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
+from tests import small
 
 
 @pytest.fixture
@@ -43,16 +42,12 @@ def test_the_others_ids_stay_and_tags_are_behind_them(tagged: TaggedTokenizer) -
 
 
 def test_ids_and_symbols_that_there_are_not(tagged: TaggedTokenizer) -> None:
-    with pytest.raises(DataError, match=r"no symbol '<fr>', only <s> .*<mask> <de> <2fr>$"):
-        tagged.id("<fr>")
+    small.refuses(DataError, r"no symbol '<fr>', only <s> .*<mask> <de> <2fr>$", tagged.id, "<fr>")
     for wrong in (9, -1):
-        with pytest.raises(ValueError, match=f"id {wrong} is outside the vocabulary"):
-            tagged.symbol(wrong)
-        with pytest.raises(ValueError, match=f"id {wrong} is outside the vocabulary"):
-            tagged.decode([wrong])
+        small.refuses(ValueError, f"id {wrong} is outside the vocabulary", tagged.symbol, wrong)
+        small.refuses(ValueError, f"id {wrong} is outside the vocabulary", tagged.decode, [wrong])
     for absent in ("sep", "blank"):
-        with pytest.raises(DataError, match=f"no symbol '<{absent}>'"):
-            getattr(tagged, absent)
+        small.refuses(DataError, f"no symbol '<{absent}>'", getattr, tagged, absent)
 
 
 def test_it_extends_that_tokenizer_alone(words: VocabularyTokenizer, tagged: TaggedTokenizer, tmp_path: Path) -> None:
@@ -72,9 +67,8 @@ def test_a_model_folder_builds_it_again(tagged: TaggedTokenizer, tmp_path: Path)
         assert (again.id("<2fr>"), again.encode("slow"), again.decode([5, 8])) == (8, [5], "slow")
 
 
-def test_symbols_of_all_kinds_pass_through(tmp_path: Path) -> None:
-    model = train_sentencepiece(["abc", "cba"], tmp_path / "t.model", kind="char", size=300)
-    inner = SentencePieceTokenizer(model=str(model), tags=["de"])
+def test_symbols_of_all_kinds_pass_through() -> None:
+    inner = small.tokenizer(["abc", "cba"], ["de"])
     outer = TaggedTokenizer(tokenizer=inner, tags=["en"])
     symbols = {"pad": "<pad>", "bos": "<s>", "eos": "</s>", "unk": "<unk>", "mask": "<mask>", "sep": "<sep>"}
     for name, symbol in (symbols | {"blank": "<blank>"}).items():
@@ -92,10 +86,8 @@ def test_symbols_of_all_kinds_pass_through(tmp_path: Path) -> None:
     ],
 )
 def test_tags_that_are_refused(words: VocabularyTokenizer, tags: list[str], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        TaggedTokenizer(tokenizer=words, tags=tags)
+    small.refuses(UsageError, message, TaggedTokenizer, tokenizer=words, tags=tags)
 
 
 def test_a_language_that_nobody_knows_is_refused(words: VocabularyTokenizer) -> None:
-    with pytest.raises(DataError, match="xx"):
-        TaggedTokenizer(tokenizer=words, tags=["xx"])
+    small.refuses(DataError, "xx", TaggedTokenizer, tokenizer=words, tags=["xx"])

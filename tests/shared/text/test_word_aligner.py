@@ -7,11 +7,11 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from shared.almanac import Almanac
-from shared.corpus.lexicon import read_pairs
-from shared.errors import UsageError
-from shared.phases.linking import keys
-from shared.text.word_aligner import DirectedAligner, WordAligner
+from dragoman.almanac import Almanac
+from dragoman.shared.errors import UsageError
+from dragoman.shared.phases.linking import keys
+from dragoman.shared.text.lexicon import read_pairs
+from dragoman.shared.text.word_aligner import DirectedAligner, WordAligner
 
 PAIRS = [
     (["a", "b"], ["x", "y"]),
@@ -214,11 +214,16 @@ def test_few_much_reordered_sentences_need_both(tmp_path):
 
 
 def test_refusals():
-    for changes in ({"iterations": 0}, {"tension": -1.0}, {"null": 0.0}, {"null": 1.0}):
-        with pytest.raises(UsageError, match="an aligner needs iterations >= 1"):
-            WordAligner(PAIRS, **changes)
-    for changes in ({"flat": -1}, {"concentration": -0.1}, {"concentration": math.nan}):
-        with pytest.raises(UsageError, match="flat and concentration must not be negative"):
-            WordAligner(PAIRS, **changes)
+    for name, value, said in (
+        ("iterations", 0, "at least 1"),
+        ("tension", -1.0, "at least 0"),
+        ("null", 0.0, "above 0 and below 1"),
+        ("null", 1.0, "above 0 and below 1"),
+        ("flat", -1, "at least 0"),
+        ("concentration", -0.1, "at least 0"),
+        ("concentration", math.nan, "a finite number at least 0"),
+    ):
+        with pytest.raises(UsageError, match=f"^DirectedAligner: {name} must be {said}, not {value}$"):
+            WordAligner(PAIRS, **{name: value})
     with pytest.raises(UsageError, match="symmetrisation must be one of intersection, .*, not 'all'"):
         WordAligner(PAIRS, symmetrisation="all")

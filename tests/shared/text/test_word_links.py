@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import DataError, UsageError
-from shared.text.word_links import read, read_links, symmetrised, written
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.text.word_links import read, read_links, symmetrised, written
 
 FORWARD = {(0, 0), (1, 1), (1, 2), (3, 3), (4, 5)}
 BACKWARD = {(0, 0), (1, 1), (2, 1), (5, 4), (4, 5), (6, 6)}
@@ -48,7 +48,7 @@ def test_pharaoh_and_back():
     assert (read(""), written([])) == ([], "")
 
 
-@pytest.mark.parametrize("line", ["0-", "a-b", "0?1", "1", "0--1", "-1-2"])
+@pytest.mark.parametrize("line", ["0-", "a-b", "0?1", "1", "0--1", "-1-2", "9" * 5000 + "-1"])
 def test_what_is_not_a_link(line):
     with pytest.raises(DataError, match="is not a link of two words, such as 3-4"):
         read(f"0-0 {line}")
@@ -71,3 +71,34 @@ def test_a_file_is_checked_against_its_sentences():
 def test_unknown_symmetrisation():
     with pytest.raises(UsageError, match="not 'grow'"):
         symmetrised(set(), set(), "grow")
+
+
+def test_what_is_said_of_files_that_do_not_fit():
+    path = Path("a")
+    for lines, sizes, said in (
+        (["0-0"], [], "a: more lines than the 0 sentence pairs"),
+        ([], [(1, 1)], "a: 0 lines, but there are more sentence pairs"),
+        (["0-0", "x" * 50], [(1, 1)] * 2, f"a, line 2: {'x' * 40!r} is not a link of two words, such as 3-4"),
+        (["1-0 0-1"], [(1, 1)], "a, line 1: 1-0 links a word that is not there: the sentences have 1 and 1 words"),
+    ):
+        with pytest.raises(DataError) as error:
+            list(read_links(path, iter(lines), iter(sizes)))
+        assert str(error.value) == said
+    assert list(read_links(path, iter([]), iter([]))) == []
+    with pytest.raises(UsageError) as error:
+        symmetrised(set(), set(), "grow")
+    assert str(error.value) == (
+        "symmetrisation must be one of intersection, grow-diag-final-and, grow-diag-final, union, not 'grow'"
+    )
+    for bad in ("\u0661-0", "0-\u0661", "\u00b2-1"):
+        with pytest.raises(DataError):
+            read(bad)
+
+
+@pytest.mark.parametrize("near", [(-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)])
+def test_every_neighbour_grows(near):
+    link = (5 + near[0], 5 + near[1])
+    for forward, backward in (({(5, 5), link}, {(5, 5)}), ({(5, 5)}, {(5, 5), link})):
+        assert symmetrised(forward, backward, "grow-diag-final-and") == sorted([(5, 5), link])
+    far = (5 + 2 * near[0], 5)  # one word of it has a link
+    assert symmetrised({(5, 5), far}, {(5, 5)}, "grow-diag-final-and") == [(5, 5)]

@@ -3,49 +3,23 @@
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget, Stream
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.padded import Padded
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.checkpoints import Checkpoints
-from shared.training.fit import Fit
-from shared.training.optimizer import Adam
-from shared.training.schedules import Constant
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.padded import Padded
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.training.checkpoints import Checkpoints
+from dragoman.shared.training.fit import Fit
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.schedules import Constant
+from tests import small
 
 
 def small_model(tokenizer, dropout=0.0):
-    def embedding():
-        return TextEmbedding(
-            vocabulary=tokenizer.size,
-            width=16,
-            padding=tokenizer.pad,
-            positions=SinusoidalPositions(width=16),
-            dropout=dropout,
-        )
-
-    def layer(**options):
-        return Layer(width=16, heads=2, feedforward=32, dropout=dropout, **options)
-
-    target = embedding()
-    return Translator(
-        embeddings={"source": embedding()},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-    )
+    return small.translator(tokenizer, sizes={"dropout": dropout})
 
 
 class World:
@@ -62,19 +36,10 @@ class World:
     def system(self, dropout=0.0, seed=0):
         torch.manual_seed(seed)
         model = small_model(self.tokenizer, dropout)
-        return System(
-            model=model,
-            inputs={"source": TextField(column="source_text", tokenizer=self.tokenizer)},
-            output=TextField(column="target_text", tokenizer=self.tokenizer),
-            source_languages=["en"],
-            target_languages=["de"],
-        )
+        return small.system(self.tokenizer, model)
 
     def stream(self, rows=8, name="text"):
-        fields = {
-            "source": TextField(column="source_text", tokenizer=self.tokenizer),
-            "target": TextField(column="target_text", tokenizer=self.tokenizer),
-        }
+        fields = small.texts(self.tokenizer)
         return Stream(name=name, manifests=[str(self.manifest)], fields=fields, budget=Budget(rows=rows))
 
     def random_batch(self, rng):
@@ -92,7 +57,7 @@ class World:
 
     def fit(self, *, dropout=0.0, objective=None, rows=8, **options):
         objective = objective or EncoderDecoderObjective(
-            system=self.system(dropout), parts=[CrossEntropy(smoothing=0.1)]
+            system=self.system(dropout), parts=[CrossEntropy(label_smoothing=0.1)]
         )
         settings = {
             "optimizer": Adam(),

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 
-import shared.cli
-from shared.corpus.manifest import Manifest
-from shared.machine.workspace import Workspace
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.cli.main import main
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 from tests.shared.training.conftest import small_model
 
 RECIPE = """\
@@ -27,18 +27,18 @@ updates: 4
 tokenizer: !new:shared.text.tokenizer.SentencePieceTokenizer
     model: {folder}/t.model
     tags: [de, en]
-source: !new:shared.corpus.fields.TextField {{column: source_text, tokenizer: !ref <tokenizer>}}
-target: !new:shared.corpus.fields.TextField {{column: target_text, tokenizer: !ref <tokenizer>}}
+source: !new:shared.batches.fields.TextField {{column: source_text, tokenizer: !ref <tokenizer>}}
+target: !new:shared.batches.fields.TextField {{column: target_text, tokenizer: !ref <tokenizer>}}
 fit: !new:shared.phases.Fit
     objective: !new:shared.objectives.EncoderDecoderObjective
         system: !apply:{module}.small_system {{source: !ref <source>, target: !ref <target>}}
         parts: [!new:shared.objectives.CrossEntropy {{}}]
     streams:
-        - !new:shared.corpus.stream.Stream
+        - !new:shared.batches.stream.Stream
             name: text
             manifests: [!ref <data>]
             fields: {{source: !ref <source>, target: !ref <target>}}
-            budget: !new:shared.corpus.stream.Budget {{rows: 8}}
+            budget: !new:shared.batches.stream.Budget {{rows: 8}}
     optimizer: !new:shared.training.optimizer.Adam {{}}
     schedule: !new:shared.training.schedules.Constant {{peak: 0.01}}
     updates: !ref <updates>
@@ -51,13 +51,7 @@ phases:
 
 
 def small_system(source, target):
-    return System(
-        model=small_model(source.tokenizer),
-        inputs={"source": source},
-        output=target,
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    return small.system(source.tokenizer, small_model(source.tokenizer), inputs={"source": source}, output=target)
 
 
 @pytest.fixture
@@ -77,7 +71,7 @@ def dragoman(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["dragoman", *map(str, arguments), "--device", "cpu"])
         terminate = signal.getsignal(signal.SIGTERM)
         try:
-            shared.cli.main()
+            main()
             code = 0
         except SystemExit as error:
             code = error.code or 0
@@ -249,7 +243,7 @@ def test_training_data(recipe, tmp_path, dragoman, harm):
     else:
         file.unlink()
     code, line = dragoman("run", recipe)
-    wanted = {"empty": "there are none", "half": "not an Arrow file, or cut off", "gone": "there is no such manifest"}
+    wanted = {"empty": "there are none", "half": "not an Arrow file, or cut off", "gone": "is not there, and no phase"}
     assert code == 1 and str(file) in line and wanted[harm] in line, line
     assert not (tmp_path / "out" / "fit").exists()
 

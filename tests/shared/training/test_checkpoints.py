@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch import nn
 
-from shared.errors import DataError, UsageError
-from shared.training.checkpoints import Checkpoints, Choice, best, list_checkpoints, load_objective
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.training.checkpoints import Checkpoints, Choice, best, list_checkpoints, load_objective
+from tests.small import refuses
 
 
 def save(checkpoints, folder, update, score=None, value=0.0, interim=False):
@@ -47,8 +48,7 @@ def test_what_a_stopped_run_has_saved_between_is_no_choice_and_goes_when_the_nex
 
 @pytest.mark.parametrize("text", ["last 0", "best", "10", "best -1", "first 3", "last 1.5", "best 1 2", ""])
 def test_only_the_last_or_the_best_can_be_chosen(text):
-    with pytest.raises(UsageError, match="'last N' or 'best N'"):
-        Checkpoints(keep=text)
+    refuses(UsageError, "'last N' or 'best N'", Checkpoints, keep=text)
 
 
 def test_as_many_as_there_are_are_chosen(tmp_path):
@@ -69,8 +69,7 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(DataError, match="No space left"):
-        save(checkpoints, tmp_path, 2)
+    refuses(DataError, "No space left", save, checkpoints, tmp_path, 2)
     assert [c.update for c in list_checkpoints(tmp_path)] == [1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["00000001"]
 
@@ -132,8 +131,7 @@ def test_a_copy_under_another_name_is_no_checkpoint(tmp_path):
 def test_a_copy_under_the_name_of_another_update_is_named(tmp_path):
     save(Checkpoints(), tmp_path, 10)
     shutil.copytree(tmp_path / "00000010", tmp_path / "00000011")
-    with pytest.raises(DataError, match=r"00000011/meta\.json: is that of update 10, not of 11"):
-        list_checkpoints(tmp_path)
+    refuses(DataError, r"00000011/meta\.json: is that of update 10, not of 11", list_checkpoints, tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,14 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from shared.corpus.loader import Loader
-from shared.corpus.stream import Budget
-from shared.errors import UsageError
-from shared.machine.workspace import Workspace
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.search.greedy import GreedySearch
-from shared.search.rules import Rules
-from shared.training import compiling
-from shared.training.compiling import compile_layers
-from shared.training.validation import Validation
+from dragoman import GreedySearch, Rules, UsageError
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.training import compiling
+from dragoman.shared.training.compiling import compile_layers
+from dragoman.shared.training.validation import Validation
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +29,9 @@ def fresh_compiler():
 
 
 def test_losses_gradients_and_names_stay_and_lengths_need_no_new_version(world):
-    objectives = [EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)]) for _ in range(2)]
+    objectives = [
+        EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)]) for _ in range(2)
+    ]
     compile_layers(objectives[1], backend="eager")
     assert objectives[0].state_dict().keys() == objectives[1].state_dict().keys()
     versions = []
@@ -75,7 +75,9 @@ def test_real_compilation_of_many_lengths(world, tmp_path):
     """Every number of rows and both lengths vary; after the first batches, nothing is compiled again."""
     if not shutil.which(os.environ.get("CXX", "g++")):
         pytest.skip("there is no C++ compiler")
-    objectives = [EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)]) for _ in range(2)]
+    objectives = [
+        EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)]) for _ in range(2)
+    ]
     compile_layers(objectives[1])
     rng = np.random.default_rng(0)
     versions = []

@@ -13,23 +13,20 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from shared.corpus.loader import Loader, collate
-from shared.corpus.manifest import Manifest
-from shared.corpus.noise import NoisyText
-from shared.corpus.randomness import generator
-from shared.corpus.stream import Budget, Stream
-from shared.errors import DataError, UsageError
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
-from shared.search.greedy import GreedySearch
-from shared.search.rules import Rules
-from shared.training.checkpoints import Checkpoints, list_checkpoints
-from shared.training.fit import Interrupted
-from shared.training.history import History, Meter
-from shared.training.loss_scale import loss_scaler
-from shared.training.optimizer import set_learning_rate
-from shared.training.resuming import planned_for
-from shared.training.update import Learner, try_largest
-from shared.training.validation import Validation
+from dragoman import DataError, GreedySearch, Manifest, Rules, UsageError
+from dragoman.shared.batches.loader import Loader, collate
+from dragoman.shared.batches.noise import NoisyText
+from dragoman.shared.batches.randomness import generator
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
+from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
+from dragoman.shared.training.fit import Interrupted
+from dragoman.shared.training.history import History, Meter
+from dragoman.shared.training.loss_scale import loss_scaler
+from dragoman.shared.training.optimizer import set_learning_rate
+from dragoman.shared.training.resuming import planned_for
+from dragoman.shared.training.update import Learner, try_largest
+from dragoman.shared.training.validation import Validation
 
 
 def weights(objective):
@@ -52,7 +49,7 @@ def test_validation_with_noise(world, workspace):
     """The loss is that of the fields that are given, with the same noise each time; by default there is none."""
     plain = world.stream().fields
     noisy = plain | {"source": NoisyText(field=plain["source"], noise=[Missing()])}
-    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.0)])
+    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.0)])
 
     def loss(stream_fields, fields):
         validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), fields=fields)
@@ -137,7 +134,7 @@ class Signalled(EncoderDecoderObjective):
 def test_ctrl_c_saves_and_the_next_start_goes_on(world, workspace, signals):
     whole = world.fit(dropout=0.2, updates=30)
     whole.run(workspace("whole"))
-    objective = Signalled(system=world.system(0.2), parts=[CrossEntropy(smoothing=0.1)])
+    objective = Signalled(system=world.system(0.2), parts=[CrossEntropy(label_smoothing=0.1)])
     objective.signals = signals
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(Interrupted, match="stopped at update 9 of 30; the same command goes on"):
@@ -186,7 +183,7 @@ def test_stopped_while_validating_it_goes_on_with_the_validation(world, workspac
 @pytest.mark.parametrize("kill", ["validation", "checkpoint", "report"])
 def test_what_was_noted_after_the_last_checkpoint_is_forgotten(world, workspace, monkeypatch, kill):
     """An error stands for a kill: nothing of the loop handles it."""
-    monkeypatch.setattr("shared.training.fit.REPORT_EVERY", 5)
+    monkeypatch.setattr("dragoman.shared.training.fit.REPORT_EVERY", 5)
     validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=16), every=6, patience=9)
 
     def fit():
@@ -241,8 +238,8 @@ import os, sys
 sys.path.insert(0, os.getcwd())
 from pathlib import Path
 from tests.shared.training.conftest import World
-from shared.training.fit import Interrupted
-from shared.machine.workspace import Workspace
+from dragoman.shared.training.fit import Interrupted
+from dragoman.shared.machine.workspace import Workspace
 folder = Path(sys.argv[1])
 fit = World(folder).fit(updates=100000)
 try:
@@ -266,13 +263,26 @@ def test_sigterm_to_the_whole_group_does_not_break_the_workers(tmp_path):
         os.killpg(process.pid, 0)
 
 
+def test_the_log_says_the_time_left_and_whether_the_model_is_too_large(world, workspace, caplog, monkeypatch):
+    monkeypatch.setattr("dragoman.shared.training.fit.REPORT_EVERY", 2)
+    monkeypatch.setattr("dragoman.shared.training.notes.MANY", 10)
+    validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=48), every=10, patience=3)
+    with caplog.at_level("INFO", "dragoman"):
+        world.fit(updates=17, validation=validation).run(workspace())
+    reports = [line for line in caplog.messages if line.startswith("fit: update") and " of 17, " in line]
+    numbers = [int(line.split()[2]) for line in reports]
+    assert numbers == [2, 16, 17], "the first report, every eighth, the last"
+    assert all(" s left at most" in line for line in reports[:2]) and "left" not in reports[2]
+    assert any("M parameters learn from 48 rows" in line for line in caplog.messages)
+
+
 class TwoParts(Objective):
     """A loss of parts with different counts, whose `prepare` adds what the second part needs."""
 
     def __init__(self, system):
         super().__init__()
         self.system = system
-        self.inner = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.1)])
+        self.inner = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.1)])
         self.scale = torch.nn.Parameter(torch.ones(()))
 
     def prepare(self, batch):

@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch.amp import GradScaler
 
-from shared.corpus.loader import Loader
-from shared.errors import DataError
-from shared.objectives import CrossEntropy, EncoderDecoderObjective
-from shared.objectives.objective import Loss, Term
-from shared.training.checkpoints import Checkpoints, list_checkpoints
-from shared.training.fit import Fit
-from shared.training.history import History, Meter
-from shared.training.loss_scale import hopeless, loss_scaler
-from shared.training.optimizer import Adam, set_learning_rate
-from shared.training.update import Learner
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.errors import DataError
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives.objective import Loss, Term
+from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
+from dragoman.shared.training.fit import Fit
+from dragoman.shared.training.history import History, Meter
+from dragoman.shared.training.loss_scale import hopeless, loss_scaler
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from dragoman.shared.training.update import Learner
 
 TOO_LARGE = 2.0**40  # gradients overflow a dozen times before the factor is small enough
 
@@ -27,7 +27,7 @@ def batches(world, number):
 
 
 def objective(world):
-    return EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)])
+    return EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)])
 
 
 def as_torch_does(world, number):

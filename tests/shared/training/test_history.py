@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 
-from shared.batch import Batch
-from shared.errors import DataError
-from shared.objectives.objective import Loss, Term
-from shared.padded import Padded
-from shared.training.history import History, Meter, report, status
+from dragoman.shared.batch import Batch
+from dragoman.shared.errors import DataError
+from dragoman.shared.objectives.objective import Loss, Term
+from dragoman.shared.padded import Padded
+from dragoman.shared.training.history import History, Meter, report, status
 
 ROW = {"update": 25, "epoch": 0, "lr": 0.1, "loss": 2.5, "parts": {"cross_entropy": 2.5}}
 
@@ -98,3 +98,114 @@ def test_a_meter_goes_on_from_an_older_checkpoint():
     meter.add(Loss({"mt": Term(torch.tensor(4.0), torch.tensor(4), 0.5)}))
     row = report([meter.state()])
     assert (row["loss"], row["parts"]) == (0.75, {"mt": 1.5, "nll": 1.5})
+
+
+def test_the_rows_of_the_first_skipped_update_are_named():
+    meter = Meter()
+    assert meter.skipped_rows() == []
+    for names, flag in ((["a", "b"], 0.0), (["c"], 0.0)):
+        meter.count([Batch({}, ids=names)])
+        meter.add_update(torch.tensor(2.0), torch.tensor(flag))
+    assert meter.skipped_rows() == []
+    for names in (["d", "e"], ["f"]):
+        meter.count([Batch({}, ids=names[:1]), Batch({}, ids=names[1:])])
+        meter.add_update(torch.tensor(float("nan")), torch.tensor(1.0))
+    assert meter.skipped_rows() == ["d", "e"]
+    state = meter.state()
+    assert (state["norm"], state["updates"]) == (4.0, 2)  # what was skipped counts for nothing
+    meter.reset()
+    assert meter.skipped_rows() == [] and meter.state()["updates"] == 0
+
+
+def test_a_report_is_of_all_ranks_and_its_seconds_of_the_first():
+    state = {"sums": {"a": {1.0: 6.0}}, "counts": {"a": 3.0}, "norm": 8.0, "updates": 4, "tokens": 10, "sound": 0.0}
+    other = state | {"sums": {"b": {0.5: 4.0}}, "counts": {"b": 0.5}, "norm": 100.0}
+    row = report([state | {"seconds": 2.0}, other | {"seconds": 50.0}])
+    assert row == {
+        "loss": 2.0 + 0.5 * 4.0,  # what counts less than one is one
+        "parts": {"a": 2.0, "b": 4.0},
+        "grad_norm": 2.0,
+        "tokens_per_second": 10.0,
+    }
+    nothing = report([Meter().state() | {"seconds": 0.0}])
+    assert nothing == {"loss": 0, "parts": {}, "grad_norm": 0.0, "tokens_per_second": 0.0}
+
+
+def test_a_meter_goes_on_with_the_time_that_it_had():
+    meter = Meter()
+    meter.load_state(meter.state() | {"seconds": 1000.0})
+    assert 1000.0 <= meter.state()["seconds"] < 1300.0
+    assert 0.0 <= Meter().state()["seconds"] < 300.0
+
+
+def test_a_status_has_losses_speeds_and_the_learning_rate():
+    row = {"parts": {"ctc": 1.23456, "mt": 2.0}, "tokens_per_second": 12345.6, "lr": 0.00012}
+    assert status(row) == "ctc 1.235 mt 2.000 | 12,346 tokens/s | lr 1.20e-04"
+    assert status(row | {"tokens_per_second": 0.0, "sound_per_second": 1500.0}) == (
+        "ctc 1.235 mt 2.000 | 1,500 s of sound/s | lr 1.20e-04"
+    )
+
+
+class Tracked:
+    def __init__(self):
+        self.calls = []
+
+    def begin(self, folder):
+        self.calls.append(folder)
+
+    def track(self, scalars, update):
+        self.calls.append((update, scalars))
+
+    def close(self):
+        self.calls.append("closed")
+
+
+def test_rows_are_written_for_people_boards_and_trackers(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    trackers = Tracked()
+    history = History(tmp_path, trackers=trackers)
+    assert history.rows() == [] and history.scores() == {}
+    history.cut(0)
+    valid = {"update": 50, "validation": {"bleu": 3.0}, "score": 3.0}
+    history.add(ROW | {"grad_norm": 1.5, "loss_scale": 2.0, "tokens_per_second": 7.0})
+    history.add(valid)
+    history.add(ROW | {"update": 75})
+    history.sync()
+    history.close()
+    first = {"train/cross_entropy": 2.5, "train/lr": 0.1, "train/grad_norm": 1.5, "train/loss_scale": 2.0}
+    assert trackers.calls == [
+        tmp_path,
+        (25, first | {"train/tokens_per_second": 7.0}),
+        (50, {"validation/bleu": 3.0}),
+        (75, {"train/cross_entropy": 2.5, "train/lr": 0.1}),
+        "closed",
+    ]
+    board = EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(event.step, event.value) for event in board.Scalars("validation/bleu")] == [(50, 3.0)]
+    assert [event.step for event in board.Scalars("train/lr")] == [25, 75]
+    again = History(tmp_path)
+    assert [row["update"] for row in again.rows()] == [25, 50, 75] and again.scores() == {50: 3.0}
+    again.cut(50)
+    assert [row["update"] for row in History(tmp_path).rows()] == [25, 50]
+    History(tmp_path / "new").cut(50)
+    assert (tmp_path / "new" / "history.jsonl").read_text() == ""
+    again.plot()
+    assert (tmp_path / "training.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_other_ranks_write_nothing(tmp_path):
+    trackers = Tracked()
+    history = History(tmp_path, writing=False, trackers=trackers)
+    history.cut(0)
+    history.add(ROW)
+    history.sync()
+    history.plot()
+    history.close()
+    assert [*tmp_path.iterdir()] == [] and trackers.calls == []
+
+
+def test_a_history_that_cannot_be_written_is_named(tmp_path):
+    with pytest.raises(DataError) as error:
+        History(tmp_path / "gone").add(ROW)
+    assert str(error.value) == f"{tmp_path / 'gone' / 'history.jsonl'}: cannot be written (No such file or directory)"

@@ -3,19 +3,17 @@
 import pytest
 import torch
 
-from shared.corpus.fields import TextField
-from shared.errors import DataError, UsageError
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.layer import Layer
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import EncoderModel
-from shared.phases.averaging import Average
-from shared.systems.system import System
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tagged import TaggedTokenizer
-from shared.text.tokenizer import SentencePieceTokenizer
-from shared.training.initialise import Initialise
+from dragoman import DataError, System, UsageError
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.phases.averaging import Average
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tagged import TaggedTokenizer
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.training.initialise import Initialise
+from tests import small
 
 
 def test_only_what_is_named_is_copied(world, tmp_path):
@@ -82,7 +80,7 @@ def test_further_symbols_do_not_excuse_another_tokenizer_or_width(world, tmp_pat
         Initialise(folder=folder, parts=parts).apply(world.system())
     world.system().save(folder)
     wide, tokenizer = world.system(), TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])
-    wide.output = TextField(column="target_text", tokenizer=tokenizer)
+    wide.output = small.text(tokenizer, "target")
     wide.model.target_embedding = TextEmbedding(vocabulary=tokenizer.size, width=18, padding=tokenizer.pad)
     rows = world.tokenizer.size
     with pytest.raises(DataError, match=rf"tokens\.weight is \({rows}, 16\), not \({rows + 1}, 18\)"):
@@ -114,18 +112,10 @@ def test_what_is_missing_is_named(world, tmp_path):
 def encoder(world, tmp_path):
     """Save an encoder of five layers, which nothing else stands beside, with the world's tokenizer."""
     torch.manual_seed(9)
-    size, padding = world.tokenizer.size, world.tokenizer.pad
-    field = TextField(column="source_text", tokenizer=world.tokenizer)
-    system = System(
-        model=EncoderModel(
-            embeddings={"source": TextEmbedding(vocabulary=size, width=16, padding=padding)},
-            encoder=Encoder(layer=Layer(width=16, heads=2, feedforward=32), layers=5),
-        ),
-        inputs={"source": field},
-        output=field,
-        source_languages=["en"],
-        target_languages=["en"],
-    )
+    field = small.text(world.tokenizer)
+    model = small.encoder_model(world.tokenizer, layers=5, embedded={"positions": None}, dropout=0.1)
+    options = {"inputs": {"source": field}, "output": field, "target_languages": ["en"]}
+    system = small.system(world.tokenizer, model, **options)
     system.save(tmp_path / "encoder")
     return tmp_path / "encoder", system.state_dict()
 
@@ -204,7 +194,7 @@ def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):
     train_sentencepiece(["abc", "cba", "a b c"], model, kind="char", size=300)
     ours = world.system()
     other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
-    ours.inputs["source"] = TextField(column="source_text", tokenizer=other)
+    ours.inputs["source"] = small.text(other)
     part = {"model.embeddings.source": "model.embeddings.source"}
     with pytest.raises(DataError, match="another tokenizer"):
         Initialise(folder=str(encoder[0]), parts=part).apply(ours)

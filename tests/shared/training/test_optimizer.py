@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from shared.errors import UsageError
-from shared.training import optimizer as optimizers
-from shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
-from shared.training.schedules import Steps
+from dragoman.shared.errors import UsageError
+from dragoman.shared.training import optimizer as optimizers
+from dragoman.shared.training.optimizer import Adam, Adam8bit, clip_gradient, set_learning_rate, step_if_finite
+from dragoman.shared.training.schedules import Steps
 
 
 def test_first_step_is_the_learning_rate_times_the_sign():
@@ -24,6 +24,13 @@ def test_first_step_is_the_learning_rate_times_the_sign():
     assert torch.equal(after["body.weight"], before["body.weight"])
     torch.testing.assert_close(after["head.weight"], before["head.weight"] + 0.01)
     torch.testing.assert_close(after["head.bias"], before["head.bias"] + 0.001)
+
+
+def test_an_optimizer_of_elsewhere_has_its_multipliers_in_its_groups():
+    one, other = (nn.Parameter(torch.ones(1)) for _ in range(2))
+    optimizer = torch.optim.SGD([{"params": [one], "multiplier": 0.5}, {"params": [other], "multiplier": 1}], lr=9.0)
+    set_learning_rate(optimizer, 0.2)
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([0.1, 0.2])
 
 
 def test_an_update_that_is_not_finite_changes_nothing():

@@ -5,9 +5,18 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from shared.errors import UsageError
-from shared.training.notes import alternating_notes, warm_up_notes
-from shared.training.schedules import Constant, Cosine, InverseSquareRoot, Linear, PiecewiseLinear, Steps, TriStage
+from dragoman.shared.errors import UsageError
+from dragoman.shared.training.notes import alternating_notes, warm_up_notes
+from dragoman.shared.training.schedules import (
+    Constant,
+    Cosine,
+    InverseSquareRoot,
+    Linear,
+    PiecewiseLinear,
+    Steps,
+    TriStage,
+)
+from tests.small import refusal
 
 
 def test_inverse_square_root():
@@ -109,3 +118,65 @@ def test_a_number_that_moves_evenly_between_values():
     for values, at in (([], []), ([1.0], [1, 2]), ([1.0, 2.0], [3, 3])):
         with pytest.raises(UsageError, match="as many values as rising updates are needed"):
             PiecewiseLinear(values=values, at=at)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Linear(peak=1.0, total=5, warmup=5), "warmup must end before total, which is 5, not at 5"),
+        (lambda: Cosine(peak=1.0, total=5, warmup=9), "warmup must end before total, which is 5, not at 9"),
+        (lambda: Linear(peak=1.0, total=0), "Linear: total must be at least 1, not 0"),
+        (lambda: Linear(peak=1.0, total=5, warmup=-1), "Linear: warmup must be at least 0, not -1"),
+        (lambda: Cosine(peak=1.0, total=5, final=-0.1), "Cosine: final must be at least 0, not -0.1"),
+        (lambda: Cosine(peak=0, total=5), "Cosine: peak must be above 0, not 0"),
+        (lambda: InverseSquareRoot(peak=1.0, warmup=0), "InverseSquareRoot: warmup must be at least 1, not 0"),
+        (lambda: InverseSquareRoot(peak=1.0, warmup=1, initial=-1),
+         "InverseSquareRoot: initial must be at least 0, not -1"),
+        (lambda: InverseSquareRoot(peak=0, warmup=1), "InverseSquareRoot: peak must be above 0, not 0"),
+        (lambda: Constant(peak=0), "Constant: peak must be above 0, not 0"),
+        (lambda: Constant(peak=1, warmup=-1), "Constant: warmup must be at least 0, not -1"),
+        (lambda: stages(peak=0), "TriStage: peak must be above 0, not 0"),
+        (lambda: stages(total=0), "TriStage: total must be at least 1, not 0"),
+        (lambda: stages(initial_scale=-1), "TriStage: initial_scale must be at least 0, not -1"),
+        (lambda: stages(final_scale=0), "TriStage: final_scale must be above 0, not 0"),
+        (lambda: stages(shares=[0.5, 0.5]), "shares must be three numbers that add up to 1, not [0.5, 0.5]"),
+        (lambda: stages(shares=[0.5, 0.4, 0.0]), "shares must be three numbers that add up to 1, not [0.5, 0.4, 0.0]"),
+        (lambda: stages(shares=[1.5, -0.5, 0]), "shares must be three numbers that add up to 1, not [1.5, -0.5, 0]"),
+        (lambda: Steps(values=[1.0], after=[2]),
+         "steps need one value more than updates, and rising updates, not [1.0] and [2]"),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_impossible_settings(make, said):
+    assert refusal(UsageError, make) == said
+
+
+def stages(**changes):
+    return TriStage(**{"peak": 1.0, "total": 100, "shares": [0.1, 0.4, 0.5]} | changes)
+
+
+def test_settings_at_the_ends_of_their_ranges():
+    assert InverseSquareRoot(peak=4.0, warmup=4, initial=2.0)(1) == 2.5
+    assert InverseSquareRoot(peak=4.0, warmup=1)(4) == 2.0
+    assert [Linear(peak=1.0, total=1)(u) for u in (0, 1, 2)] == [1.0, 0.0, 0.0]
+    assert [Linear(peak=2.0, total=4, final=1.0)(u) for u in (0, 2, 4, 9)] == [2.0, 1.5, 1.0, 1.0]
+    assert Linear(peak=2.0, total=3, warmup=2)(1) == 1.0
+    assert [Cosine(peak=2.0, total=2)(u) for u in (0, 1, 2, 3)] == pytest.approx([2.0, 1.0, 0.0, 0.0])
+    assert [Constant(peak=2.0)(u) for u in (0, 1)] == [2.0, 2.0]
+    assert Constant(peak=2.0, warmup=1)(1) == 2.0
+
+
+def test_stages_of_no_length():
+    assert [stages(shares=[0, 0, 1])(u) for u in (0, 50, 100)] == pytest.approx([1.0, 0.1, 0.01])
+    assert [stages(shares=[0, 1, 0])(u) for u in (0, 99, 100, 500)] == [1.0] * 4
+    assert [stages(shares=[1, 0, 0], initial_scale=0)(u) for u in (0, 25, 100)] == [0.0, 0.25, 1.0]
+    assert stages(shares=[0.5, 0.25, 0.25])(0) == pytest.approx(0.01)
+    whole = stages(total=10, shares=[0.19, 0.29, 0.52])
+    assert (whole.warmup, whole.hold, whole.decay) == (1, 2, 7)
+    assert stages(shares=[0.1, 0.4, 0.5000005]).decay == 50
+
+
+def test_numbers_are_floats():
+    for schedule in (Steps(values=[1, 2], after=[1]), PiecewiseLinear(values=[1, 2], at=[1, 2]), stages(peak=1)):
+        assert all(isinstance(schedule(update), float) for update in (1, 2, 3, 100))
+    assert PiecewiseLinear(values=[3.0], at=[5])(1) == PiecewiseLinear(values=[3.0], at=[5])(9) == 3.0
+    assert Steps(values=[3.0], after=[])(7) == 3.0

@@ -2,42 +2,31 @@
 
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
-from shared.errors import UsageError
-from shared.machine.memory import check_workers
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.transformer import Decoder, Encoder, Layer
-from shared.nn.translator import Translator
-from shared.systems.system import System
-from shared.training.optimizer import Adam
-from shared.training.sizes import training_bytes
-from shared.training.tuning import Selected
+from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.memory import check_workers
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.training import sizes
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.sizes import training_bytes
+from dragoman.shared.training.tuning import Selected
+from tests import small
 from tests.shared.training.test_bad_runs import RECIPE, dragoman
 
 __all__ = ["dragoman"]
 
 
 def wide_system(source, target, width):
-    def embedding():
-        return TextEmbedding(vocabulary=source.tokenizer.size, width=width, padding=source.tokenizer.pad)
-
-    shown = embedding()
-    model = Translator(
-        embeddings={"source": embedding()},
-        encoder=Encoder(layer=Layer(width=width, heads=2, feedforward=4 * width), layers=1),
-        target_embedding=shown,
-        decoder=Decoder(layer=Layer(width=width, heads=2, feedforward=8, memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=shown),
-    )
-    return System(
-        model=model, inputs={"source": source}, output=target, source_languages=["en"], target_languages=["de"]
-    )
+    tokenizer, options = source.tokenizer, {"positions": None, "dropout": 0.1, "width": width}
+    sizes = {"width": width, "dropout": 0.1}
+    parts = {"encoder": small.encoder(**sizes, feedforward=4 * width), "decoder": small.decoder(**sizes, feedforward=8)}
+    model = small.translator(tokenizer, embedded=options, **parts)
+    return small.system(tokenizer, model, inputs={"source": source}, output=target)
 
 
 @pytest.fixture
@@ -86,10 +75,7 @@ def test_an_ordinary_size_is_trained(recipe, tmp_path, dragoman):
     [
         (Adam(), 4 * (16 + 16 + 2 * 16)),  # of 16 parameters: themselves, gradients, two moments; 4 bytes each
         (Adam(multipliers={"first.*": 0.0}), 4 * (16 + 16 + 2 * 8)),  # no moments where nothing moves
-        (
-            Adam(tuning=Selected(parameters="second.*")),
-            4 * (16 + 8 + 2 * 8),
-        ),  # nor gradients where nothing learns
+        (Adam(tuning=Selected(parameters="second.*")), 4 * (16 + 8 + 2 * 8)),  # nor gradients where nothing learns
     ],
 )
 def test_bytes_of_a_training_by_hand(optimizer, expected):
@@ -103,3 +89,15 @@ def test_workers_are_checked_wherever_they_are_named(tmp_path):
         with pytest.raises(UsageError, match=str(wrong)):
             Workspace(output=tmp_path, device="cpu", workers=wrong)
     check_workers(4)
+
+
+@pytest.mark.parametrize(("ranks", "whose"), [([0], ""), ([0, 1], " of each of 2 processes")])
+def test_batches_of_an_update_are_counted_with_their_processes(monkeypatch, ranks, whose):
+    asked = []
+    monkeypatch.setattr(sizes, "refuse_over", lambda *given: asked.append(given))
+    loader = SimpleNamespace(ranks=ranks, mean_bytes=lambda: 100)
+    sizes.check_accumulation(3, loader, "cuda:0")
+    said = f"grad_accumulation_factor 3: the batches of an update{whose}"
+    assert asked == [(300 * len(ranks), said, place) for place in ("cpu", "cuda:0")]
+    sizes.check_accumulation(3, loader, "cpu")
+    assert len(asked) == 3

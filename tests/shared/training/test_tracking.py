@@ -6,14 +6,16 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from shared.corpus.stream import Budget
-from shared.errors import DataError, UsageError
-from shared.recipe.recipe import Recipe
-from shared.run.running import is_finished, keys_of_a_result, run_recipe
-from shared.training.fit import Fit
-from shared.training.history import History
-from shared.training.tracking import MLflow, Trackers, Wandb
-from shared.training.validation import Validation
+from dragoman import DataError, Recipe, UsageError
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.recipe.run_keys import keys_of_a_result
+from dragoman.shared.run.running import is_finished, run_recipe
+from dragoman.shared.training import tracking
+from dragoman.shared.training.fit import Fit
+from dragoman.shared.training.history import History
+from dragoman.shared.training.tracking import MLflow, Trackers, Wandb
+from dragoman.shared.training.validation import Validation
+from tests.small import refuses
 
 
 class Kept:
@@ -109,9 +111,31 @@ def test_trackers_are_ended_after_an_error(world, workspace, monkeypatch, error)
     assert (len(tracker.begun), tracker.closed) == (1, 1)
 
 
-def test_the_name_of_a_library_is_no_tracker(world):
-    with pytest.raises(UsageError, match=r"trackers: 'wandb' is no tracker: .* !new:shared.training.tracking.Wandb or"):
-        world.fit(trackers=["wandb"])
+def test_trackers_have_names(world):
+    [tracker] = world.fit(trackers="wandb").trackers
+    assert (type(tracker), tracker.project, tracker.name, tracker.mode) == (Wandb, "dragoman", None, "online")
+    first, second = world.fit(trackers=["mlflow", Wandb(project="p")]).trackers
+    assert (type(first), first.experiment, second.project) == (MLflow, "dragoman", "p")
+    assert world.fit().trackers == world.fit(trackers=[]).trackers == []
+    with pytest.raises(UsageError, match="two Wandb"):
+        world.fit(trackers=["wandb", Wandb()])
+    for wrong in ("tensorboard", ["tensorboard"], [3]):
+        with pytest.raises(
+            UsageError, match=r"is no tracker: give wandb, mlflow, or an object: \[!new:shared.training"
+        ):
+            world.fit(trackers=wrong)
+
+
+@pytest.mark.parametrize("given", ["wandb", "[wandb]", ["wandb"], "[wandb, mlflow]"])
+def test_a_command_names_trackers_in_a_word(given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dragoman.shared.training.tracking.find_spec", lambda name: None)
+    rows = "id\tsource_text\ttarget_text\n1\tone\teins\n"
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.tsv").write_text(rows)
+    keys = {"source_language": "en", "target_language": "de", "data_folder": ".", "trackers": given}
+    with pytest.raises(UsageError, match=r"needs the library wandb: pip install 'dragoman\[wandb\]'"):
+        run_recipe(Recipe.load("own/mt", keys))
 
 
 def test_two_trackers_of_one_run_are_refused(world):
@@ -191,9 +215,9 @@ def test_mlflow_is_called_as_it_asks(tmp_path, mlflow, known):
     for _ in range(2):
         tracker = MLflow(experiment="talks", uri="there")
         tracker.begin(tmp_path)
-        tracker.track({"train/loss": 2.5, "train/lr": 0.1}, 25)
+        tracker.track({"train/loss": 2.5, "validation/chrf++": 0.1}, 25)  # "+" is refused there
         tracker.close()
-    values = [("r2", [("train/loss", 2.5, 25), ("train/lr", 0.1, 25)], False), "waited", "r2"]
+    values = [("r2", [("train/loss", 2.5, 25), ("validation/chrfpp", 0.1, 25)], False), "waited", "r2"]
     begun = (known.experiment_id if known else "new talks", str(tmp_path))
     assert mlflow.calls == ["there", begun, *values, "there", *values]
 
@@ -220,24 +244,22 @@ def test_what_mlflow_could_not_send_is_told_at_the_end(tmp_path, mlflow):
 @pytest.mark.parametrize(("kind", "options"), [(Wandb, {"project": "p"}), (MLflow, {"experiment": "e"})])
 def test_a_library_that_is_missing_is_named(monkeypatch, world, tmp_path, kind, options):
     """It is where training begins; what only builds a phase does without."""
-    monkeypatch.setattr("shared.training.tracking.find_spec", lambda name: None)
+    monkeypatch.setattr("dragoman.shared.training.tracking.find_spec", lambda name: None)
     fit = world.fit(trackers=[kind(**options)])
     said = rf"^the tracker needs the library .* pip install 'dragoman\[{kind.__name__.lower()}\]'"
-    with pytest.raises(UsageError, match=said):
-        fit.check_libraries()
-    with pytest.raises(UsageError, match=said):
-        Trackers(fit.trackers, [].append).begin(tmp_path)
+    refuses(UsageError, said, fit.check_libraries)
+    refuses(UsageError, said, lambda: Trackers(fit.trackers, [].append).begin(tmp_path))
 
 
 def test_a_library_that_is_missing_is_named_before_the_first_phase(monkeypatch, tmp_path):
-    monkeypatch.setattr("shared.training.tracking.find_spec", lambda name: None)
+    monkeypatch.setattr("dragoman.shared.training.tracking.find_spec", lambda name: None)
     file = tmp_path / "one.yaml"
     trackers = "[!new:shared.training.tracking.Wandb {project: p}]"
     phase = f"!new:tests.shared.running_parts.Tracked {{updates: 2, trackers: {trackers}}}"
     first = "!new:tests.shared.running_parts.Count {updates: 2}"
     file.write_text(f"output_folder: {tmp_path}/out\nphases:\n    first: {first}\n    fit: {phase}\n")
     recipe = Recipe.load(file)
-    recipe.build("fit")
+    recipe.plan["fit"].build()
     with pytest.raises(UsageError, match=r"dragoman\[wandb\]"):
         run_recipe(recipe)
     assert not (tmp_path / "out" / "work.txt").exists()
@@ -248,7 +270,7 @@ def test_a_recipe_names_trackers():
     named = "[!new:shared.training.tracking.Wandb {project: talks}]"
     recipe = Recipe.load("own/mt", {"data_folder": "there", "trackers": named} | keys)
     recipe.check()
-    [fit] = recipe.plain("fit").values()
+    [fit] = recipe.plan["fit"].plain.values()
     assert fit["trackers"] == [{"!new:shared.training.tracking.Wandb": {"project": "talks"}}]
 
 
@@ -289,8 +311,58 @@ def test_trackers_inside_of_a_phase_are_no_other_training(tmp_path):
     assert is_finished(recipe)
     run_recipe(recipe)
     assert [record.read_text() for record in records] == before
-    assert keys_of_a_result(recipe) == {}
+    assert keys_of_a_result(recipe.changed) == {}
     with pytest.raises(UsageError, match=r"other keys: phases.asr.phases.fit.rate nothing \(now 2.0\); to keep"):
         run_recipe(Recipe.load(file, given | {"phases.asr.phases.fit.rate": 2.0}))
     with pytest.raises(UsageError, match=r"other keys: phases.tune.fit.rate nothing \(now 2.0\); to keep"):
         run_recipe(Recipe.load(file, given | {"phases.tune.fit.rate": 2.0}))
+
+
+def test_runs_of_other_settings_have_names_of_their_own(tmp_path):
+    made = []
+
+    def new():
+        made.append(f"run {len(made)}")
+        return made[-1]
+
+    names = [
+        tracking._remembered(tmp_path, "wandb", settings, new) for settings in (["a", None], ["a", "b"], ["a", None])
+    ]
+    assert names == ["run 0", "run 1", "run 0"]
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".id", ".id"]
+    assert all(path.name.startswith("wandb.") and len(path.name) == 17 for path in tmp_path.iterdir())
+    (tmp_path / "other").mkdir()
+    assert tracking._remembered(tmp_path / "other", "wandb", ["a", None], new) == "run 2"
+
+
+def test_trackers_that_write_the_same_run():
+    same = tracking._same
+    assert same(Wandb(), Wandb()) and same(MLflow(uri="u"), MLflow(uri="u")) and not same(Wandb(), MLflow())
+    for one, other in ((Wandb(project="a"), Wandb()), (Wandb(name="a"), Wandb()), (MLflow(uri="u"), MLflow()),
+                       (MLflow(experiment="e"), MLflow())):  # fmt: skip
+        assert not same(one, other)
+    assert same(Wandb(mode="offline"), Wandb())
+    both = tracking.check_trackers([Wandb(), Wandb(name="b"), "mlflow"])
+    assert [type(one) for one in both] == [Wandb, Wandb, MLflow] and both[2].uri is None
+    with pytest.raises(UsageError, match="^trackers: two MLflow would write the same run: leave one out$"):
+        tracking.check_trackers(["mlflow", MLflow()])
+
+
+def test_libraries_of_trackers_are_asked_for_by_name(monkeypatch):
+    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
+    for tracker, library in ((Wandb(), "wandb"), (MLflow(), "mlflow")):
+        with pytest.raises(UsageError) as error:
+            tracking.check_libraries([Kept(), tracker])
+        assert str(error.value) == f"the tracker needs the library {library}: pip install 'dragoman[{library}]'"
+    tracking.check_libraries([Kept()])
+
+
+def test_an_interrupted_beginning_ends_what_has_begun(tmp_path):
+    class Interrupted(Kept):
+        def begin(self, folder):
+            raise KeyboardInterrupt
+
+    first, never = Kept("close"), Kept()
+    with pytest.raises(KeyboardInterrupt):
+        Trackers([first, Interrupted(), never], [].append).begin(tmp_path)
+    assert first.begun == [tmp_path] and never.begun == [] and never.closed == 0

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shared.corpus.manifest import Manifest
-from shared.training.checkpoints import list_checkpoints
-from shared.training.history import History
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.training.checkpoints import list_checkpoints
+from dragoman.shared.training.history import History
 from tests.conftest import IMPORT_PATH
 
 pytestmark = pytest.mark.slow
@@ -63,7 +63,7 @@ def test_the_command_evaluates_with_both_and_prints_once(tmp_path):
     rows = [common | {"id": str(number), "source_text": text} for number, text in enumerate(["one two", "six", "two"])]
     data = Manifest.write(tmp_path / "test.arrow", rows).path
     command = ["evaluate", ROOT / "tests" / "golden" / "model", data, "--metrics", "chrf", "--device", "cpu"]
-    one, two = run("-m", "shared.cli", *command), torchrun("-m", "shared.cli", *command)
+    one, two = run("-m", "dragoman", *command), torchrun("-m", "dragoman", *command)
     assert one.returncode == two.returncode == 0, one.stderr + two.stderr
     assert one.stdout and two.stdout == one.stdout
 

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from shared.corpus.stream import Budget
-from shared.errors import UsageError
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
-from shared.search import BeamSearch
-from shared.systems.encoder_system import EncoderSystem
-from shared.training.history import History
-from shared.training.optimizer import Adam
-from shared.training.schedules import Steps
-from shared.training.update import same_randomness_after
-from shared.training.validation import Validation
+from dragoman import BeamSearch, UsageError
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, TaskObjective
+from dragoman.shared.systems.encoder_system import EncoderSystem
+from dragoman.shared.training.history import History
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.schedules import Steps
+from dragoman.shared.training.update import same_randomness_after, try_largest
+from dragoman.shared.training.validation import Validation
 from tests.shared.training.test_fit import same, weights
 
 
@@ -107,7 +107,7 @@ def test_what_follows_the_update_goes_on_bit_for_bit_and_leaves_nothing_in_check
     """The objective, a factor of the learning rate, and dropout."""
 
     def fit(updates):
-        part = Following(smoothing=0.1)
+        part = Following(label_smoothing=0.1)
         return part, world.fit(
             objective=EncoderDecoderObjective(system=world.system(0.1), parts=[part]),
             optimizer=Adam(multipliers={r"system\.model\.encoder\..*": Steps(values=[0.0, 1.0], after=[5])}),
@@ -153,3 +153,17 @@ def test_the_generator_of_mps_is_kept_too(monkeypatch):
     with same_randomness_after(SimpleNamespace(device="mps")):
         state[0] = 1
     assert state == [5]
+
+
+def test_largest_batches_are_tried_without_effect_on_later_draws(world, workspace):
+    fit, place = world.fit(), workspace()
+    objective = fit.objective
+    loader = Loader(streams=fit.streams, seed=1)
+    torch.manual_seed(3)
+    expected = torch.rand(3)
+    torch.manual_seed(3)
+    before = copy.deepcopy(objective.state_dict())
+    try_largest(objective, fit.optimizer, loader, place)
+    assert torch.equal(torch.rand(3), expected)
+    assert all(torch.equal(value, before[name]) for name, value in objective.state_dict().items())
+    assert not [parameter for parameter in objective.parameters() if parameter.grad is not None]

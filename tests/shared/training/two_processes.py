@@ -11,27 +11,22 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.stream import Budget
-from shared.errors import DataError
-from shared.machine.processes import MainPhase, add_up, gather, join, leave, on_main, together, wrap
-from shared.machine.stopping import Interrupted
-from shared.machine.workspace import Workspace
-from shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
-from shared.phases.generating import Generate
-from shared.phases.testing import Evaluate
-from shared.search.beam import BeamSearch
-from shared.search.greedy import GreedySearch
-from shared.search.rules import Rules
-from shared.systems.system import System
-from shared.training.checkpoints import Checkpoints, list_checkpoints
-from shared.training.fit import Fit
-from shared.training.history import Meter
-from shared.training.optimizer import Adam, set_learning_rate
-from shared.training.schedules import Constant
-from shared.training.update import Learner
-from shared.training.validation import Validation
+from dragoman import BeamSearch, DataError, GreedySearch, Manifest, Rules, System
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.machine.processes import MainPhase, add_up, gather, join, leave, on_main, together, wrap
+from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective, Loss, Objective, Term
+from dragoman.shared.phases.evaluating import Evaluate
+from dragoman.shared.phases.generating import Generate
+from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
+from dragoman.shared.training.fit import Fit
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
+from dragoman.shared.training.schedules import Constant
+from dragoman.shared.training.update import Learner
+from dragoman.shared.training.validation import Validation
 from tests.shared.training.conftest import World
 from tests.shared.training.test_update import two_tasks
 
@@ -42,7 +37,7 @@ class PerStream(Objective):
     def __init__(self, system):
         super().__init__()
         self.system = system
-        self.inner = EncoderDecoderObjective(system=system, parts=[CrossEntropy(smoothing=0.1)])
+        self.inner = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.1)])
         self.own = torch.nn.ParameterDict(
             {name: torch.nn.Parameter(torch.ones(())) for name in ("text", "more", "odd")}
         )
@@ -84,7 +79,9 @@ def fit(world, *, objective=None, streams=None, dropout=0.0, **options):
         "updates": 6,
         "checkpoints": Checkpoints(keep="last 9", every=2),
     }
-    objective = objective or EncoderDecoderObjective(system=world.system(dropout), parts=[CrossEntropy(smoothing=0.1)])
+    objective = objective or EncoderDecoderObjective(
+        system=world.system(dropout), parts=[CrossEntropy(label_smoothing=0.1)]
+    )
     return Fit(objective=objective, streams=streams or [world.stream()], **(settings | options))
 
 
@@ -103,7 +100,7 @@ def equality(world, place):
     """Two ranks x the batches of each = one process x all of them accumulated."""
     workspace = place("two")
     for kind in (EncoderDecoderObjective, PerStream):
-        arguments = {"parts": [CrossEntropy(smoothing=0.1)]} if kind is EncoderDecoderObjective else {}
+        arguments = {"parts": [CrossEntropy(label_smoothing=0.1)]} if kind is EncoderDecoderObjective else {}
         objectives = [kind(system=world.system(), **arguments) for _ in range(2)]
         streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
         loaders = [Loader(streams=streams, seed=3, rank=rank, world=2) for rank in range(2)]
@@ -205,7 +202,7 @@ def whole(world, place):
         metric="chrf",
         every=2,
     )
-    objective = Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)])
+    objective = Recorded(system=world.system(0.3), parts=[CrossEntropy(label_smoothing=0.1)])
     trainer = fit(world, objective=objective, validation=validation, grad_accumulation_factor=2)
     trainer.run(place("run"))
     assert equal_on_all_ranks(objective, workspace)
@@ -216,11 +213,13 @@ def whole(world, place):
 
     # cut and resumed
     torch.manual_seed(0)
-    first = fit(world, objective=Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)]), updates=4)
+    first = fit(
+        world, objective=Recorded(system=world.system(0.3), parts=[CrossEntropy(label_smoothing=0.1)]), updates=4
+    )
     first.accumulation, first.validation = 2, validation
     first.run(place("cut"))
     torch.manual_seed(99)
-    again = Recorded(system=world.system(0.3), parts=[CrossEntropy(smoothing=0.1)])
+    again = Recorded(system=world.system(0.3), parts=[CrossEntropy(label_smoothing=0.1)])
     fit(world, objective=again, validation=validation, grad_accumulation_factor=2).run(place("cut"))
     assert difference(again, objective) == 0.0
 
@@ -230,7 +229,7 @@ def fewer(world, place):
     workspace = place("two")
 
     def run(where, updates):
-        objective = Recorded(system=world.system(), parts=[CrossEntropy(smoothing=0.1)])
+        objective = Recorded(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)])
         streams = [world.stream(rows=5), world.stream(rows=4, name="more")]
         Recorded.seen.clear()
         fit(world, objective=objective, streams=streams, updates=updates, grad_accumulation_factor=2).run(where)
@@ -300,7 +299,7 @@ def shares(world, place):
         search=GreedySearch(rules=Rules(maximum_length_extra=4)),
         metrics=["chrf"],
     )
-    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(smoothing=0.1)])
+    objective = EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)])
     once = Once()
     once.run(workspace)
     assert gather(once.done, workspace) == [1, 0]

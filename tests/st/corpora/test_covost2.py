@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
-from shared.text import languages
-from st.corpora.covost2 import FROM_ENGLISH, INTO_ENGLISH, CoVoST2
+from dragoman import DataError, Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.text import languages
+from dragoman.st.corpora.covost2 import FROM_ENGLISH, INTO_ENGLISH, CoVoST2
 
 HEADER = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccent"
 CLIPS = [  # path, speaker, sentence, translation, split
@@ -89,10 +88,7 @@ def test_missing_clip(tmp_path):
     home = make_corpus(tmp_path)
     (home / "clips" / "c_2.mp3").unlink()
     corpus = CoVoST2(root=tmp_path, source_language="fr")
-    with pytest.raises(
-        DataError,
-        match=r"covost2/fr-en/train: 1 of 2 .*fr_en\.tsv, line 3: row c_2: .*clips/c_2\.mp3",
-    ):
+    with pytest.raises(DataError, match=r"covost2/fr-en/train: 1 of 2 .*fr_en\.tsv, line 3: row c_2: .*clips/c_2\.mp3"):
         prepare(corpus, tmp_path / "out", workers=1)
     (home / "clips" / "c_2.mp3").write_bytes(b"")
     with pytest.raises(DataError, match=r"row c_2: .*clips/c_2\.mp3: .*0 bytes"):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
-from st.corpora.europarl_st import EuroparlST
+from dragoman import DataError, Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.st.corpora.europarl_st import EuroparlST
+from tests.small import refuses
 
 
 def write_europarl_st(root, source="en", target="de", splits=("train", "dev", "test"), ending=".wav"):
@@ -87,3 +87,37 @@ def test_who_has_nothing_is_told_where_it_is(tmp_path):
         EuroparlST(root=tmp_path, source_language="en", target_language="fr")
     with pytest.raises(DataError, match="no split 'tst'; there are train, dev, test"):
         reader(tmp_path, splits=["tst"])
+
+
+@pytest.mark.parametrize("line", ["a 1 1", "a x 1", "a 0 1 2", "", "a/b 0 1"])
+def test_lines_that_are_no_segments(tmp_path, line):
+    write_europarl_st(tmp_path)
+    (tmp_path / "en" / "de" / "dev" / "segments.lst").write_text(f"a 0 1\n{line}\nc 1 2\n")
+    with pytest.raises(DataError) as error:
+        list(reader(tmp_path).rows("dev"))
+    assert str(error.value).endswith(
+        f"segments.lst, line 2: {line!r} is not a speech with its start and end in seconds"
+    )
+
+
+def test_a_folder_without_splits_and_files_that_are_read(tmp_path):
+    write_europarl_st(tmp_path)
+    home = tmp_path / "en" / "de" / "dev"
+    names = ["segments.lst", "segments.en", "segments.de", "speeches.lst", "speakers.lst"]
+    assert reader(tmp_path).inputs("dev") == [home / name for name in names]
+    (home / "speakers.lst").unlink()
+    assert reader(tmp_path).inputs("dev") == [home / name for name in names[:4]]
+    for split in ("train", "dev", "test"):
+        (tmp_path / "en" / "de" / split / "segments.lst").unlink()
+    refuses(DataError, r"de: no split \(a folder with segments.lst\) is there$", reader, tmp_path)
+    refuses(DataError, r"no split 'dev'; there are none$", reader, tmp_path, splits=["dev"])
+    with pytest.raises(DataError, match="holds no direction. Europarl-ST"):
+        EuroparlST(root=tmp_path / "none", source_language="en", target_language="de")
+
+
+def test_each_text_of_a_row_has_its_file_and_line(tmp_path):
+    write_europarl_st(tmp_path)
+    second = [*EuroparlST(root=str(tmp_path), source_language="en", target_language="de").rows("dev")][1]
+    folder = tmp_path / "en" / "de" / "dev"
+    assert (second.file, second.line) == (folder / "segments.en", 2)
+    assert second.files == {"target_text": folder / "segments.de"}

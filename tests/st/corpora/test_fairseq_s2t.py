@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.reader import Unusable
-from shared.errors import DataError
-from st.corpora.fairseq_s2t import FairseqS2T
+from dragoman.shared.errors import DataError
+from dragoman.shared.text.lines import Unusable
+from dragoman.st.corpora.fairseq_s2t import FairseqS2T
 
 HEADER = "id\taudio\tn_frames\ttgt_text\tspeaker\tsrc_text\tsrc_lang\ttgt_lang\n"
 
@@ -35,7 +35,7 @@ def test_segments_are_counted_in_samples_of_the_file(table, tmp_path):
     ("line", "reason"),
     [
         ("1\tfbank80.zip:123:456\t9\tGut.\t\t\ten\tde", "features, not sound"),
-        ("1\tb.wav:0:10\t9\tGut.\t\t\ten\tde", "b.wav: cannot be read as sound"),
+        ("1\tb.wav:0:10\t9\tGut.\t\t\ten\tde", "b.wav: there is no such sound file"),
         ("1\ta.wav\t9\tGut.\t\t\t\tde", "src_lang is empty"),
     ],
 )

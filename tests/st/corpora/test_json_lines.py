@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.cuts import write_cuts
-from shared.corpus.inspection import check_corpus
-from shared.corpus.manifest import COLUMNS, Manifest
-from shared.corpus.preparation import prepare
-from shared.corpus.reader import Unusable
-from shared.errors import DataError
-from st.corpora.lhotse import Lhotse
-from st.corpora.nemo import Nemo
+from dragoman.shared.batches.manifest import COLUMNS, Manifest
+from dragoman.shared.errors import DataError
+from dragoman.shared.preparing.cuts import write_cuts
+from dragoman.shared.preparing.inspection import check_corpus
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.sound.audio import read_audio
+from dragoman.shared.text.lines import Unusable
+from dragoman.st.corpora.lhotse import Lhotse
+from dragoman.st.corpora.nemo import Nemo
+from tests.small import refuses
 
 
 @pytest.fixture
@@ -120,8 +122,8 @@ def test_a_cut_with_several_supervisions_is_a_row_for_each(tmp_path, wav):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"type": "MixedCut"}, "a MonoCut of channel 0 is expected, not 'MixedCut'"),
-        ({"channel": 1}, "a MonoCut of channel 0 is expected"),
+        ({"type": "MixedCut"}, "a MonoCut or MultiCut is expected, not 'MixedCut'"),
+        ({"channel": 1}, "a supervision of channel 0, but the cut is of channel 1"),
         ({"supervisions": []}, "a cut without supervision"),
         ({"recording": None}, "recording is None"),
         ({"recording": {"sources": [{"type": "url", "source": "https://a"}]}}, "not one file"),
@@ -170,8 +172,7 @@ def test_a_supervision_may_begin_before_its_cut(tmp_path):
 def test_two_files_of_one_split_are_refused(tmp_path, other):
     write(tmp_path / "train.jsonl", cut())
     write(tmp_path / other, cut())
-    with pytest.raises(DataError, match=r"both this and .*train.jsonl.* would be split 'train'"):
-        Lhotse(root=tmp_path)
+    refuses(DataError, r"both this and .*train.jsonl.* (are there|would be split 'train')", Lhotse, root=tmp_path)
 
 
 def test_rows_without_an_id_are_named(tmp_path, wav):
@@ -181,5 +182,100 @@ def test_rows_without_an_id_are_named(tmp_path, wav):
     reader = Lhotse(root=tmp_path, source_language="en")
     found = check_corpus(reader, workers=1).findings
     assert found.counts == {"missing id": 2} and "line 1: row None: id is None" in found.examples["missing id"][0]
-    with pytest.raises(DataError, match=r"train\.jsonl, line 1: id is None"):
-        prepare(reader, tmp_path / "out", workers=1)
+    refuses(DataError, r"train\.jsonl, line 1: id is None", prepare, reader, tmp_path / "out", workers=1)
+
+
+@pytest.fixture
+def stereo(tmp_path):
+    times = np.arange(2 * 16000) / 16000
+    tones = np.stack([0.4 * np.sin(2 * np.pi * pitch * times) for pitch in (440, 1000)], 1)
+    soundfile.write(tmp_path / "call.wav", tones, 16000)
+    for number, name in enumerate(("left", "right")):
+        soundfile.write(tmp_path / f"{name}.wav", tones[:, number], 16000)
+    return tmp_path
+
+
+def pitch(row):
+    """Return the loudest frequencies of the row's second of sound, in Hz."""
+    power = np.abs(np.fft.rfft(read_audio(row["audio"], row["start"], row["duration"])))
+    return [int(place) for place in np.flatnonzero(power > power.max() / 2)]
+
+
+def two(file, channels):
+    return {"type": "file", "channels": channels, "source": file}
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [[two("call.wav", [0, 1])], [two("call.wav", None)], [two("left.wav", [0]), two("right.wav", [1])]],
+    ids=["one file", "without channels", "two files"],
+)
+def test_a_cut_is_of_its_channel(stereo, sources):
+    sources = [{key: value for key, value in source.items() if value is not None} for source in sources]
+    [one] = cut()["supervisions"]
+    cuts = [
+        cut(id=f"c{n}", channel=n, supervisions=[one | {"channel": n}], recording={"id": "call", "sources": sources})
+        for n in (0, 1)
+    ]
+    write(stereo / "cuts_train.jsonl", *cuts)
+    prepare(Lhotse(root=stereo), stereo / "out", workers=1)
+    assert [pitch(row) for row in Manifest.open(stereo / "out" / "train.arrow")] == [[440], [1000]]
+
+
+def test_channels_may_be_called_otherwise_than_they_stand_in_the_file(stereo):
+    [one] = cut()["supervisions"]
+    recording = {"id": "call", "sources": [two("call.wav", [1, 0])]}
+    write(stereo / "train.jsonl", cut(recording=recording, supervisions=[one]))
+    assert [pitch(row) for row in Lhotse(root=stereo).rows("train")] == [[1000]]
+
+
+def test_supervisions_of_a_multicut_have_a_channel_each(stereo):
+    [one] = cut()["supervisions"]
+    said = [one | {"id": "l"}, one | {"id": "r", "channel": [1]}, one | {"id": "both", "channel": [0, 1]}]
+    recording = {"id": "call", "sources": [two("call.wav", [0, 1])]}
+    write(
+        stereo / "train.jsonl",
+        *(cut(type="MultiCut", channel=[0, 1], supervisions=[s], recording=recording) for s in said),
+    )
+    left, right, both = Lhotse(root=stereo).rows("train")
+    assert (pitch(left), pitch(right)) == ([440], [1000])
+    assert isinstance(both, Unusable) and "channel is [0, 1], not the number of a channel" in both.reason
+
+
+def test_two_supervisions_of_one_id_are_refused(tmp_path, wav):
+    [one] = cut()["supervisions"]
+    write(tmp_path / "train.jsonl", cut(supervisions=[one, one]))
+    with pytest.raises(DataError, match=r"row a1: id 'a1' is already used in line 1"):
+        prepare(Lhotse(root=tmp_path), tmp_path / "out", workers=1)
+
+
+@pytest.mark.parametrize(
+    ("selected", "expected"), [(0, [440]), (1, [1000]), ([1], [1000]), ("average", [440, 1000]), (None, [440, 1000])]
+)
+def test_nemo_selects_a_channel(stereo, selected, expected):
+    write(stereo / "train.json", LINE | {"audio_filepath": "call.wav", "channel_selector": selected})
+    [row] = Nemo(root=stereo, source_language="en").rows("train")
+    assert pitch(row) == expected
+
+
+@pytest.mark.parametrize("selected", [-1, 1.5, "left", [0, 1], True])
+def test_nemo_refuses_other_channels(stereo, selected):
+    write(stereo / "train.json", LINE | {"audio_filepath": "call.wav", "channel_selector": selected})
+    [row] = Nemo(root=stereo, source_language="en").rows("train")
+    assert isinstance(row, Unusable) and "channel_selector is" in row.reason
+
+
+@pytest.mark.parametrize("key", ["offset", "duration"])
+def test_a_number_of_309_digits_is_a_bad_line(tmp_path, wav, key):
+    write(tmp_path / "train.json", LINE | {key: 10**309})
+    [row] = Nemo(root=tmp_path, source_language="en").rows("train")
+    assert isinstance(row, Unusable) and f"{key} is 1000" in row.reason
+
+
+def test_cuts_of_a_channel_are_read_as_that_channel(stereo):
+    row = dict.fromkeys(COLUMNS) | {"id": "r", "audio": f"{stereo}/call.wav#channel:1", "start": 0.0, "duration": 1.0}
+    row |= {"source_text": "Hi", "source_language": "en", "document": "call"}
+    assert write_cuts(Manifest.write(stereo / "x.arrow", [row]), stereo / "cuts_x.jsonl") == 1
+    assert [dict(read) for read in Lhotse(root=stereo).rows("x")] == [row]
+    mean = Manifest.write(stereo / "y.arrow", [row | {"audio": f"{stereo}/call.wav"}])
+    refuses(DataError, "a cut has one channel, and the mean of 2 is read", write_cuts, mean, stereo / "cuts_y.jsonl")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.corpus.reader import Unusable
-from shared.errors import DataError
-from st.corpora.kaldi import Kaldi
+from dragoman import DataError, Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.sound.audio import read_audio
+from dragoman.shared.text.lines import Unusable
+from dragoman.st.corpora.kaldi import Kaldi
+from tests.small import refuses
 
 FILES = {
     "wav.scp": ["a wav/a.wav", "b cat {root}/wav/b.wav |"],
@@ -124,10 +125,8 @@ def test_recognition_counts_no_sound_twice(folder, tmp_path):
     for split in ("train.en-fr", "dev.en-fr"):
         folder(split)
     said = r"data: {0}.en-de and {0}.en-fr have the same sound, .* by --splits {1}$"
-    with pytest.raises(DataError, match=said.format("dev", "dev.en-de,train.en-de")):
-        read()
-    with pytest.raises(DataError, match=said.format("train", "train.en-de")):
-        read("train")
+    refuses(DataError, said.format("dev", "dev.en-de,train.en-de"), read)
+    refuses(DataError, said.format("train", "train.en-de"), read, "train")
     found = read("train.en-fr", "dev.en-de")
     assert found.splits() == ["train", "dev"]
     assert [found.inputs(split)[0].parent.name for split in found.splits()] == ["train.en-fr", "dev.en-de"]
@@ -150,8 +149,8 @@ def test_recognition_counts_no_sound_twice(folder, tmp_path):
             "is not a recording, a start and an end",
         ),
         ({"segments": ["a_1 a 0 1", "a_2 a 3 2", "b_1 b 0 1"]}, ("segments", 2), "start 3 and end 2 are not the times"),
-        ({"segments": ["a_1 a 0 1", "a_2 a 1 -2", "b_1 b 0 1"]}, ("segments", 2), "start 1 and end -2 are not"),
-        ({"segments": ["a_1 a 0 1", "a_2 a 1 nan", "b_1 b 0 1"]}, ("segments", 2), "'nan' is no number of seconds"),
+        ({"segments": ["a_1 a 0 1", "a_2 a 1 -2", "b_1 b 0 1"]}, ("segments", 2), "end is '-2', not a number"),
+        ({"segments": ["a_1 a 0 1", "a_2 a 1 nan", "b_1 b 0 1"]}, ("segments", 2), "end is 'nan', not a number"),
         ({"segments": ["a_1 a 0 1", "a_2 c 0 1", "b_1 b 0 1"]}, ("segments", 2), "the recording 'c' is not in wav.scp"),
         (
             {"wav_scp": ["a a.wav", "b sox b.mp3 -t wav - |"]},
@@ -178,7 +177,33 @@ def test_what_is_not_sorted_is_refused(folder):
 
 
 def test_a_folder_without_data_is_refused(folder, tmp_path):
-    with pytest.raises(DataError, match=r"has no wav.scp, nor a folder with one"):
-        Kaldi(root=tmp_path, source_language="en")
-    with pytest.raises(DataError, match=r"no split 'test'; there are train"):
-        reader(folder(), splits=["test"])
+    refuses(DataError, r"has no wav.scp, nor a folder with one", Kaldi, root=tmp_path, source_language="en")
+    refuses(DataError, r"no split 'test'; there are train", lambda: reader(folder(), splits=["test"]))
+
+
+def test_channels_of_segments_of_recordings_and_of_sph2pipe(folder, tmp_path):
+    """The second channel has another tone. A segment counts channels from 0, sph2pipe from 1, a recording from A."""
+    times = np.arange(4 * 16000) / 16000
+    tones = np.stack([0.4 * np.sin(2 * np.pi * pitch * times) for pitch in (440, 1000)], 1)
+    soundfile.write(tmp_path / "wav" / "a.wav", tones, 16000)
+    place = folder(
+        wav_scp=["a wav/a.wav", "b wav/a.wav", "c sph2pipe -f wav -p -c 2 wav/a.wav |", "d wav/b.wav", "e wav/a.wav"],
+        segments=["a_1 a 0 1", "a_2 a 1 2 1", "b_1 b 0 1", "c_1 c 0 1", "c_2 c 1 2 0", "d_1 d 0 1", "e_1 e 0 1"],
+        text=None,
+        utt2spk=None,
+        **{f"text_tc_{code}": [f"{name} x" for name in "a_1 a_2 b_1 c_1 c_2 d_1 e_1".split()] for code in ("en", "de")},
+    )
+    (place / "reco2file_and_channel").write_text("a wav A\nb wav B\nc wav B\nd wav 2\n")
+    rows = list(reader(place).rows("train"))
+    marks = [row["audio"].removeprefix(f"{tmp_path}/wav/") for row in rows]
+    first, second = "a.wav#channel:0", "a.wav#channel:1"
+    assert marks == [first, second, second, second, second, "b.wav", "a.wav"]
+    heard = [np.abs(np.fft.rfft(read_audio(row["audio"], 0, 1))).argmax() for row in rows[:5]]
+    assert heard == [440, 1000, 1000, 1000, 1000]
+
+
+@pytest.mark.parametrize("channel", ["-1", "x", "1.0"])
+def test_a_segment_of_no_channel_is_named(folder, channel):
+    place = folder(segments=[f"a_1 a 0 1 {channel}", "a_2 a 1 2", "b_1 b 0 1"])
+    row, *_ = reader(place).rows("train")
+    assert isinstance(row, Unusable) and "channel is" in row.reason

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError, UsageError
-from st.corpora.librilight import LibriLight, segments
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.st.corpora.librilight import LibriLight, segments
+from tests.small import refuses
 
 
 def make_corpus(root, times=((0.5, 2.0), (2.5, 4.0), (6.0, 6.4)), speakers=("100", "20")):
@@ -81,12 +81,51 @@ def test_a_broken_description_is_named(tmp_path, times):
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(DataError, match="has none of the folders small, medium, large"):
-        LibriLight(root=tmp_path)
+    refuses(DataError, "has none of the folders small, medium, large", LibriLight, root=tmp_path)
     make_corpus(tmp_path)
     with pytest.raises(DataError, match="medium: not there"):
         LibriLight(root=tmp_path, sizes=["medium"])
-    with pytest.raises(UsageError, match="0 < shortest <= seconds"):
+    with pytest.raises(UsageError, match="need shortest <= seconds, not 1.0 and 0.5"):
         LibriLight(root=tmp_path, seconds=0.5)
     with pytest.raises(DataError, match="of split dev"):
         LibriLight(root=tmp_path, held_out=1e-9).inputs("dev")
+
+
+def test_segments_are_long_and_short_enough():
+    assert segments([], 5.0) == []
+    assert segments([(0.0, 2.0), (2.0, 5.0)], 5.0) == [(0.0, 5.0)]
+    assert segments([(0.0, 2.0), (2.0, 5.1)], 5.0) == [(0.0, 2.0), (2.0, 5.1)]
+    assert segments([(0.0, 9.0)], 3.0) == [(0.0, 3.0), (3.0, 6.0), (6.0, 9.0)]
+    assert segments([(1.0, 1.0)], 3.0) == [(1.0, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"shortest": 0.0}, "LibriLight: shortest must be above 0, not 0.0"),
+        ({"shortest": 31.0}, "need shortest <= seconds, not 31.0 and 30.0"),
+        ({"held_out": 1.0}, "LibriLight: held_out must be at least 0 and below 1, not 1.0"),
+        ({"held_out": -0.1}, "LibriLight: held_out must be at least 0 and below 1, not -0.1"),
+        ({"seconds": 0.9}, "need shortest <= seconds, not 1.0 and 0.9"),
+    ],
+)
+def test_ranges_are_shown(tmp_path, given, said):
+    make_corpus(tmp_path)
+    with pytest.raises(UsageError) as error:
+        LibriLight(root=tmp_path, **given)
+    assert str(error.value) == said
+    LibriLight(root=tmp_path, shortest=2.0, seconds=2.0, held_out=0.0)
+
+
+def test_defaults_and_what_is_passed_over(tmp_path):
+    make_corpus(tmp_path, times=((0.0, 0.5), (1.0, 2.0), (7.0, 7.9)))
+    corpus = LibriLight(root=tmp_path)
+    assert corpus.splits() == ["train", "dev"] and corpus.count("train") is None and corpus.folder == "en"
+    corpus = LibriLight(root=tmp_path, seconds=1.5, held_out=0.0)
+    [report] = prepare(corpus, tmp_path / "out", workers=1)
+    assert report.rows == 2 and "segments of less than 1 s" in str(report.passed_over)
+    assert LibriLight(root=tmp_path, sizes=["small"])._sizes == ["small"]
+    with pytest.raises(DataError) as error:
+        LibriLight(root=tmp_path, sizes=["tiny"])
+    assert str(error.value) == f"{tmp_path / 'tiny'}: not there; Libri-Light has small, medium, large"
+    refuses(DataError, "^unknown language code 'xx'", LibriLight, root=tmp_path, source_language="xx")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
-from st.corpora.librispeech import LibriSpeech
+from dragoman import DataError, Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.st.corpora.librispeech import LibriSpeech
+from tests.small import refuses
 
 UTTERANCES = {
     "train-clean-100": {"103-1240-0000": "CHAPTER ONE", "103-1240-0001": "MISSUS RACHEL LYNDE", "19-198-0000": "AH"},
@@ -69,10 +69,8 @@ def test_refusals(tmp_path):
     with pytest.raises(DataError, match="has none of train-clean-100.*is it the folder LibriSpeech"):
         LibriSpeech(root=tmp_path)
     make_corpus(tmp_path)
-    with pytest.raises(DataError, match="LibriSpeech has no split 'train'"):
-        LibriSpeech(root=tmp_path, splits=["train"])
-    with pytest.raises(DataError, match="test-clean: not there"):
-        LibriSpeech(root=tmp_path, splits=["test-clean"])
+    refuses(DataError, "LibriSpeech has no split 'train'", LibriSpeech, root=tmp_path, splits=["train"])
+    refuses(DataError, "test-clean: not there", LibriSpeech, root=tmp_path, splits=["test-clean"])
     (tmp_path / "test-clean").mkdir()
     with pytest.raises(DataError, match=r"has no speaker/chapter/\*.trans.txt"):
         LibriSpeech(root=tmp_path).inputs("test-clean")

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
-from st.corpora.mtedx import MTedx
+from dragoman import DataError, Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.st.corpora.mtedx import MTedx
 
 
 def write_mtedx(root, pair="es-en", splits=("train", "valid", "test")):
@@ -47,3 +46,12 @@ def test_a_pair_of_one_language_is_for_recognition(tmp_path):
 def test_who_has_nothing_is_told_where_it_is(tmp_path):
     with pytest.raises(DataError, match=r"holds no pair\. mTEDx: https://www\.openslr\.org/100/"):
         MTedx(root=tmp_path, source_language="es", target_language="en")
+
+
+@pytest.mark.parametrize("name", ["/", "..", ".", "../..", "x/.."])
+def test_what_is_no_name_of_a_sound_file_is_named(tmp_path, name):
+    write_mtedx(tmp_path)
+    path = tmp_path / "es-en" / "data" / "valid" / "txt" / "valid.yaml"
+    path.write_text(path.read_text().replace("wav: validtalk.wav", f"wav: {name}"))
+    with pytest.raises(DataError, match=r"valid\.yaml, line 1, item 1: wav is .*, not the name of a sound file"):
+        list(MTedx(root=tmp_path, source_language="es", target_language="en").rows("dev"))

@@ -5,12 +5,12 @@ import pytest
 import soundfile
 import yaml
 
-from shared.corpus.audio import read_audio
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
-from st.corpora import mustc
-from st.corpora.mustc import MustC
+from dragoman import DataError, Manifest
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.sound.audio import read_audio
+from dragoman.st.corpora import mustc
+from dragoman.st.corpora.mustc import MustC
+from tests.small import refuses
 
 #: Talks by wav: (offset, duration, transcript, translation) in the order of the files, which is not that of time.
 TALKS = {
@@ -162,6 +162,8 @@ def test_parts_are_the_whole(tmp_path, monkeypatch, part):
         assert [row["id"] for row in mine] == [f"{talk}_{i}" for i in range(4)]
 
 
+#: The project's words, or those of PyYAML from 6.0.4 on.
+TOO_DEEP = r"(nested more than 100 levels deep|not yaml \(exceeded maximum nesting depth)"
 ITEM = "- {duration: 1.0, offset: 0.5, speaker_id: a, wav: ted_1.wav}\n"
 
 
@@ -208,10 +210,10 @@ LAUGHS = "".join(
         (LAUGHS + ITEM.replace("ted_1.wav", "*l29"), r"line 31, item 31: wav is None"),
         (LAUGHS + ITEM.replace("0.5", "*l29"), r"line 31, item 31: offset is None, not a number"),
         (LAUGHS, r"30 segments, but train\.en has 5 lines"),
-        ("[" * 100_000, r"line 1: a map is expected, not a list"),
-        (ITEM + "- {wav: " + "[" * 100_000, r"line 2: nested more than 100 levels deep"),
-        (ITEM + "- " + "{a: " * 100_000, r"line 2: nested more than 100 levels deep"),
-        (ITEM + "- {? " + "[" * 100_000, r"line 2: nested more than 100 levels deep"),
+        ("[" * 100_000, rf"line 1: (a map is expected, not a list|{TOO_DEEP})"),
+        (ITEM + "- {wav: " + "[" * 100_000, rf"line 2: {TOO_DEEP}"),
+        (ITEM + "- " + "{a: " * 100_000, rf"line 2: {TOO_DEEP}"),
+        (ITEM + "- {? " + "[" * 100_000, rf"line 2: {TOO_DEEP}"),
         (ITEM.replace("ted_1", "x" * 100_000).replace("0.5", "y" * 100_000), r"offset is 'yyyy.*, not a number"),
         ("- *" + "x" * 100_000, r"line 1: not yaml \(no anchor 'xxx"),
         ("- " + "x" * 100_000, r"line 1: a map is expected, not 'xxx"),
@@ -265,10 +267,8 @@ def test_missing_folders(tmp_path):
         DataError, match=r"en-fr/data: no such folder; .* holds en-de\. .*licence form.*mtedx or fleurs"
     ):
         MustC(root=tmp_path, target_language="fr")
-    with pytest.raises(DataError, match=r"no split 'tst-HE'; there are train"):
-        MustC(root=tmp_path, splits=["train", "tst-HE"])
-    with pytest.raises(DataError, match="unknown language code 'xx'"):
-        MustC(root=tmp_path, target_language="xx")
+    refuses(DataError, r"no split 'tst-HE'; there are train", MustC, root=tmp_path, splits=["train", "tst-HE"])
+    refuses(DataError, "unknown language code 'xx'", MustC, root=tmp_path, target_language="xx")
     (tmp_path / "en-de/data/train/txt/train.de").unlink()
     with pytest.raises(DataError, match=r"train\.de"):
         prepare(MustC(root=tmp_path), tmp_path / "out")

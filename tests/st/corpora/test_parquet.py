@@ -1,17 +1,16 @@
 """Data sets in Parquet files: rows as the columns say, sound read from the shards, FLEURS joined by sentence."""
 
-import logging
-
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shared.corpus.audio import read_audio
-from shared.corpus.manifest import Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError, UsageError
-from st.corpora.fleurs import Fleurs
-from st.corpora.parquet import Parquet
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.sound.audio import read_audio
+from dragoman.shared.text.lines import Unusable
+from dragoman.st.corpora.fleurs import Fleurs
+from dragoman.st.corpora.parquet import Parquet
 from tests.st.corpora.shards import sound, write_fleurs, write_shard
 
 
@@ -75,8 +74,7 @@ def test_a_row_without_sound_is_a_bad_row(tmp_path):
         prepare(Parquet(root=tmp_path, source_language="en"), tmp_path / "out", workers=1)
 
 
-def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_path, caplog):
-    caplog.set_level(logging.INFO, "dragoman")
+def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_path):
     write_fleurs(tmp_path)
     reader = Fleurs(root=tmp_path, source_language="de", target_language="en")
     assert reader.splits() == ["train", "dev", "test"]
@@ -85,7 +83,7 @@ def test_fleurs_is_joined_by_sentence_and_what_has_no_partner_is_counted(tmp_pat
     assert [row["audio"].rpartition(":")[2] for row in rows] == ["0", "1", "3", "4", "5", "6"]
     assert rows[2]["source_text"] == "de_de validation sentence 3."
     assert rows[2]["target_text"] == "en_us validation sentence 3."
-    assert "fleurs de-en dev: 1 of 7 recordings are left out: their sentence is not in en" in caplog.text
+    assert reader.passed_over("dev") == {"recordings of a sentence that is not in en": 1}
     prepare(reader, tmp_path / "manifests", workers=1)
     assert len(Manifest.open(tmp_path / "manifests" / "de-en" / "train.arrow")) == 6
 
@@ -144,3 +142,49 @@ def test_a_damaged_page_of_texts_is_named(tmp_path):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"train\.parquet, row 1: this and the following rows cannot be read"):
         list(Parquet(root=tmp_path, source_language="en").rows("train"))
+
+
+@pytest.mark.parametrize("side", ["de_de", "en_us"])
+@pytest.mark.parametrize("column", ["id", "raw_transcription"])
+@pytest.mark.parametrize("values", [None, [1.5] * 3, [b"x"] * 3, [[1]] * 3, [{"a": 1}] * 3, [True] * 3])
+def test_columns_of_fleurs_that_are_missing_or_of_other_types_are_named(tmp_path, side, column, values):
+    write_fleurs(tmp_path, splits=("train",), sentences=2)
+    path = tmp_path / side / "train" / "0000.parquet"
+    table = pq.read_table(path).drop_columns(column)
+    pq.write_table(table if values is None else table.append_column(column, [values[: len(table)]]), path)
+    with pytest.raises(DataError, match=rf"{side}/train/0000\.parquet: column '{column}' is"):
+        Fleurs(root=tmp_path, source_language="de", target_language="en")
+
+
+def test_recordings_without_an_id_do_not_share_a_translation(tmp_path):
+    for name, ids in (("de_de", [None, None, 3]), ("en_us", [None, 3, 3])):
+        texts = [f"{name} {number}" for number in range(3)]
+        columns = {"id": pa.array(ids, pa.int32()), "raw_transcription": texts, "audio": [sound(1)[1]] * 3}
+        write_shard(tmp_path / name / "train" / "0000.parquet", columns)
+    reader = Fleurs(root=tmp_path, source_language="de", target_language="en")
+    first, second, third = reader.rows("train")
+    assert isinstance(first, Unusable) and isinstance(second, Unusable) and first.reason == "id is empty"
+    assert third["target_text"] == "en_us 1"
+    assert reader.passed_over("train") == {
+        "rows of en without an id or a text": 1,
+        "other texts of a sentence in en": 1,
+    }
+
+
+def test_ids_of_two_shards_that_are_the_same_are_refused(tmp_path):
+    for number in range(2):
+        columns = {"audio": [sound(1)[1]], "sentence": ["one"], "id": ["x"]}
+        write_shard(tmp_path / f"train-{number:05}-of-00002.parquet", columns)
+    with pytest.raises(DataError, match="row x: id 'x' is already used"):
+        prepare(Parquet(root=tmp_path, source_language="en", id_column="id"), tmp_path / "out", workers=1)
+
+
+def test_two_folders_of_one_split_are_refused_and_other_files_are_named(tmp_path):
+    for name in ("dev", "validation"):
+        write_shard(tmp_path / f"{name}.parquet", {"audio": [sound(1)[1]], "sentence": ["one"]})
+    with pytest.raises(DataError, match="both dev and validation would be split 'dev'"):
+        Parquet(root=tmp_path, source_language="en")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "validation.parquet").rename(tmp_path / "dev" / "part.parquet")
+    reader = Parquet(root=tmp_path, source_language="en")
+    assert reader.passed_over("dev") == {"Parquet files that are not read (part.parquet)": 1}

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import soundfile
 
-from shared.corpus.manifest import COLUMNS, Manifest
-from shared.corpus.preparation import prepare
-from shared.errors import DataError
-from st.corpora.tsv import Tsv
+from dragoman.shared.batches.manifest import COLUMNS, Manifest
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.shared.preparing.reader import Unusable
+from dragoman.shared.sound.channels import with_channel
+from dragoman.st.corpora.tsv import Tsv
 
 HEADER = "id\taudio\tsource_text\ttarget_text\tsource_language\ttarget_language\tstart\tduration\tspeaker\tmood"
 
@@ -67,7 +69,7 @@ def test_splits(tmp_path):
     assert Tsv(root=tmp_path, splits=["dev"]).splits() == ["dev"]
     with pytest.raises(DataError, match=r"no split 'valid'; there are dev, extra, test, train"):
         Tsv(root=tmp_path, splits=["valid"])
-    with pytest.raises(DataError, match="neither a file that ends in .tsv nor a folder"):
+    with pytest.raises(DataError, match="none: there is no such file or folder; own data is train.tsv, .*train.en and"):
         Tsv(root=tmp_path / "none")
 
 
@@ -79,7 +81,7 @@ def test_splits(tmp_path):
         ("y\t\t\t\ten\tde\t\t\t\t", "line 3: neither audio nor text in row 'y'"),
         ("y\tclips/a.flac\tHi.\t\ten\tde\t1,5\t\t\t", "line 3: start is '1,5', not a number of seconds"),
         ("y\tclips/a.flac\tHi.\t\ten\tde\t\t-1\t\t", "line 3: duration is '-1', not a number of seconds"),
-        ("y\t\tHi.\t\ten\tde\t1.5\t\t\t", "line 3: start is '1.5', but there is no audio"),
+        ("y\t\tHi.\t\ten\tde\t1.5\t\t\t", "line 3: start is 1.5, but there is no audio"),
         ("y\t\tHi.\t\tenglish\tde\t\t\t\t", "line 3: source_language: unknown language code 'english'"),
         ("y\t\tHi.\tHallo.\ten\t\t\t\t\t", "line 3: target_language is empty, and none was given"),
         ("y\t\tHi.\tHallo.\ten", "line 3: 5 cells where the header has 10"),
@@ -96,19 +98,19 @@ def test_bad_lines(tmp_path, line, message):
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("audio\tsource_text", "column 'id' is missing"),
-        ("id\tspeaker", "none of the columns audio, source_text, target_text"),
-        ("id\tsource\ttarget_text", "rename the columns 'source' to 'source_text'$"),
+        ("id\tspeaker", "'id', 'speaker' names no text and no audio; own data is train.tsv, train.csv or .* en and de"),
+        ("a\tb", "'a', 'b' names no text and no audio"),
+        ("source\tsrc\tde", "'source' and 'src' could both be the source_text: rename one$"),
         ("id\tsource_text\ttarget_txt", "rename the columns 'target_txt' to 'target_text'$"),
         (  # Common Voice, with a translation; nothing in it is called what this reader calls it
             "client_id\tpath\tsentence\ttranslation",
             "rename the columns 'client_id' to 'speaker', 'path' to 'audio', 'sentence' to 'source_text', "
-            "'translation' to 'target_text'; column 'id' is missing$",
+            "'translation' to 'target_text'$",
         ),
-        ("ID\tpath", "rename the columns 'ID' to 'id', 'path' to 'audio'$"),
-        ("id\tsource_text\t", "a column has no name; is it a tab too many?$"),
+        ("ID\tpath", "rename the columns 'path' to 'audio'$"),
+        ("id\tsource_text\t", "a column has no name; is it a tab or comma too many?$"),
         ("id\tsource_text\tsource_text", "column 'source_text' is named twice"),
-        ("id,source_text", "no tab, which separates the columns: 'id,source_text'"),
+        ("id,source_text", "no tab or comma, which would separate columns: 'id,source_text'"),
     ],
 )
 def test_bad_headers(tmp_path, header, message):
@@ -123,3 +125,82 @@ def test_free_column_beside_ours(tmp_path):
     make_table(tmp_path, "a\tHi.\tx/y", header="id\tsource_text\tsource")
     (row,) = Tsv(root=tmp_path, source_language="en").rows("train")
     assert row["source"] == "x/y"
+
+
+def test_files_that_are_not_read_are_passed_over_by_name(tmp_path):
+    make_table(tmp_path, "a\tHi.", header="id\tsource_text")
+    (tmp_path / "train.en").write_text("Hi.\n")
+    (tmp_path / "train.de").write_text("Hallo.\n")
+    corpus = Tsv(root=tmp_path, source_language="en", target_language="de")
+    [report] = prepare(corpus, tmp_path / "out", workers=1)
+    assert any("files that are not read" in str(name) for name in report.passed_over)
+    assert corpus.count("train") == 1 and corpus.inputs("train") == [tmp_path / "train.tsv"]
+
+
+def rows_of(folder, *lines, header, **given):
+    make_table(folder, *lines, header=header)
+    return [*Tsv(root=folder, **{"source_language": "en", "target_language": "de"} | given).rows("train")]
+
+
+def test_columns_may_have_the_names_of_languages(tmp_path):
+    [row] = rows_of(tmp_path, "Hi.\tHallo.\tx", header="English\tDE\tnote")
+    assert (row["source_text"], row["target_text"], row["note"], row["id"]) == ("Hi.", "Hallo.", "x", "2")
+    [row] = rows_of(tmp_path, "Hi.\tHallo.", header="src\ttgt")
+    assert (row["source_text"], row["target_text"]) == ("Hi.", "Hallo.")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("clips/a.flac\t-1", "channel is '-1', not the number of a channel of the sound (from 0)"),
+        ("clips/a.flac\t1.0", "channel is '1.0', not the number of a channel of the sound (from 0)"),
+        ("clips/a.flac\t99999", "channel is '99999', not the number of a channel of the sound (from 0)"),
+        (
+            "clips/a.flac\t" + "9" * 5000,
+            "channel is '999999999999...9999999999999', not the number of a channel of the sound (from 0)",
+        ),
+        ("\t1", "neither audio nor text in row '2'"),
+    ],
+)
+def test_channels_are_numbers(tmp_path, line, said):
+    [found] = rows_of(tmp_path, line, header="audio\tchannel")
+    assert isinstance(found, Unusable) and found.reason == said and (found.line, found.id) == (2, "2")
+    [row] = rows_of(tmp_path, "clips/a.flac\t1", header="audio\tchannel")
+    assert row["audio"] == with_channel(str(tmp_path / "clips/a.flac"), 1)
+    [row] = rows_of(tmp_path, "clips/a.flac\t", header="audio\tchannel")
+    assert row["audio"] == str(tmp_path / "clips/a.flac")
+
+
+def test_a_share_is_held_out_where_there_is_no_such_file(tmp_path):
+    lines = [f"a{n}\tText number {n}." for n in range(200)]
+    make_table(tmp_path, *lines, header="id\tsource_text", name="mine")
+    corpus = Tsv(root=tmp_path / "mine.tsv", source_language="en", held_out=0.1)
+    assert corpus.splits() == ["train", "dev", "test"] and corpus.count("train") is None
+    ids = {split: {row["id"] for row in corpus.rows(split)} for split in corpus.splits()}
+    assert sorted(name for own in ids.values() for name in own) == sorted(f"a{n}" for n in range(200))
+    assert all(5 < len(ids[split]) < 40 for split in ("dev", "test"))
+    make_table(tmp_path / "more", *lines, header="id\tsource_text", name="train")
+    make_table(tmp_path / "more", "b\tText.", header="id\tsource_text", name="dev")
+    corpus = Tsv(root=tmp_path / "more", source_language="en", held_out=0.1)
+    assert [row["id"] for row in corpus.rows("dev")] == ["b"] and corpus.count("dev") == 1
+    total = sum(1 for split in ("train", "test") for _ in corpus.rows(split))
+    assert total == 200
+    make_table(tmp_path / "none", "b\tText.", header="id\tsource_text", name="dev")
+    make_table(tmp_path / "none", "b\tText.", header="id\tsource_text", name="extra")
+    with pytest.raises(DataError) as error:
+        Tsv(root=tmp_path / "none", source_language="en", held_out=0.1)
+    assert str(error.value) == f"{tmp_path / 'none'}: no train, from which test could be drawn"
+    for share in (-0.1, 0.9):
+        with pytest.raises(UsageError, match="^Tsv: held_out must be between 0 and 0.3"):
+            Tsv(root=tmp_path / "more", held_out=share)
+
+
+def test_plain_files_need_their_languages(tmp_path):
+    for code, text in (("en", "Hi.\nYes.\n"), ("de", "Hallo.\nJa.\n")):
+        (tmp_path / f"train.{code}").write_text(text)
+    corpus = Tsv(root=tmp_path, source_language="en", target_language="de")
+    assert corpus.count("train") == 2 and [path.name for path in corpus.inputs("train")] == ["train.en", "train.de"]
+    assert [(row["source_text"], row["target_text"]) for row in corpus.rows("train")] == [
+        ("Hi.", "Hallo."),
+        ("Yes.", "Ja."),
+    ]

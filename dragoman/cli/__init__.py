@@ -1,0 +1,1 @@
+"""The command line: names and options of the commands, whose work is done in dragoman/commands."""

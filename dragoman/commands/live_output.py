@@ -1,0 +1,150 @@
+"""``dragoman stream``: translate a recording or standard input while it is heard."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dragoman.commands.endings import warn
+from dragoman.commands.loading import load_models
+from dragoman.commands.options import ListeningOptions, ModelOptions, SearchOptions
+from dragoman.commands.searching import search_for
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.sound.audio import read_audio, samples
+from dragoman.shared.sound.speech_activity import speech_detector
+from dragoman.shared.systems.policies import AlignAtt, Hold, LocalAgreement, WaitK
+from dragoman.shared.systems.simultaneous import Listener, Policy, listen
+
+#: What a sample of 16 bits counts as 1.
+_FULL = 32768.0
+#: Kilobits a second of MPEG 1 and 2, layer III, by their number in a frame's header.
+_BITS_1 = (32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320)
+_BITS_2 = (8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160)
+
+
+def translate_live(
+    model: Path,
+    input: Path | None,
+    *,
+    languages: tuple[str | None, str | None],
+    kind: str,
+    listening: ListeningOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    """Hear a file or standard input, and print what is certain after each chunk.
+
+    Raises:
+        DataError: if the sound cannot be read.
+        UsageError: if options do not fit together, or the model cannot translate while it listens.
+    """
+    if kind not in ("text", "json"):
+        raise UsageError(f"--format must be text or json, not {kind!r}")
+    search_for(search)
+    detector = speech_detector(listening.speech_detector)
+    machine = Machine(device=models.device, precision=models.precision)
+    system = load_models(model, models, machine, ctc=search.ctc)
+    size = samples(listening.chunk)
+    begin = partial(
+        Listener,
+        system,
+        policy_of(listening),
+        search=search_for(search, tokenizer=system.output.tokenizer),
+        source_language=languages[0],
+        target_language=languages[1],
+    )
+    emissions = listen(
+        begin,
+        heard_from(sys.stdin.buffer, size) if input is None else heard_in(input, size),
+        detector=detector,
+        maximum_seconds=listening.maximum_seconds,
+        pause=listening.pause,
+    )
+    begun = wrote = False
+    for emission in emissions:
+        wrote = wrote or bool(emission.text)
+        if kind == "json":
+            if emission.text or emission.last:
+                times = {"heard": round(emission.heard, 3), "elapsed": round(emission.elapsed, 3)}
+                line = {"text": emission.text, **times, "last": emission.last}
+                print(json.dumps(line, ensure_ascii=False), flush=True)
+            continue
+        begun = begun or bool(emission.text)
+        print(emission.text, end="\n" if emission.last and begun else "", flush=True)
+        begun = begun and not emission.last
+    if not wrote:
+        name = "standard input" if input is None else str(input)
+        warn(f"{name}: nothing was written: there is no speech in it (detector: {detector.name}), or no words for it")
+
+
+def policy_of(options: ListeningOptions) -> Policy:
+    """Return the policy that checked options describe."""
+    if options.policy == "alignatt":
+        return AlignAtt(frames=options.frames, layer=options.layer or None)
+    if options.policy == "hold":
+        return Hold(tokens=options.hold)
+    if options.policy == "wait-k":
+        return WaitK(k=options.k, tokens=options.tokens)
+    return LocalAgreement(agree=options.agree)
+
+
+def heard_in(path: Path, size: int) -> Iterator[Tensor]:
+    """Yield a sound file in chunks of ``size`` samples, the last of which may be shorter."""
+    waveform = torch.from_numpy(read_audio(path))
+    yield from waveform.split(size)
+
+
+def _format_of(data: bytes) -> str | None:
+    """Return the format of which data has the header, None for raw samples."""
+    marks = {b"RIFF": "WAV", b"RF64": "WAV", b"riff": "W64", b"fLaC": "FLAC", b"OggS": "Ogg", b"FORM": "AIFF"}
+    marks |= {
+        b"ID3": "MP3",
+        b".snd": "AU",
+        b"caff": "CAF",
+        b"\x1aE\xdf\xa3": "WebM",
+        b"NIST": "NIST sphere",
+    }
+    for mark, name in marks.items():
+        if data.startswith(mark):
+            return name
+    if data[4:8] == b"ftyp":
+        return "MP4"
+    return "MP3" if _is_mpeg(data) else None
+
+
+def _is_mpeg(data: bytes) -> bool:
+    """Tell whether data begins with two frames of MPEG audio, layer III: the second where the first one ends."""
+    header = data[:4]
+    if len(header) < 4 or header[0] != 0xFF or header[1] & 0xE6 != 0xE2:
+        return False
+    version, rate, padding = header[1] >> 3 & 3, header[2] >> 2 & 3, header[2] >> 1 & 1
+    place = header[2] >> 4
+    if version == 1 or rate == 3 or place in (0, 15):
+        return False
+    rates = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
+    bits = (_BITS_1 if version == 3 else _BITS_2)[place - 1] * 1000
+    size = (144 if version == 3 else 72) * bits // rates[version][rate] + padding
+    return data[size : size + 2] == header[:2]
+
+
+def heard_from(file: BinaryIO, size: int) -> Iterator[Tensor]:
+    """Yield 16-bit samples in chunks of ``size``, as soon as a whole one is there; the last may be shorter.
+
+    Raises:
+        DataError: if the file has a header, which would be heard as noise.
+    """
+    first = True
+    while data := file.read(2 * size):
+        if first and (kind := _format_of(data)):
+            raise DataError(f"standard input: is a file ({kind}): give its name, or raw samples (arecord -t raw)")
+        first = False
+        yield torch.from_numpy(np.frombuffer(data[: len(data) // 2 * 2], dtype="<i2").astype(np.float32) / _FULL)

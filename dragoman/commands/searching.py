@@ -1,0 +1,145 @@
+"""The search and the treatment of sound that a command's options describe."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dragoman.commands.input_files import lines
+from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.search import (
+    AllowedTokens,
+    AnySearch,
+    BeamSearch,
+    CtcGreedySearch,
+    CtcPrefixSearch,
+    ForbiddenTokens,
+    GreedySearch,
+    RepeatedNgrams,
+    Rules,
+    SamplingSearch,
+)
+from dragoman.shared.search.bans import Ban
+from dragoman.shared.sound.segmentation import named_segmenter
+from dragoman.shared.sound.speech_activity import speech_detector
+from dragoman.shared.systems.ctc_system import CtcSystem
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.tokenizer import Tokenizer
+
+
+def search_for(
+    options: SearchOptions, *, n_best: int = 1, samples: int = 1, tokenizer: Tokenizer | None = None
+) -> AnySearch:
+    """Return the search that the options describe.
+
+    Args:
+        options: checked ones.
+        n_best: hypotheses of each input.
+        samples: outputs of each input, when sampling.
+        tokenizer: whose symbols the files of allowed and forbidden ones name; without it they are not read, which is
+            enough to find wrong numbers before a model is loaded.
+
+    Raises:
+        DataError: if a file names a symbol that there is not.
+        UsageError: if the numbers do not fit together.
+    """
+    if samples > 1 and not options.sample:
+        raise UsageError(f"--samples {samples} needs --sample")
+    if n_best > 1 and options.sample:
+        raise UsageError("--n-best does not apply to sampling: use --samples")
+    try:
+        if options.ctc:
+            if options.beam == 1 and n_best == 1:
+                return CtcGreedySearch()
+            return CtcPrefixSearch(beam=options.beam, n_best=n_best, length_bonus=options.length_bonus)
+        rules = rules_for(options, tokenizer)
+        if options.sample:
+            return SamplingSearch(
+                samples=samples,
+                temperature=options.temperature,
+                top_k=options.top_k,
+                top_p=options.top_p,
+                seed=options.seed,
+                rules=rules,
+            )
+        if options.beam == 1 and n_best == 1:
+            return GreedySearch(rules=rules)
+        return BeamSearch(beam=options.beam, length_penalty=options.length_penalty, n_best=n_best, rules=rules)
+    except (DataError, UsageError):
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def rules_for(options: SearchOptions, tokenizer: Tokenizer | None) -> Rules:
+    """Return the rules that the options describe; see :func:`search_for`."""
+    bans: list[Ban] = []
+    if options.no_repeat_ngram:
+        bans.append(RepeatedNgrams(size=options.no_repeat_ngram))
+    if tokenizer is not None and options.allowed is not None:
+        bans.append(AllowedTokens(tokens=listed_symbols(options.allowed, tokenizer)))
+    if tokenizer is not None and options.forbidden is not None:
+        bans.append(ForbiddenTokens(tokens=listed_symbols(options.forbidden, tokenizer)))
+    return Rules(
+        minimum_length=options.minimum_length,
+        maximum_length_ratio=options.maximum_length_ratio,
+        maximum_length_extra=options.maximum_length_extra,
+        bans=bans,
+    )
+
+
+def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
+    """Return the ids of the symbols (pieces, specials, tags) that a file has a line of each.
+
+    Raises:
+        DataError: naming the line that is no symbol of the tokenizer.
+    """
+    known = {tokenizer.symbol(id): id for id in range(tokenizer.size)}
+    ids = []
+    for number, symbol in enumerate(lines([path]), start=1):
+        if symbol not in known:
+            raise DataError(f"{path}: line {number}: {symbol!r} is no symbol of the tokenizer")
+        ids.append(known[symbol])
+    if not ids:
+        raise DataError(f"{path}: names no symbol")
+    return ids
+
+
+def fitting(options: SearchOptions, system: System) -> SearchOptions:
+    """Return the options with ``ctc``, if the system can be decoded in no other way.
+
+    Raises:
+        UsageError: if another option does not apply to decoding by CTC.
+    """
+    if options.ctc or not isinstance(system, CtcSystem):
+        return options
+    changed = replace(options, ctc=True)
+    changed.check()
+    return changed
+
+
+def translation_options(
+    languages: tuple[str | None, str | None], sound: SoundOptions, models: ModelOptions, *, speech: bool
+) -> dict[str, Any]:
+    """Return the arguments of :meth:`System.parts` that the options describe, but for the search.
+
+    Args:
+        languages: the codes of source and target, None where the system knows one only.
+        sound: the treatment of sound files.
+        models: for their batch size.
+        speech: look for segments without speech: the system reads sound.
+
+    Raises:
+        UsageError: if the detector is not installed.
+    """
+    return {
+        "source_language": languages[0],
+        "target_language": languages[1],
+        "batch_size": models.batch_size,
+        "maximum_seconds": sound.maximum_seconds,
+        "segmenter": named_segmenter(sound.segmenter, margin=sound.speech_margin, longest_pause=sound.longest_pause),
+        "keep_silence": sound.keep_silence,
+        "detector": speech_detector(sound.speech_detector) if speech else None,
+    }

@@ -1,0 +1,365 @@
+"""``dragoman seeds``: one recipe, or two against each other, over several seeds."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
+from dragoman.commands.diff import differing_keys, render_keys
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation import directions
+from dragoman.shared.evaluation.results import collect, commit, of_run
+from dragoman.shared.evaluation.runs import Tested, check_same_test, common_metrics, tests_of
+from dragoman.shared.evaluation.significance import (
+    SAMPLES,
+    SEED,
+    SeedComparison,
+    compare_means,
+    compare_seeds,
+    paired_bootstrap,
+)
+from dragoman.shared.evaluation.tables import MEANS, aligned
+from dragoman.shared.machine.stopping import Interrupted
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.run_keys import keys_of_a_result
+from dragoman.shared.run.running import is_finished
+
+#: What has to be equal in a comparison, by the names of the arguments of streams and phases.
+EQUAL = {
+    "updates": ("updates",),
+    "data": ("manifests",),
+    "batches": ("budget", "grad_accumulation_factor"),
+}
+#: A phase that trains has these arguments.
+TRAINING = {"streams", "updates"}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A recipe over several seeds.
+
+    Attributes:
+        label: what tables call it: "A", "B".
+        words: the recipe and its overrides, as on the command line.
+        recipes: by seed.
+    """
+
+    label: str
+    words: list[str]
+    recipes: dict[int, Recipe]
+
+    @staticmethod
+    def load(label: str, words: Sequence[str], seeds: Sequence[int]) -> Arm:
+        """Load a recipe for each seed, and check it.
+
+        Raises:
+            UsageError: as :meth:`Recipe.check`, or if the folder of the run does not depend on the seed.
+        """
+        recipes = {seed: Recipe.load(words[0], [*words[1:], "--seed", str(seed)]) for seed in seeds}
+        first = recipes[seeds[0]]
+        first.check()
+        folders = {folder(recipe) for recipe in recipes.values()}
+        if len(folders) < len(seeds):
+            raise UsageError(f"{first.source}: all seeds would run in {folders.pop()}: put <seed> into output_folder")
+        return Arm(label, list(words), recipes)
+
+    @property
+    def any_recipe(self) -> Recipe:
+        """The recipe with one of the seeds."""
+        return next(iter(self.recipes.values()))
+
+    def named(self, name: str = "") -> dict[str, Any]:
+        """Return what rows of results call it, under "recipe", "arm" and "keys", or ``name`` and two such keys."""
+        prefix = f"{name}_" if name else ""
+        recipe = self.any_recipe
+        return {
+            name or "recipe": recipe.name,
+            f"{prefix}arm": recipe.arm,
+            f"{prefix}keys": keys_of_a_result(recipe.changed),
+        }
+
+    def __str__(self) -> str:
+        """Return label and words."""
+        return f"{self.label}  {shlex.join(self.words)}"
+
+
+def _named(arm: str | None) -> list[str]:
+    return [] if arm is None else ["--arm", arm]
+
+
+def folder(recipe: Recipe) -> Path:
+    """Return the folder of a recipe's run."""
+    return Path(recipe.value("output_folder"))
+
+
+def run_seeds(
+    recipe: str,
+    overrides: Sequence[str],
+    *,
+    seeds: Sequence[int],
+    arm: str | None = None,
+    against: str | None = None,
+    phase: str | None = None,
+    into: Path | None = None,
+    launcher: str = "",
+    command: str = "",
+) -> bool:
+    """Run a recipe with several seeds, and a control if asked; print tables, and write them to results.
+
+    Finished runs are kept as they are, interrupted ones go on, and one that fails does not keep the others from
+    running.
+
+    Args:
+        recipe: name or file.
+        overrides: keys for both recipes, as on the command line.
+        seeds: all different.
+        arm: one that the recipe names.
+        against: another arm of the recipe, or another recipe; keys of its own may follow, and ``--arm``.
+        phase: the evaluation to read, if the recipe has several.
+        into: the folder of results.jsonl and RESULTS.md; by default the one that all runs stand in.
+        launcher: how to start a run, if not as one process.
+        command: how this was started, for the record.
+
+    Returns:
+        Whether all runs came to their end.
+
+    Raises:
+        UsageError: if recipes or seeds do not fit together.
+        DataError: if no run of a recipe came to its end.
+        Interrupted: after Ctrl-C; runs can go on from where they were.
+    """
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise UsageError(f"seeds must be different numbers, not {','.join(map(str, seeds)) or 'none'}")
+    arms = [Arm.load("A", [recipe, *overrides, *_named(arm)], seeds)]
+    if against is not None:
+        name, *own = shlex.split(against) or [""]
+        is_arm = name in arms[0].any_recipe.arms
+        other = [recipe, *overrides, *_named(name)] if is_arm else [name, *overrides]
+        arms.append(Arm.load("B", [*other, *own], seeds))
+    print("\n".join(map(str, arms)))
+    if len(arms) == 2:
+        _check_arms(*arms)
+    failed: list[str] = []
+    for seed in seeds:  # all arms by seed: what is there after a while can be compared
+        for each in arms:
+            if not _run(each, seed, launcher):
+                failed.append(f"{each.label}, seed {seed} (its log: {folder(each.recipes[seed]) / 'log.txt'})")
+    print("".join(f"FAILED: {run}\n" for run in failed), end="")
+    tests = [_tests(each, phase) for each in arms]
+    rows, runs = [], []
+    for each, found in zip(arms, tests, strict=True):
+        for seed in _seeds(found):
+            runs.append(folder(each.recipes[seed]))
+            rows += [row | _trained(each.recipes[seed]) for row in of_run(runs[-1])]
+        for split, by_seed in found.items():
+            _print_spread(each.label, split, by_seed)
+        _print_directions(each.label, found)
+    if len(arms) == 2:
+        rows += [{"command": command, "commit": commit()} | row for row in _compare(arms, tests)]
+    table = collect(rows, into or Path(os.path.commonpath([run.parent for run in runs])))
+    print(f"\nwritten to {table}")
+    return not failed
+
+
+# -- running --------------------------------------------------------------------------------------------------------
+
+
+def _check_arms(first: Arm, second: Arm) -> None:
+    """Print the keys in which two recipes differ, and warn of those that should not."""
+    one, other = first.any_recipe, second.any_recipe
+    clash = {folder(r) for r in first.recipes.values()} & {folder(r) for r in second.recipes.values()}
+    if clash:
+        raise UsageError(f"both recipes would run in {clash.pop()}: give one a folder of its own with --run NAME")
+    found = differing_keys(one.flat(), other.flat())
+    print(render_keys(found, (first.label, second.label)) if found else "the recipes have the same keys and values")
+    for what, names in EQUAL.items():
+        mine, theirs = (list(_of_training(recipe, names)) for recipe in (one, other))
+        if mine != theirs:
+            print(f"WARNING: {what} differ, so that a difference of scores need not come from the method")
+
+
+def _of_training(recipe: Recipe, names: Sequence[str]) -> Iterator[Any]:
+    """Yield the values that arguments of these names have in the phases that train, in order."""
+
+    def inside(value: Any) -> Iterator[Any]:
+        if isinstance(value, dict):
+            for name, child in value.items():
+                if name in names:
+                    yield child
+                else:
+                    yield from inside(child)
+        elif isinstance(value, list):
+            for child in value:
+                yield from inside(child)
+
+    for phase in recipe.plan.values():
+        if phase.arguments.keys() >= TRAINING:
+            yield from inside({name: value for name, value in phase.arguments.items() if name in (*TRAINING, *names)})
+
+
+def _run(arm: Arm, seed: int, launcher: str) -> bool:
+    """Run a recipe with a seed in a process of its own, unless it is finished; return whether it came to its end."""
+    recipe = arm.recipes[seed]
+    if is_finished(recipe):
+        print(f"{arm.label}, seed {seed}: done before")
+        return True
+    print(f"{arm.label}, seed {seed}: running in {folder(recipe)}", flush=True)
+    words = [*shlex.split(launcher), sys.executable, "-m", "dragoman", "run", *arm.words, "--seed", str(seed)]
+    process = subprocess.Popen(words)
+    try:
+        return process.wait() == 0
+    except KeyboardInterrupt as error:  # at Ctrl-C the terminal has told the run as well; a second signal is no more
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        raise Interrupted(f"stopped in {folder(recipe)}; the same command goes on from there") from error
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
+    """Return what the runs that came to their end were tested on, by test set and seed."""
+    found: dict[str, dict[int, Tested]] = {}
+    for seed, recipe in arm.recipes.items():
+        if is_finished(recipe):
+            for split, tested in tests_of(folder(recipe), phase).items():
+                found.setdefault(split, {})[seed] = tested
+    if not found:
+        raise DataError(f"{shlex.join(arm.words)}: no run was completed")
+    for by_seed in found.values():
+        first, *others = by_seed.values()
+        for other in others:
+            check_same_test(first, other)
+    return found
+
+
+def _trained(recipe: Recipe) -> dict[str, Any]:
+    """Return what a run has learned from, the minutes of all training that led to it, and how much was tuned."""
+    data, learning = data_seen(recipe), learning_parameters(recipe)
+    tuned = {} if learning is None else {"learning": round(learning, 2)}
+    return {"data": data, "minutes": round(training_minutes(recipe), 1)} | tuned if data else {}
+
+
+def _seeds(found: Mapping[str, Mapping[int, Tested]]) -> list[int]:
+    return sorted({seed for by_seed in found.values() for seed in by_seed})
+
+
+def _common(arm: Arm, tested: Tested) -> dict[str, Any]:
+    row = tested.any_row
+    kept = ("phase", "split", "lines", "corpus", "text", "reads", "writes")
+    return arm.named() | {key: row[key] for key in kept if row.get(key)}
+
+
+def _print_spread(label: str, split: str, by_seed: Mapping[int, Tested]) -> None:
+    """Print the scores of each seed, mean and standard deviation."""
+    tests = list(by_seed.values())
+    table = [["metric", *(f"seed {seed}" for seed in by_seed), "mean", "deviation"]]
+    for metric in common_metrics(tests):
+        values = [float(tested.rows[metric]["value"]) for tested in tests]
+        spread = f"{np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+        table.append([metric, *(f"{value:.2f}" for value in values), f"{np.mean(values):.2f}", spread])
+    print(f"\n{label} on {split}, {len(tests[0].outputs.ids)} lines\n{aligned(table)}")
+
+
+def _print_directions(label: str, tests: Mapping[str, Mapping[int, Tested]]) -> None:
+    """Print the means over seeds of test sets of one name in several directions, as tables of sources by targets."""
+    for name, group in directions.by_name(tests).items():
+        for metric in common_metrics([tested for split in group for tested in tests[split].values()]):
+            values = {split: [tested.rows[metric]["value"] for tested in tests[split].values()] for split in group}
+            scores = {split: float(np.mean(found)) for split, found in values.items()}
+            print(f"\n{label}: {metric} on {name}, sources by targets\n{aligned(directions.table(scores))}")
+
+
+# -- comparing ------------------------------------------------------------------------------------------------------
+
+
+def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Tested]]]) -> Iterator[dict[str, Any]]:
+    """Print the comparison on each test set; yield a row of results for each metric."""
+    shared = [split for split in tests[0] if split in tests[1]]
+    if not shared:
+        raise DataError(f"{arms[0].words[0]} and {arms[1].words[0]} were not tested on the same sets")
+    for split in shared:
+        mine, theirs = (found[split] for found in tests)
+        first = next(iter(mine.values()))
+        check_same_test(first, next(iter(theirs.values())))
+        metrics = common_metrics([*mine.values(), *theirs.values()])
+        scorer = first.scorer(metrics)
+        counts, others = ({seed: t.count(scorer) for seed, t in found.items()} for found in (mine, theirs))
+        paired = [seed for seed in mine if seed in theirs]
+        table = [["metric", "difference", "95 % from", "to", "p", *(f"p seed {s}" for s in paired), "A is"]]
+        for i, metric in enumerate(metrics):
+            result = compare_seeds([c[i] for c in counts.values()], [c[i] for c in others.values()])
+            single = {seed: paired_bootstrap(counts[seed][i], others[seed][i])[0] for seed in paired}
+            table.append(_line(result, single.values()))
+            yield {
+                **_common(arms[0], first),
+                **_row(result),
+                "kind": "comparison",
+                **arms[1].named("against"),
+                "metric": metric,
+                "seeds": list(mine),
+                "against_seeds": list(theirs),
+            }
+        print(f"\nA against B on {split}, {len(first.outputs.ids)} lines\n{aligned(table)}")
+    yield from _compare_means(arms, tests, shared)
+    print(
+        f"\ndifference of means; interval and p of the hierarchical bootstrap over sentences and seeds, {SAMPLES} "
+        f"resamples; p of a seed: paired bootstrap as in sacreBLEU; random seed {SEED}"
+    )
+    if min(map(len, (mine, theirs))) < 2:
+        print("WARNING: one seed does not show the variation between seeds: run at least three")
+
+
+def _compare_means(
+    arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Tested]]], splits: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """Print, for test sets of one name in several directions, the comparison of means over directions; yield rows."""
+    for name, group in directions.by_name(splits).items():
+        sets = [[found[split] for split in group] for found in tests]
+        metrics = common_metrics([test for arm in sets for by_seed in arm for test in by_seed.values()])
+        counted = [[[test.count(test.scorer(metrics)) for test in by_seed.values()] for by_seed in arm] for arm in sets]
+        first = [next(iter(by_seed.values())) for by_seed in sets[0]]
+        common = _common(arms[0], first[0])
+        common["split"] = ", ".join(sorted(test.any_row["split"] for test in first))
+        common["lines"] = sum(len(test.outputs.ids) for test in first)
+        del common["corpus"]  # that of the first direction
+        lines = [["metric", "difference", "95 % from", "to", "p", "A is"]]
+        for i, metric in enumerate(metrics):
+            mine, theirs = ([[seed[i] for seed in seeds] for seeds in arm] for arm in counted)
+            result = compare_means(mine, theirs)
+            lines.append(_line(result, []))
+            yield {
+                **common,
+                **_row(result),
+                "kind": MEANS,
+                **arms[1].named("against"),
+                "metric": metric,
+                "seeds": list(sets[0][0]),
+                "against_seeds": list(sets[1][0]),
+            }
+        print(f"\nA against B on {name}, mean of {len(group)} directions\n{aligned(lines)}")
+
+
+def _line(result: SeedComparison, single: Iterable[float]) -> list[str]:
+    numbers = [f"{result.difference:+.2f}", f"{result.low:+.2f}", f"{result.high:+.2f}", f"{result.p:.4f}"]
+    return [result.metric, *numbers, *(f"{p:.4f}" for p in single), result.verdict]
+
+
+def _row(result: SeedComparison) -> dict[str, Any]:
+    return {
+        "value": round(result.difference, 2),
+        "signature": f"hierarchical|bs:{SAMPLES}|seed:{SEED}",
+        "low": round(result.low, 2),
+        "high": round(result.high, 2),
+        "p": round(result.p, 4),
+    }

@@ -1,0 +1,99 @@
+"""``dragoman translate``: translate lines of text or sound files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from dragoman.commands.input_files import lines, refuse_sound, report_cut, report_unreadable, sound_files
+from dragoman.commands.loading import load_models
+from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
+from dragoman.commands.pace import Pace
+from dragoman.commands.searching import fitting, search_for, translation_options
+from dragoman.commands.timed_output import FORMATS, check_output, rendered, write_timed
+from dragoman.shared.errors import DataError, UsageError, plural
+from dragoman.shared.evaluation.outputs import ONE_LINE
+from dragoman.shared.machine.device import Machine
+from dragoman.shared.sound.segmentation import check_segmenter
+from dragoman.shared.sound.speech_activity import check_detector
+
+CHUNK = 2048  # lines held in memory at a time
+
+
+def translate_inputs(
+    model: Path,
+    inputs: list[Path],
+    *,
+    languages: tuple[str | None, str | None],
+    n_best: int,
+    samples: int,
+    kind: str,
+    out: Path | None,
+    sound: SoundOptions,
+    search: SearchOptions,
+    models: ModelOptions,
+) -> None:
+    """Translate files or standard input and print the result.
+
+    Raises:
+        DataError: for text that cannot be read; at the end, if sound files could not be.
+        UsageError: if options do not fit together, or the model reads something else.
+    """
+    search_for(search, n_best=n_best, samples=samples)
+    several = max(n_best, samples) > 1
+    if several and kind not in ("text", "json"):
+        raise UsageError(f"--format {kind} has one hypothesis: without --n-best and --samples, or --format json")
+    check_detector(sound.speech_detector)
+    check_segmenter(sound.segmenter)
+    check_output(kind, FORMATS, [], out)
+    machine = Machine(device=models.device, precision=models.precision)
+    system = load_models(model, models, machine, ctc=search.ctc)
+    speech = "speech" in system.reads
+    if kind != "text" and not (kind == "json" and (several or not speech)):
+        options: dict[str, Any] = {"sound": sound, "search": search, "models": models, "loaded": system}
+        render = partial(rendered, kind, batch_size=models.batch_size)
+        write_timed(model, inputs, languages=languages, kind=kind, formats=FORMATS, out=out, render=render, **options)
+        return
+    if out is not None:
+        raise UsageError("--out is for files with times: --format srt, vtt, tsv, and json of one hypothesis")
+    search = fitting(search, system)
+    chosen = search_for(search, n_best=n_best, samples=samples, tokenizer=system.output.tokenizer)
+    if not speech:
+        sound.refuse()
+        refuse_sound(model, inputs)
+    names = [system.output_name, *(name for name in system.texts if name != system.output_name)]
+    options = translation_options(languages, sound, models, speech=speech)
+    items: Iterable[str | Path] = sound_files(inputs) if speech else lines(inputs)
+    iterator = enumerate(items, start=1)
+    unreadable: list[DataError] = []
+    pace = Pace()
+    while chunk := list(islice(iterator, CHUNK)):
+        before = len(unreadable)
+        with pace.working(), machine.autocast():
+            found = system.hypotheses([item for _, item in chunk], search=chosen, unreadable=unreadable, **options)
+        for (number, item), hypotheses in zip(chunk, found, strict=True):
+            if kind == "json":
+                listed = [{"score": round(one.score, 4), "cut": one.cut, **one.texts} for one in hypotheses]
+                place = {"file": str(item)} if speech else {"line": number}
+                print(json.dumps(place | {"hypotheses": listed}, ensure_ascii=False))
+                continue
+            for hypothesis in hypotheses:
+                cells = [str(item).translate(ONE_LINE)] if speech else [str(number)] if several else []
+                cells += [f"{hypothesis.score:.4f}"] if several else []
+                texts = [hypothesis.texts[name].translate(ONE_LINE) for name in names]
+                print("\t".join([*cells, *texts]))
+        sys.stdout.flush()
+        report_unreadable(unreadable[before:])
+        cut = [item if speech else number for (number, item), h in zip(chunk, found, strict=True) if h and h[0].cut]
+        report_cut([str(name) if speech else f"line {name}" for name in cut])
+        for (_, item), hypotheses in zip(chunk, found, strict=True):
+            if speech and hypotheses:
+                pace.heard(item)
+    pace.report()
+    if unreadable:
+        raise DataError(f"{len(unreadable)} of {plural(number, 'sound file')} could not be translated")

@@ -1,0 +1,79 @@
+"""The command ``dragoman export``: a model folder in another engine's format, and what that changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dragoman.exchange.ctranslate2 import CTranslate2System, export
+from dragoman.exchange.huggingface import hf_export
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.evaluation.scoring import Evaluation, evaluate_system
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.systems.system import System
+
+LINES_AT_A_TIME = 32
+
+
+def export_ctranslate2(model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int) -> None:
+    """Write a model for CTranslate2; translate manifests with both, and say how many lines differ and how they score.
+
+    Args:
+        model: a model folder.
+        out: where to write.
+        quantization: how weights are stored.
+        compare: manifests to translate.
+        limit: the number of rows of each, from its beginning; 0: all.
+    """
+    manifests = {path: Manifest.open(path) for path in compare}  # whatever is wrong with them is said first
+    export(model, out, quantization=quantization)
+    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
+    print(f"{out}: {quantization}, {size / 1e6:.1f} MB")
+    if not manifests:
+        return
+    native, exported = System.load(model), CTranslate2System.open(out)
+    for path, manifest in manifests.items():
+        rows = manifest.select(range(min(limit, len(manifest)))) if limit else manifest
+        ours, theirs = _evaluate(native, rows), _evaluate(exported, rows)
+        differing = sum(a != b for a, b in zip(ours.outputs.hypotheses, theirs.outputs.hypotheses, strict=True))
+        bleu = f"BLEU {ours.scores[0].value:.2f} here, {theirs.scores[0].value:.2f} there"
+        print(f"{path}: {differing} of {len(rows)} outputs differ; {bleu} ({ours.scores[0].signature})")
+
+
+def _evaluate(system: System, manifest: Manifest) -> Evaluation:
+    workspace = Workspace(output=Path(), precision="fp32", device="cpu")
+    if not len(manifest):
+        raise DataError(f"{manifest.path}: holds no rows to compare")
+    return evaluate_system(
+        system,
+        manifest,
+        search=BeamSearch(),
+        budget=Budget(rows=LINES_AT_A_TIME),
+        metrics=["bleu"],
+        workspace=workspace,
+    )
+
+
+def export_huggingface(model: Path, out: Path, *, quantization: str, compare: list[Path], limit: int) -> None:
+    """Write a model in Hugging Face's layout, and say which class loads it.
+
+    Args:
+        model: a model folder.
+        out: where to write.
+        quantization: float32.
+        compare: no manifests.
+        limit: 0.
+
+    Raises:
+        UsageError: for options of the other format.
+    """
+    if quantization != "float32" or compare or limit:
+        raise UsageError("--quantization, --compare and --limit are for --format ctranslate2")
+    for line in hf_export.export(model, out):
+        print(f"{out}: {line}")
+
+
+#: By the names that the command knows.
+FORMATS = {"ctranslate2": export_ctranslate2, "huggingface": export_huggingface}

@@ -1,0 +1,1 @@
+"""Checkpoints of fairseq become model folders."""

@@ -1,0 +1,258 @@
+"""Tokenizers for an export to Hugging Face's layout, and the settings that follow from them.
+
+Ours become ``tokenizer.json`` (SentencePiece models are rewritten for the library tokenizers), with the symbols around
+a source built in; Marian's stay its two SentencePiece models with a vocabulary.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tokenizers
+from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
+
+from dragoman.exchange.huggingface.hf_layout import OWN, own_layout
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.errors import UsageError
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.json_file import JsonTokenizer
+from dragoman.shared.text.normalise import effective
+from dragoman.shared.text.piece_file import NFC, REMOVED, SPACES, parsed
+from dragoman.shared.text.segmenters import SentencePieces
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
+
+JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+NAMES = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}
+
+#: Of SentencePiece's own format: kinds of models and of pieces.
+UNIGRAM, BPE, CHARACTERS = 1, 2, 4
+NORMAL, USER_DEFINED, BYTE = 1, 4, 6
+LIVE = (NORMAL, USER_DEFINED, BYTE)
+
+#: What becomes of single characters under the rule ``nfc``.
+_CHARACTERS = ((SPACES, " "), (REMOVED, ""))
+
+
+@dataclass(frozen=True)
+class Start:
+    """The settings of a model that depend on its tokenizer.
+
+    Attributes:
+        settings: for ``config.json``.
+        generation: for ``generation_config.json``.
+        notes: what a user has to know, a line each.
+    """
+
+    settings: dict[str, Any]
+    generation: dict[str, Any]
+    notes: list[str]
+
+
+def new_order(system: System) -> list[int]:
+    """Return our ids in the order that they get there.
+
+    Ids of foreign tokenizers stay; ours have fairseq's first four symbols first, because M2M-100's positions begin
+    behind the padding symbol's number.
+
+    Raises:
+        UsageError: for a tokenizer that cannot be written there, or different ids on both sides.
+    """
+    source, target = (field.tokenizer for field in _fields(system))
+    if isinstance(target, SentencePieceTokenizer):
+        if source.fingerprint != target.fingerprint:
+            raise UsageError("source and target have different tokenizers, which transformers has no native class for")
+        first = [target.id(symbol) for symbol in FIRST]
+        return [*first, *(id for id in range(target.size) if id not in first)]
+    if isinstance(target, JsonTokenizer) and source.fingerprint == target.fingerprint:
+        return list(range(target.size))
+    if _is_pieces(source) and _is_pieces(target) and _rows(source) == _rows(target):
+        return list(range(target.size))
+    raise UsageError(
+        f"transformers has no native class for a {type(source).__name__} and a {type(target).__name__} of these "
+        "files: SentencePiece models (one vocabulary) and tokenizer.json can be exported"
+    )
+
+
+def _fields(system: System) -> tuple[TextField, TextField]:
+    field = system.inputs["source"]
+    assert isinstance(field, TextField)
+    return field, system.output
+
+
+def _is_pieces(tokenizer: Tokenizer) -> bool:
+    return isinstance(tokenizer, VocabularyTokenizer) and isinstance(tokenizer.segmenter, SentencePieces)
+
+
+def _rows(tokenizer: Tokenizer) -> list[str]:
+    return [tokenizer.symbol(id) for id in range(tokenizer.size)]
+
+
+def write_tokenizer(system: System, order: Sequence[int], folder: Path) -> Start:
+    """Write the tokenizer's files, and return the settings that follow.
+
+    Args:
+        system: a plain text translator.
+        order: our ids in the order that they get there.
+        folder: where to write.
+
+    Raises:
+        UsageError: if the source is surrounded by what cannot be built in, or an output begins with too much.
+    """
+    source, target = _fields(system)
+    tokenizer = target.tokenizer
+    changes = [type(change).__name__ for change in effective(source.normalizers)]
+    if changes:
+        raise UsageError(f"transformers has no place for {', '.join(changes)} before the tokenizer")
+    before, behind, notes = _around(system)
+    named = {name: tokenizer.symbol(tokenizer.id(ours)) for name, ours in NAMES.items() if ours in tokenizer.symbols}
+    settings: dict[str, Any] = {**named, "clean_up_tokenization_spaces": False}
+    if isinstance(tokenizer, VocabularyTokenizer) and not (source.tokenizer is tokenizer and _covers(tokenizer)):
+        settings |= _marian(source, target, before + behind, folder)
+    else:
+        content = _content(tokenizer, [tokenizer.symbol(id) for id in order])
+        content.post_processor = processors.TemplateProcessing(
+            single=[*map(tokenizer.symbol, before), "$A", *map(tokenizer.symbol, behind)],
+            special_tokens=[(tokenizer.symbol(id), order.index(id)) for id in {*before, *behind}],
+        )
+        (folder / JSON).write_text(content.to_str(pretty=True), encoding="utf-8")
+        settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    (folder / SETTINGS).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    ids = {f"{name}_id": order.index(tokenizer.id(NAMES[name])) for name in list(NAMES)[:3] if name in named}
+    start, more = _start(system, order)
+    ids |= {"forced_eos_token_id": ids["eos_token_id"]} | start
+    generation = {"num_beams": 5, "early_stopping": True, "suppress_tokens": [ids["pad_token_id"]]}
+    ids.pop("forced_bos_token_id", None)
+    return Start(ids | {OWN: own_layout(system)}, ids | start | generation, notes + more)
+
+
+def _around(system: System) -> tuple[list[int], list[int], list[str]]:
+    """Return the ids before and behind a source that are the same for all its languages, and what to say of others."""
+    source, _ = _fields(system)
+    prefix = source.arguments.get("prefix")
+    first = 1 if prefix is None else len(prefix)
+    found = set()
+    for one in system.source_languages:
+        for other in system.target_languages:
+            row = {"id": "", source.column: "", "source_language": one, "target_language": other}
+            found.add(tuple(source(row, np.random.default_rng(0)).tolist()))
+    befores, behinds = {ids[:first] for ids in found}, {ids[first:] for ids in found}
+    if len(behinds) > 1:
+        raise UsageError("transformers has no place for a language behind the source of a model of several languages")
+    if len(befores) == 1:
+        return list(befores.pop()), list(behinds.pop()), []
+    if first > 1:
+        raise UsageError(f"transformers has no place for {first} symbols before a source that depend on its language")
+    tag = source.tokenizer.symbol(sorted(befores)[0][0])
+    return [], list(behinds.pop()), [f"each source has to begin with the symbol of its language: {tag} and the text"]
+
+
+def _start(system: System, order: Sequence[int]) -> tuple[dict[str, int], list[str]]:
+    """Return what an output starts with, and what to say if that depends on its language."""
+    starts = {code: [order.index(id) for id in system.output.prefix_ids(code)] for code in system.target_languages}
+    names = ("decoder_start_token_id", "forced_bos_token_id")
+    lengths = {len(ids) for ids in starts.values()}
+    if not lengths <= {1, 2}:
+        raise UsageError(f"transformers has no place for {max(lengths)} symbols before an output")
+    settings = {}
+    notes = []
+    for name, ids in zip(names, zip(*starts.values(), strict=True), strict=False):
+        if len({*ids}) == 1:
+            settings[name] = ids[0]
+        else:
+            said = ", ".join(f"{code} {id}" for code, id in list(zip(starts, ids, strict=True))[:5])
+            notes.append(f"generate() needs the output's language: {name}= {said}{', ...' if len(ids) > 5 else ''}")
+    return settings, notes
+
+
+def _covers(tokenizer: VocabularyTokenizer) -> bool:
+    """Tell whether every piece of the SentencePiece model has a row."""
+    segmenter = tokenizer.segmenter
+    return isinstance(segmenter, SentencePieces) and {*segmenter.pieces()} <= {*_rows(tokenizer)}
+
+
+def _content(tokenizer: Tokenizer, rows: list[str]) -> tokenizers.Tokenizer:
+    """Return the tokenizer as the library tokenizers has it, with these rows."""
+    if isinstance(tokenizer, JsonTokenizer):
+        content = tokenizers.Tokenizer.from_file(tokenizer.arguments["file"])
+        content.no_truncation()
+        content.no_padding()
+        return content
+    if isinstance(tokenizer, SentencePieceTokenizer):
+        return sentencepiece_json(Path(tokenizer.arguments["model"]), rows)
+    assert isinstance(tokenizer, VocabularyTokenizer) and isinstance(tokenizer.segmenter, SentencePieces)
+    return sentencepiece_json(Path(tokenizer.segmenter.arguments["model"]), rows)
+
+
+def _marian(source: TextField, target: TextField, around: list[int], folder: Path) -> dict[str, Any]:
+    """Write MarianTokenizer's files: a vocabulary, and a SentencePiece model for each side."""
+    if around != [source.tokenizer.eos]:
+        raise UsageError("transformers has no native class for two SentencePiece models with symbols around the source")
+    rows = {row: number for number, row in enumerate(_rows(target.tokenizer))}
+    (folder / "vocab.json").write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+    for field, name in ((source, "source.spm"), (target, "target.spm")):
+        tokenizer = field.tokenizer
+        assert isinstance(tokenizer, VocabularyTokenizer) and isinstance(tokenizer.segmenter, SentencePieces)
+        shutil.copyfile(tokenizer.segmenter.arguments["model"], folder / name)
+    return {"tokenizer_class": "MarianTokenizer", "separate_vocabs": False}
+
+
+def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
+    """Rewrite a SentencePiece model for the library tokenizers, with its pieces at given rows.
+
+    Args:
+        path: of the model: unigram, BPE or characters.
+        rows: what stands at each id: all pieces of the model, and symbols.
+
+    Raises:
+        UsageError: for a model of words.
+    """
+    proto = parsed(path.read_bytes())
+    kind = proto.trainer_spec.model_type
+    scores = {piece.piece: piece.score for piece in proto.pieces if piece.type in LIVE}
+    fallback = any(piece.type == BYTE for piece in proto.pieces)
+    if kind == UNIGRAM:
+        vocabulary = [(row, scores.get(row, 0.0)) for row in rows]
+        content = tokenizers.Tokenizer(models.Unigram(vocabulary, rows.index("<unk>"), fallback))
+    elif kind in (BPE, CHARACTERS):
+        numbers = {row: number for number, row in enumerate(rows)}
+        merges = _merges(scores) if kind == BPE else []
+        content = tokenizers.Tokenizer(
+            models.BPE(numbers, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=fallback)
+        )
+    else:
+        raise UsageError(f"{path}: transformers has no native class for a SentencePiece model of words")
+    rule = proto.normalizer_spec
+    steps: list[Any] = []
+    if rule.name == NFC:  # spelled out: the library applies tables of characters to grapheme clusters, and loses marks
+        steps = [normalizers.NFC(), *(normalizers.Replace(Regex(f"[{signs}]"), by) for signs, by in _CHARACTERS)]
+    elif rule.precompiled_charsmap:
+        steps = [normalizers.Precompiled(rule.precompiled_charsmap)]
+    if rule.remove_extra_whitespaces:
+        steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+    content.normalizer = normalizers.Sequence(steps)
+    scheme = "always" if rule.add_dummy_prefix else "never"
+    content.pre_tokenizer = pre_tokenizers.Metaspace(replacement="▁", prepend_scheme=scheme)
+    space = [decoders.Strip(" ", 1, 0)] if rule.add_dummy_prefix else []
+    content.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *space])
+    symbols = [row for row in rows if row not in scores and not row.startswith("(nothing at ")]
+    content.add_special_tokens([AddedToken(row, normalized=False, special=True) for row in symbols])
+    return content
+
+
+def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
+    """Return the merges of a byte-pair model, which keeps only their results and their scores."""
+    places = {piece: place for place, piece in enumerate(sorted(scores, key=lambda piece: -scores[piece]))}
+    found = [
+        (places[piece], places[piece[:cut]], places[piece[cut:]], piece[:cut], piece[cut:])
+        for piece in scores
+        for cut in range(1, len(piece))
+        if piece[:cut] in scores and piece[cut:] in scores
+    ]
+    return [(left, right) for *_, left, right in sorted(found)]

@@ -1,5 +1,0 @@
-"""Almanac: the embedded synthetic corpus, spoken and written in the layouts of real corpora."""
-
-from shared.almanac.corpus import SIZES, Almanac
-
-__all__ = ["SIZES", "Almanac"]

@@ -1,0 +1,1 @@
+"""From rows on disk to batches: manifests, fields, streams, plans, the loader."""

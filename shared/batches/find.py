@@ -1,0 +1,119 @@
+"""Manifests by name, by pattern, by direction or by language; and the readers of several of them."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from dragoman.shared.errors import DataError, UsageError
+
+
+def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
+    """Return the manifests that paths and patterns (``manifests/*-en/train.arrow``) name, each once, sorted by pattern.
+
+    Raises:
+        DataError: if a path does not exist or a pattern matches nothing.
+    """
+    found: list[Path] = []
+    for pattern in map(str, patterns):
+        # A name may hold what is special in patterns, such as brackets.
+        matching = [Path(pattern)] if os.path.isfile(pattern) else [Path(name) for name in sorted(glob.glob(pattern))]
+        if not matching:
+            raise DataError(f"{pattern}: there is no such manifest")
+        found += [path for path in matching if path not in found]
+    return found
+
+
+def directions(
+    sources: list[str],
+    targets: list[str],
+    pivot: str | None = None,
+    pairs: Sequence[Sequence[str]] | None = None,
+    without: Sequence[Sequence[str]] = (),
+) -> list[tuple[str, str]]:
+    """Return the directions of a multilingual system, each once.
+
+    Args:
+        sources: language codes.
+        targets: language codes.
+        pivot: keep only the directions from and to this language, as in a corpus around English; None keeps all.
+        pairs: the directions themselves, (source, target), in place of each source with each other target.
+        without: directions that are left out, to be tested without training on them.
+
+    Raises:
+        UsageError: for a pair that is not of a source and another target, a pivot that is neither, or no direction.
+    """
+    found = [(source, target) for source in sources for target in targets if source != target]
+    if pivot is not None and pivot not in (*sources, *targets):
+        raise UsageError(f"pivot must be one of the languages {', '.join([*sources, *targets])}, not {pivot!r}")
+    for given in (pairs or (), without):
+        for pair in given:
+            if isinstance(pair, str) or tuple(pair) not in found:
+                raise UsageError(
+                    f"a pair must be of a source language ({', '.join(sources)}) and another target language "
+                    f"({', '.join(targets)}), not {pair!r}"
+                )
+    if pairs is not None:
+        found = list(dict.fromkeys((source, target) for source, target in pairs))
+    found = [pair for pair in found if (pivot is None or pivot in pair) and list(pair) not in map(list, without)]
+    if not found and (pivot is not None or pairs is not None):
+        raise UsageError("there is no direction between the source and target languages that were given")
+    return found
+
+
+def readers(
+    *,
+    reader: Callable[..., Any],
+    sources: list[str],
+    targets: list[str],
+    pivot: str | None = None,
+    pairs: list[list[str]] | None = None,
+) -> list[Any]:
+    """Make a corpus reader for each direction.
+
+    Args:
+        reader: takes ``source_language`` and ``target_language``.
+        sources: language codes.
+        targets: language codes.
+        pivot: see :func:`directions`.
+        pairs: see :func:`directions`.
+    """
+    found = directions(sources, targets, pivot, pairs)
+    return [reader(source_language=source, target_language=target) for source, target in found]
+
+
+def pair_manifests(
+    *,
+    folder: str,
+    sources: list[str],
+    targets: list[str],
+    splits: list[str],
+    pivot: str | None = None,
+    pairs: list[list[str]] | None = None,
+) -> list[str]:
+    """Return the paths of the manifests of each direction and split, ``<folder>/<source>-<target>/<split>.arrow``."""
+    found = directions(sources, targets, pivot, pairs)
+    return [str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in found for split in splits]
+
+
+def text_readers(*, reader: Callable[..., Any], languages: list[str]) -> list[Any]:
+    """Make a reader of monolingual text for each language.
+
+    Args:
+        reader: takes ``language``.
+        languages: codes.
+    """
+    return [reader(language=code) for code in languages]
+
+
+def text_manifests(*, folder: str, languages: list[str], splits: list[str]) -> list[str]:
+    """Return the paths of the manifests of each language and split, ``<folder>/<language>/<split>.arrow``."""
+    return [str(Path(folder) / code / f"{split}.arrow") for code in languages for split in splits]
+
+
+def joined(*lists: list[Any]) -> list[Any]:
+    """Return the items of several lists of a recipe in one list."""
+    return [item for one in lists for item in one]

@@ -1,0 +1,321 @@
+"""The loader: steps of a plan become batches, in worker processes or in this one.
+
+What stands in a batch depends on the seed, the epoch and the rows alone: not on the number of workers, not on where an
+interrupted epoch is taken up again.
+
+Legend: B batch, L length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import Field, Rows
+from dragoman.shared.batches.manifest import Manifest, Row
+from dragoman.shared.batches.plan import Plan, Step, cut
+from dragoman.shared.batches.randomness import generator
+from dragoman.shared.batches.stream import Budget, Stream, field_lengths
+from dragoman.shared.batches.workers import Feed, data_loader, signals_held_back
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.machine.memory import check_workers
+from dragoman.shared.padded import Padded
+
+#: Bytes that a batch takes beside the elements of its fields: for tensors and lists as objects.
+OVERHEAD = 4096
+
+
+class Loader:
+    """Batches of several streams, epoch after epoch.
+
+    Args:
+        streams: the first is the main one: an epoch is one pass through it (see shared/batches/plan.py).
+        seed: of all random choices.
+        workers: processes that read and tokenise; 0 does it in this one.
+        rank: number of this process among those that train together.
+        world: how many those are.
+        planned: for how many processes the batches are planned, a multiple of ``world``, which is the default: each has
+            those of ``planned / world``, step by step.
+        pin_memory: put batches where a GPU copies from without waiting.
+
+    Raises:
+        UsageError: if there is no stream, two have the same name, or a number is out of its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        streams: list[Stream],
+        seed: int,
+        workers: int = 0,
+        rank: int = 0,
+        world: int = 1,
+        planned: int | None = None,
+        pin_memory: bool = False,
+    ) -> None:
+        names = [stream.name for stream in streams]
+        if not streams or len(set(names)) < len(names):
+            raise UsageError(f"a loader needs streams with different names, not {names}")
+        check_workers(workers)
+        if not 0 <= rank < world:
+            raise UsageError(f"rank must be between 0 and world - 1 = {world - 1}, not {rank}")
+        planned = planned or world
+        if planned % world:
+            raise UsageError(f"batches planned for {planned} processes cannot be shared among {world}")
+        self.streams = list(streams)
+        self.seed = seed
+        self.workers = workers
+        self.ranks = range(rank, planned, world)
+        self.planned = planned
+        self._plan: tuple[int, Plan] | None = None
+        self._feed = Feed()
+        self._dataset = _Steps(self.streams, seed)
+        self._pin_memory = pin_memory
+        self._batches = self._with_workers()
+
+    def _with_workers(self) -> DataLoader:
+        return data_loader(self._dataset, self._feed, self.workers, keep=True, pin_memory=self._pin_memory)
+
+    def close(self) -> None:
+        """End the workers; an epoch that is asked for later starts others."""
+        self._batches = self._with_workers()
+
+    def plan(self, epoch: int) -> Plan:
+        """Return the plan of an epoch; the last one asked for is kept."""
+        if self._plan is None or self._plan[0] != epoch:
+            plan = Plan(self.streams, seed=self.seed, epoch=epoch, rank=self.ranks[0], world=self.planned)
+            self._plan = (epoch, plan)
+        return self._plan[1]
+
+    def length(self, epoch: int) -> int:
+        """Return the number of steps of an epoch, in each of which every planned process has a batch."""
+        return len(self.plan(epoch))
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Batch]:
+        """Yield the batches of an epoch, on the CPU; this process's batches of one step follow each other.
+
+        Args:
+            number: of the epoch.
+            start: how many steps to leave out, because their batches were drawn before an interruption.
+
+        Raises:
+            DataError: naming manifest, row and file, if something cannot be read.
+        """
+        plan = self.plan(number)
+        self._feed.items = (plan.step(index, rank) for index in range(start, len(plan)) for rank in self.ranks)
+        yield from _checked(self._batches)
+
+    def largest(self) -> Iterator[Batch]:
+        """Yield the batches of each stream that need the most memory, of all ranks' batches of epoch 0.
+
+        Of each field, they are the one that has the most of it, padding included, and the one with the longest row.
+        What does not fit into memory is found before training starts.
+        """
+        for number, (stream, passes) in enumerate(zip(self.streams, self.plan(0).passes, strict=True)):
+            found = passes[0]
+            for index in found.worst(stream.table.lengths):
+                part = slice(found.bounds[index], found.bounds[index + 1])
+                yield _unwrapped(self._dataset[Step(number, found.rows[part], found.copies[part])])
+
+    def mean_bytes(self) -> int:
+        """Return about how much memory a batch takes, on the average of an epoch."""
+        plan, total = self.plan(0), 0.0
+        for steps, stream, passes in zip(plan.shares, self.streams, plan.passes, strict=True):
+            elements = passes[0].longest(stream.table.lengths) * np.diff(passes[0].bounds)  # (F, batches), with padding
+            sizes = [4 if field.unit == "samples" else 8 for field in stream.fields.values()]  # float32, int64
+            total += steps * (elements.T @ sizes).mean() if len(passes[0]) else 0.0
+        return OVERHEAD + round(total / max(len(plan), 1))
+
+    def report(self, epoch: int = 0) -> list[str]:
+        """Return one line per stream: rows, dropped ones, batches, and the share of padding by field."""
+        lines = []
+        for stream, passes in zip(self.streams, self.plan(epoch).passes, strict=True):
+            shares = zip(stream.fields, passes[0].padding(stream.table.lengths), strict=True)
+            padding = ", ".join(f"{name} {share:.0%}" for name, share in shares)
+            lines.append(f"{stream.report()}; {len(passes[0]):,} batches, padding: {padding}")
+        return lines
+
+    @staticmethod
+    def evaluation(
+        rows: Rows, fields: dict[str, Field], budget: Budget, workers: int = 0, *, rank: int = 0, world: int = 1
+    ) -> Iterator[tuple[Batch, np.ndarray]]:
+        """Yield all rows once, the longest first; nothing is left out.
+
+        Of several processes, each has every ``world``-th batch; the batches are the same however many there are.
+
+        Args:
+            rows: a manifest or a list of rows.
+            fields: by name in the batch; what is random in them is the same for a row each time.
+            budget: the size of a batch; a row that is larger has a batch of its own.
+            workers: processes that read and tokenise; 0 does it in this one.
+            rank: number of this process among those that share the batches.
+            world: how many those are.
+
+        Yields:
+            A batch and the (B,) int64 numbers of its rows.
+
+        Raises:
+            DataError: naming the row, if it lacks a field or cannot be read.
+        """
+        numbers = evaluation_batches(rows, fields, budget)[rank::world]
+        batches = data_loader(_Selections(rows, fields), Feed(numbers), workers, keep=False, pin_memory=False)
+        yield from zip(_checked(batches), numbers, strict=True)
+
+
+def evaluation_batches(rows: Rows, fields: dict[str, Field], budget: Budget) -> list[np.ndarray]:
+    """Return the row numbers (B,) int64 of each batch of an evaluation, the longest rows first.
+
+    Raises:
+        DataError: naming a row that lacks a field.
+    """
+    if not len(rows):
+        return []
+    lengths = field_lengths(fields, rows)
+    for name, length in zip(fields, lengths, strict=True):
+        lost = np.flatnonzero(length < 0)
+        if len(lost):
+            raise DataError(f"{_place(rows, int(lost[0]))}: there is nothing for field {name!r}")
+    capacities = budget.capacities(fields, lengths)
+    order = np.lexsort((*-lengths[::-1], capacities))
+    bounds = cut(np.maximum(capacities[order], 1), np.zeros(len(order), dtype=np.int32))
+    return np.split(order, bounds[1:-1])
+
+
+def collate(rows: Sequence[Row], fields: dict[str, Field], rng: np.random.Generator) -> Batch:
+    """Make a batch of rows; all their noise comes from one generator.
+
+    Raises:
+        DataError: if a row lacks a field or cannot be read.
+    """
+    return _assemble(rows, fields, lambda number, field: rng, place=lambda number: _place(rows, number))
+
+
+def _assemble(
+    rows: Sequence[Row],
+    fields: dict[str, Field],
+    rng: Callable[[int, str], np.random.Generator],
+    *,
+    place: Callable[[int], str],
+    stream: str = "",
+    group: str | None = None,
+) -> Batch:
+    """Make a batch; ``rng`` is asked with the position in the batch and the field's name."""
+    padded: dict[str, Padded] = {}
+    for name, field in fields.items():
+        tensors = []
+        with _one_thread():
+            for number, row in enumerate(rows):
+                try:
+                    tensors.append(field(row, rng(number, name)))
+                except (DataError, OSError) as error:
+                    raise DataError(f"{place(number)}: field {name!r}: {error}") from error
+        padded |= _padded(name, tensors, field)
+    languages = {}
+    for side in ("source", "target"):
+        codes = [row[f"{side}_language"] for row in rows if row.get(f"{side}_language")]
+        if len(codes) == len(rows):
+            languages[side] = codes
+    return Batch(padded, languages, [str(row.get("id", "")) for row in rows], stream, group)
+
+
+def _padded(name: str, found: list[Any], field: Field) -> dict[str, Padded]:
+    """Pad what a field made of each row: one tensor, or several by key."""
+    if not isinstance(found[0], dict):
+        return {name: Padded.from_sequences(found, padding=field.padding)}
+    return {
+        f"{name}.{key}" if key else name: Padded.from_sequences([tensors[key] for tensors in found], field.padding)
+        for key in found[0]
+    }
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute as workers do: the last bit of a resampled waveform depends on the number of threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """A message on its way out of a worker, which torch would wrap into a traceback."""
+
+    message: str
+
+
+class _Steps(Dataset):
+    """Makes the batch of a step."""
+
+    def __init__(self, streams: Sequence[Stream], seed: int) -> None:
+        self._streams = streams
+        self._seed = seed
+
+    def __getitem__(self, step: Step) -> Batch | _Failure:
+        stream = self._streams[step.stream]
+        copies = step.copies.tolist()
+        try:
+            located = [stream.locate(row) for row in step.rows.tolist()]
+            rows = [manifest[index] for manifest, index in located]
+
+            def rng(number: int, field: str) -> np.random.Generator:
+                return generator(self._seed, copies[number], str(rows[number]["id"]), field)
+
+            group = "-".join(str(rows[0][name]) for name in stream.group_by) if stream.group_by else None
+            return _assemble(
+                rows,
+                stream.fields,
+                rng,
+                place=lambda number: _place(*located[number]),
+                stream=stream.name,
+                group=group,
+            )
+        except DataError as error:
+            return _Failure(str(error))
+
+
+class _Selections(Dataset):
+    """Makes the batch of some rows."""
+
+    def __init__(self, rows: Rows, fields: dict[str, Field]) -> None:
+        self._rows = rows
+        self._fields = fields
+
+    def __getitem__(self, numbers: np.ndarray) -> Batch | _Failure:
+        chosen = [self._rows[index] for index in numbers.tolist()]
+        try:
+            return _assemble(
+                chosen,
+                self._fields,
+                lambda number, field: generator(str(chosen[number].get("id")), field),
+                place=lambda number: _place(self._rows, int(numbers[number])),
+            )
+        except DataError as error:
+            return _Failure(str(error))
+
+
+def _checked(batches: DataLoader) -> Iterator[Batch]:
+    with signals_held_back():
+        started = iter(batches)
+    for batch in started:
+        yield _unwrapped(batch)
+
+
+def _unwrapped(batch: Batch | _Failure) -> Batch:
+    if isinstance(batch, _Failure):
+        raise DataError(batch.message)
+    return batch
+
+
+def _place(rows: Rows, index: int) -> str:
+    name = f"row {rows[index].get('id')!r}"
+    return f"{rows.path}: {name}" if isinstance(rows, Manifest) else name

@@ -1,0 +1,324 @@
+"""The plan of an epoch: which rows stand in which batch, and which batch comes when.
+
+Everything here is a pure function of the seed, the epoch and the streams, computed with numpy before the epoch starts:
+a million rows take about a second. A run that is interrupted takes the same plan up again at any step.
+
+Legend: F fields, R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dragoman.shared.batches.randomness import generator
+from dragoman.shared.batches.stream import Stream
+from dragoman.shared.errors import DataError
+
+#: Buckets are at least so wide (as a ratio of lengths), however many rows there are: so that other rows meet each time.
+#: Half of it becomes padding.
+NARROWEST = 1.04
+
+#: How far, in widths of a bucket, lengths are blurred in the other direction.
+BLUR = 0.5
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass through a stream.
+
+    Attributes:
+        rows: (R,) int32 row numbers, batch after batch.
+        copies: (R,) int32: how often the stream has had the row before, in this pass and in all earlier ones.
+        bounds: (batches + 1,) int64: batch i is ``rows[bounds[i]:bounds[i + 1]]``.
+    """
+
+    rows: np.ndarray
+    copies: np.ndarray
+    bounds: np.ndarray
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return len(self.bounds) - 1
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return self.rows.nbytes + self.copies.nbytes + self.bounds.nbytes
+
+    def longest(self, lengths: np.ndarray) -> np.ndarray:
+        """Return (F, batches): the length of the longest row of each batch, for lengths (F, rows of the stream)."""
+        if not len(self):
+            return np.zeros((len(lengths), 0), dtype=lengths.dtype)
+        return np.stack([np.maximum.reduceat(length[self.rows], self.bounds[:-1]) for length in lengths])
+
+    def padding(self, lengths: np.ndarray) -> np.ndarray:
+        """Return (F,) float: the share of padding in all batches, by field, for lengths (F, rows of the stream)."""
+        padded = (self.longest(lengths) * np.diff(self.bounds)).sum(1)
+        filled = np.array([length[self.rows].sum(dtype=np.int64) for length in lengths])
+        return 1 - filled / np.maximum(padded, 1) if len(self) else np.zeros(len(lengths))
+
+    def worst(self, lengths: np.ndarray) -> list[int]:
+        """Return the numbers of the batches that need the most memory, for lengths (F, rows of the stream).
+
+        Of each field, they are the one that has the most of it, padding included, and the one with the longest row.
+        """
+        longest = self.longest(lengths)
+        volumes = longest * np.diff(self.bounds)
+        largest = [int(volume.argmax()) for volume in volumes]
+        return sorted({*largest, *(int(np.lexsort(pair)[-1]) for pair in zip(volumes, longest, strict=True))})
+
+
+@dataclass(frozen=True)
+class Step:
+    """One batch to be made: the number of its stream, and its rows with the number of earlier draws of each."""
+
+    stream: int
+    rows: np.ndarray
+    copies: np.ndarray
+
+
+class Plan:
+    """The steps of one epoch, for one of ``world`` ranks.
+
+    The epoch is one pass through the first stream. Of the others come as many batches as their weights ask, evenly
+    spread; each goes on about where it was at the end of the epoch before, and begins anew, in a new order, when it is
+    through. At each step all ranks have a batch of the same stream, and every rank has equally many steps: if the
+    batches of a pass do not divide evenly, the largest ones are cut in two, so that no row is left out.
+
+    Args:
+        streams: the first is the main one.
+        seed: of the run.
+        epoch: number of the epoch.
+        rank: whose steps.
+        world: number of ranks.
+
+    Attributes:
+        passes: by stream, the passes that the epoch's batches are from.
+
+    Raises:
+        DataError: if a stream has fewer rows than there are ranks.
+    """
+
+    def __init__(self, streams: Sequence[Stream], *, seed: int, epoch: int, rank: int = 0, world: int = 1) -> None:
+        self._rank = rank
+        self._world = world
+        main = streams[0]
+        self.passes = [[plan_pass(main, seed=seed, number=epoch, world=world)]]
+        counts, begins = [len(self.passes[0][0]) // world], [0]
+        for stream in streams[1:]:
+            share = stream.weight / main.weight
+            done, through = divmod(epoch * share * estimated_batches(main) / estimated_batches(stream), 1)
+            found = [plan_pass(stream, seed=seed, number=int(done), world=world)]
+            counts.append(round(counts[0] * share))
+            begins.append(int(round(through * len(found[0]), 6)) // world)
+            while sum(map(len, found)) // world < begins[-1] + counts[-1]:
+                found.append(plan_pass(stream, seed=seed, number=int(done) + len(found), world=world))
+            self.passes.append(found)
+        times = [(np.arange(count) + 0.5) / stream.weight for count, stream in zip(counts, streams, strict=True)]
+        order = np.argsort(np.concatenate(times), kind="stable")
+        self._stream = np.repeat(np.arange(len(streams)), counts)[order]
+        within = [np.arange(begin, begin + count) for begin, count in zip(begins, counts, strict=True)]
+        self._within = np.concatenate(within)[order]
+
+    def __len__(self) -> int:
+        """Return the number of steps."""
+        return len(self._stream)
+
+    def __getitem__(self, index: int) -> Step:
+        """Return a step of this rank."""
+        return self.step(index, self._rank)
+
+    def step(self, index: int, rank: int) -> Step:
+        """Return a step of any rank."""
+        stream, batch = int(self._stream[index]), int(self._within[index])
+        for found in self.passes[stream]:
+            if batch < len(found) // self._world:
+                break
+            batch -= len(found) // self._world
+        position = batch * self._world + rank
+        part = slice(found.bounds[position], found.bounds[position + 1])
+        return Step(stream, found.rows[part], found.copies[part])
+
+    @property
+    def shares(self) -> list[int]:
+        """The number of steps of each stream."""
+        return np.bincount(self._stream, minlength=len(self.passes)).tolist()
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes, without the streams' tables."""
+        passes = sum(found.nbytes for stream in self.passes for found in stream)
+        return passes + self._stream.nbytes + self._within.nbytes
+
+
+def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1) -> Pass:
+    """Plan one pass through a stream: draw rows, bucket them by length, cut batches, shuffle the batches.
+
+    Args:
+        stream: the stream.
+        seed: of the run.
+        number: how many passes came before.
+        world: the number of batches is a multiple of this.
+
+    Raises:
+        DataError: if there are fewer rows than ranks.
+    """
+    table = stream.table
+    rows, copies = draw(table.kept, stream.shares(), number, (seed, stream.name))
+    rng = generator(seed, number, stream.name, "plan")
+    order = bucketed(stream, rows, rng)
+    rows, copies = rows[order], copies[order]
+    bounds = split(cut(table.capacities[rows], table.groups[rows]), world)
+    if bounds is None:
+        raise DataError(f"stream {stream.name!r} has {len(rows)} rows, too few for {world} processes")
+    return _shuffled(Pass(rows, copies, bounds), rng)
+
+
+def draw(
+    parts: Sequence[np.ndarray], counts: np.ndarray, number: int, key: tuple[int | str, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the rows of a pass from several parts.
+
+    A part goes round and round its rows, in a new order each time, and pass after pass takes up where the one before
+    has ended: after any number of passes, each of its rows was drawn equally often, up to one extra draw.
+
+    Args:
+        parts: row numbers, (n,) each.
+        counts: (parts,) int: how many rows to draw from each.
+        number: of the pass.
+        key: decides the orders.
+
+    Returns:
+        Rows (R,) int32, in no order to be relied on, and how often each was drawn before, (R,) int32.
+    """
+    rows, copies = [], []
+    for index, (part, count) in enumerate(zip(parts, counts.tolist(), strict=True)):
+        begin, end = number * count, (number + 1) * count
+        while begin < end:
+            turn, skipped = divmod(begin, len(part))
+            whole = (end - begin) // len(part) if skipped == 0 else 0  # turns of which no order is needed
+            if whole:
+                rows.append(np.tile(part, whole))
+                copies.append(np.repeat(np.arange(turn, turn + whole), len(part)))
+            else:
+                some = generator(*key, index, turn, "draw").permutation(part)[skipped : skipped + end - begin]
+                rows.append(some)
+                copies.append(np.full(len(some), turn))
+            begin += len(rows[-1])
+    return np.concatenate(rows).astype(np.int32), np.concatenate(copies).astype(np.int32)
+
+
+def bucketed(stream: Stream, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the order (R,) in which rows are cut into batches, so that those of a batch are alike in two fields.
+
+    Rows are sorted by group, then by buckets of the share that they take of the budget (the greater one, if both of the
+    stream's first two fields have a budget), which decides how many fit into a batch, and in a bucket by the length of
+    the other field, up and down in turns, so that rows at the border of two buckets are alike too. (Boxes are packed
+    likewise into the pages of an R-tree: Leutenegger et al. 1997, "STR".) Buckets are about half as wide as a batch is
+    in the other direction: how many rows fit matters more. Their borders lie elsewhere each time, and the other length
+    is blurred, so that other rows meet.
+    """
+    table = stream.table
+    first, second, of_second = _shares(stream, rows)
+    share = np.where(of_second, second, first)
+    # 1 / capacity is a row's part of a batch, so that their sum is the number of batches. Its root would be the number
+    # of buckets if these were as wide as a batch is in the other direction; they are half as wide.
+    batches = (1 / table.capacities[rows]).sum() / len(table.group_names)
+    width = max(round(_spread(share, second - first) / batches**0.5 / 2, 6), np.log(NARROWEST))
+    bucket = np.floor(share / width + (shift := rng.random()))  # other borders in each epoch: other rows meet
+    # The middle of a bucket stands for the shares in it: only the length of the other field orders what is inside.
+    middle = (bucket + 0.5 - shift) * width
+    other = np.where(of_second, middle - first, second - middle)
+    other += width * BLUR * (rng.random(len(rows)) - 0.5)
+    np.negative(other, out=other, where=bucket % 2 == 1)  # up and down in turns: alike at the borders, too
+    box = bucket - bucket.min()
+    if len(table.group_names) > 1:
+        box += table.groups[rows] * (box.max() + 1)
+    # One key for both: boxes are further apart than any two lengths, so that a single sort does.
+    return order_of(box * (2 * np.abs(other).max() + 1) + other)
+
+
+def order_of(keys: np.ndarray) -> np.ndarray:
+    """Return the order (R,) that sorts keys (R,); near ties, closer than 2**(bits of R - 63) of their range, by number.
+
+    Key and row number are packed into one integer: sorting integers takes a quarter of the time of an argsort, and no
+    two being equal, every machine finds the same order.
+    """
+    bits = max(len(keys) - 1, 1).bit_length()
+    span = np.ptp(keys) or 1.0
+    packed = ((keys - keys.min()) * ((2.0 ** (63 - bits) - 1) / span)).astype(np.uint64)
+    packed <<= np.uint64(bits)
+    packed |= np.arange(len(keys), dtype=np.uint64)
+    packed.sort()
+    packed &= np.uint64(2**bits - 1)
+    return packed.astype(np.int64)
+
+
+def _shares(stream: Stream, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (R,) each: log shares of their budgets that the first two fields take; whether the second's one counts."""
+    logs = [np.log(np.maximum(length[rows], 1)) for length in stream.table.lengths[:2]]
+    limits = [stream.budget.of(field) for field in [*stream.fields.values()][:2]]
+    logs = [log - np.log(limit or 1) for log, limit in zip(logs, limits, strict=True)]
+    if len(logs) == 1:
+        return logs[0], np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+    if all(limits):
+        return logs[0], logs[1], logs[1] > logs[0]
+    return logs[0], logs[1], np.full(len(rows), limits[1] is not None)
+
+
+def _spread(first: np.ndarray, second: np.ndarray) -> float:
+    """Return the side of the square whose area is that of the parallelogram which the values would fill evenly."""
+    determinant = np.linalg.det(np.cov(first, second)) if len(first) > 1 else 0.0
+    return float(np.sqrt(12 * np.sqrt(max(determinant, 0.0))))
+
+
+def cut(capacities: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Cut ordered rows into batches, each as long as the capacities of all its rows and their group allow.
+
+    Args:
+        capacities: (R,) int, positive: the most rows of a batch with this row in it.
+        groups: (R,) int; rows of a group stand together.
+
+    Returns:
+        (batches + 1,) int64 bounds.
+    """
+    total = len(capacities)
+    ends = np.append(np.flatnonzero(np.diff(groups)) + 1, total)
+    bounds, start, group = [0], 0, 0
+    while start < total:
+        while ends[group] <= start:
+            group += 1
+        window = capacities[start : min(start + int(capacities[start]), int(ends[group]))]
+        fits = np.minimum.accumulate(window) > np.arange(len(window))
+        start += len(window) if fits.all() else int(np.argmin(fits))
+        bounds.append(start)
+    return np.array(bounds, dtype=np.int64)
+
+
+def split(bounds: np.ndarray, world: int) -> np.ndarray | None:
+    """Cut the largest batches in two until their number is a multiple of ``world``; None if there are too few rows."""
+    for _ in range(-(len(bounds) - 1) % world):
+        sizes = np.diff(bounds)
+        largest = int(np.argmax(sizes))
+        if sizes[largest] < 2:
+            return None
+        bounds = np.insert(bounds, largest + 1, bounds[largest] + (sizes[largest] + 1) // 2)
+    return bounds
+
+
+def estimated_batches(stream: Stream) -> float:
+    """Return how many batches a pass has if nothing is padded: a few in a hundred too few, but known at once."""
+    table = stream.table
+    parts = [(part, count) for part, count in zip(table.kept, stream.shares(), strict=True) if count]
+    return float(sum((1 / table.capacities[part]).mean() * count for part, count in parts))
+
+
+def _shuffled(found: Pass, rng: np.random.Generator) -> Pass:
+    order = rng.permutation(len(found))
+    sizes = np.diff(found.bounds)[order]
+    bounds = np.concatenate([[0], np.cumsum(sizes)])
+    index = np.arange(len(found.rows)) + np.repeat(found.bounds[:-1][order] - bounds[:-1], sizes)
+    return Pass(found.rows[index], found.copies[index], bounds)

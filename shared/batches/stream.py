@@ -1,0 +1,341 @@
+"""A stream: what one kind of batch is made of. Manifests, fields, a budget, filters, and how manifests are mixed.
+
+Legend: F fields, R rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dragoman.shared.annotations import Checked
+from dragoman.shared.batches.fields import Field, Rows
+from dragoman.shared.batches.find import find_manifests
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.ranges import PositiveFloat, PositiveInt, Range, Share
+from dragoman.shared.sound.audio import SAMPLE_RATE, samples
+from dragoman.shared.text.balance import smoothed_counts
+
+#: Lengths are kept in 32 bits: 37 hours of sound.
+LONGEST = np.iinfo(np.int32).max
+
+
+#: The keys that decide on rows, by the first word of the reasons for which rows are dropped.
+_LIMITS = {
+    "shorter": "minimum_seconds",
+    "longer": "maximum_seconds",
+    "more": "maximum_tokens",
+    "ratio": "maximum_ratio",
+    "larger": "the budget (batch_tokens, batch_seconds)",
+}
+
+
+class Budget(Checked):
+    """The size of a batch, padding included: rows x longest row <= budget, for each field by itself.
+
+    Args:
+        seconds: for fields of sound.
+        tokens: for fields of text, symbols included.
+        rows: the most rows.
+
+    Raises:
+        UsageError: if none is given.
+    """
+
+    def __init__(
+        self,
+        *,
+        seconds: PositiveFloat | None = None,
+        tokens: PositiveInt | None = None,
+        rows: PositiveInt | None = None,
+    ) -> None:
+        if seconds is None and tokens is None and rows is None:
+            raise UsageError("a budget needs at least one of seconds, tokens, rows")
+        self.seconds = seconds
+        self.tokens = tokens
+        self.rows = rows
+
+    def of(self, field: Field) -> int | None:
+        """Return the most units (samples, tokens) of a field, or None if it is not limited, as "elements" never are.
+
+        Raises:
+            UsageError: for a field in another unit.
+        """
+        if field.unit == "samples":
+            return None if self.seconds is None else samples(min(self.seconds, LONGEST / SAMPLE_RATE))
+        if field.unit == "tokens":
+            return self.tokens
+        if field.unit == "elements":
+            return None
+        raise UsageError(f"a field's unit must be 'samples', 'tokens' or 'elements', not {field.unit!r}")
+
+    def capacities(self, fields: dict[str, Field], lengths: np.ndarray) -> np.ndarray:
+        """Return (R,) int32: the most rows that a batch with this row in it can have; 0 if it does not fit alone.
+
+        Args:
+            fields: the F fields.
+            lengths: (F, R) int32.
+        """
+        rows = min(self.rows or lengths.shape[1] or 1, LONGEST)
+        capacities = np.full(lengths.shape[1], rows, dtype=np.int32)
+        for field, length in zip(fields.values(), lengths, strict=True):
+            limit = self.of(field)
+            if limit is not None:
+                np.minimum(capacities, min(limit, LONGEST) // np.maximum(length, 1), out=capacities)
+        return capacities
+
+
+def translation_budget(rows: int) -> Budget:
+    """Return the budget of a batch for translation: at most `rows` rows, and 16,384 tokens or 480 seconds.
+
+    That bounds the memory that a batch needs, whatever the lengths of its rows (see docs/search.md).
+    """
+    return Budget(rows=rows, tokens=16384, seconds=480.0)
+
+
+class Filter(Checked):
+    """The rows that are left out of training. Nothing is ever left out of an evaluation.
+
+    Args:
+        minimum_seconds: the shortest recording.
+        maximum_seconds: the longest recording, at normal speed.
+        maximum_tokens: the most tokens of any text field, symbols included.
+        maximum_ratio: the most that a text field may be longer than another, in tokens without symbols.
+        maximum_dropped: the share of rows that may be dropped for whatever reason; more is an error.
+    """
+
+    def __init__(
+        self,
+        *,
+        minimum_seconds: PositiveFloat | None = None,
+        maximum_seconds: PositiveFloat | None = None,
+        maximum_tokens: PositiveInt | None = None,
+        maximum_ratio: Annotated[float, Range(least=1)] | None = None,
+        maximum_dropped: Share = 0.25,
+    ) -> None:
+        self.minimum_seconds = minimum_seconds
+        self.maximum_seconds = maximum_seconds
+        self.maximum_tokens = maximum_tokens
+        self.maximum_ratio = maximum_ratio
+        self.maximum_dropped = maximum_dropped
+
+    def reasons(self, fields: dict[str, Field], lengths: np.ndarray, seconds: np.ndarray) -> dict[str, np.ndarray]:
+        """Return why rows are to be dropped, (R,) bool for each reason, in words.
+
+        Args:
+            fields: the F fields.
+            lengths: (F, R) int32, -1 where a row lacks the field.
+            seconds: (R,) float64, NaN where a row has no recording.
+        """
+        reasons = {}
+        tokens = np.array([field.unit == "tokens" for field in fields.values()])
+        for (name, field), length in zip(fields.items(), lengths, strict=True):
+            reasons[f"without {name}"] = length < 0
+            if field.unit != "elements":  # a text may have none of what it is annotated with
+                reasons[f"empty {name}"] = (length >= 0) & (length <= field.overhead)
+        if self.minimum_seconds is not None:
+            reasons[f"shorter than {self.minimum_seconds:g} s"] = seconds < self.minimum_seconds
+        if self.maximum_seconds is not None:
+            reasons[f"longer than {self.maximum_seconds:g} s"] = seconds > self.maximum_seconds
+        if self.maximum_tokens is not None and tokens.any():
+            reasons[f"more than {self.maximum_tokens} tokens"] = (lengths[tokens] > self.maximum_tokens).any(0)
+        if self.maximum_ratio is not None and tokens.sum() > 1:
+            overheads = np.array([field.overhead for field in fields.values()])
+            content = np.maximum(lengths - overheads[:, None], 0)[tokens]
+            reasons[f"ratio above {self.maximum_ratio:g}"] = content.max(0) > float(self.maximum_ratio) * content.min(0)
+        return reasons
+
+
+@dataclass(frozen=True)
+class Table:
+    """The lengths and numbers of a stream's rows that planning needs, numbered through all manifests.
+
+    Attributes:
+        kept: per manifest, the (kept,) int32 numbers of the rows that are trained on.
+        lengths: (F, R) int32, the greatest length of each field of each row.
+        capacities: (R,) int32, see :meth:`Budget.capacities`.
+        groups: (R,) int32 number of each row's group.
+        group_names: what the groups are called; [None] if the stream has none.
+        dropped: number of rows dropped, by reason; a row counts for the first that applies.
+    """
+
+    kept: list[np.ndarray]
+    lengths: np.ndarray
+    capacities: np.ndarray
+    groups: np.ndarray
+    group_names: list[str | None]
+    dropped: dict[str, int]
+
+
+class Stream(Checked):
+    """Rows of one or several manifests, as batches with the same fields.
+
+    Manifests are opened, filtered and counted when the stream is first used.
+
+    Args:
+        name: for messages, and to tell batches apart.
+        manifests: paths of the manifests, or patterns (``*-en/train.arrow``).
+        turned: those that are read with source and target exchanged, in addition: each counts as a manifest of its own.
+        fields: by name in the batch: ``{"speech": SpeechField(), "target": TextField(...)}``. Rows of a batch are
+            alike in the lengths of the first two.
+        budget: the size of a batch.
+        weight: how many batches of this stream come for each of another one with weight 1.
+        alpha: manifest m with n_m of N rows gives n_m^alpha / sum_k n_k^alpha of the N rows of an epoch: 1 takes every
+            row once, 0 takes equally many from each manifest; in papers also 1 / temperature.
+        group_by: column or columns in which all rows of a batch are to be equal.
+        filter: which rows are left out; default: those without text or sound.
+        folder: where token counts are kept if a manifest's own folder is read-only.
+
+    Raises:
+        UsageError: without manifests or fields.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        manifests: list[str],
+        turned: list[str] | None = None,
+        fields: dict[str, Field],
+        budget: Budget,
+        weight: PositiveFloat = 1.0,
+        alpha: Share = 1.0,
+        group_by: str | list[str] | None = None,
+        filter: Filter | None = None,
+        folder: str | None = None,
+    ) -> None:
+        if isinstance(manifests, str | Path) or not (manifests or turned):
+            raise UsageError(f"stream {name!r}: manifests must be a list of paths, not {manifests!r}")
+        if isinstance(turned, str | Path):
+            raise UsageError(f"stream {name!r}: turned must be a list of paths, not {turned!r}")
+        if not fields:
+            raise UsageError(f"stream {name!r} has no fields")
+        self.name = name
+        self.paths = [Path(path) for path in manifests]
+        self.turned = [Path(path) for path in turned or []]
+        self.fields = dict(fields)
+        self.budget = budget
+        self.weight = weight
+        self.alpha = alpha
+        self.group_by = [group_by] if isinstance(group_by, str) else list(group_by or [])
+        self.filter = filter or Filter()
+        self.folder = None if folder is None else Path(folder)
+
+    @cached_property
+    def manifests(self) -> list[Manifest]:
+        """The open manifests."""
+        straight = [Manifest.open(path) for path in find_manifests(self.paths)]
+        return straight + [Manifest.open(path).turned() for path in find_manifests(self.turned)]
+
+    @cached_property
+    def table(self) -> Table:
+        """The rows as planning needs them; their tokens are counted here if the counts are not kept yet.
+
+        Raises:
+            DataError: if a manifest is broken, or more rows than allowed would be dropped, or none is left.
+        """
+        lengths = np.concatenate([field_lengths(self.fields, m, self.folder) for m in self.manifests], axis=1)
+        seconds = np.concatenate([np.asarray(m.column("duration"), dtype=np.float64) for m in self.manifests])
+        capacities = self.budget.capacities(self.fields, lengths)
+        reasons = self.filter.reasons(self.fields, lengths, seconds) | {"larger than the budget": capacities < 1}
+        keep = np.ones(lengths.shape[1], dtype=bool)
+        dropped = {}
+        for reason, applies in reasons.items():
+            count = int((keep & applies).sum())
+            if count:
+                dropped[reason] = count
+            keep &= ~applies
+        bounds = np.cumsum([0, *(len(manifest) for manifest in self.manifests)])
+        kept = [(np.flatnonzero(keep[a:b]) + a).astype(np.int32) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        groups, names = self._groups()
+        self._check(len(keep), dropped)
+        return Table(kept, lengths, capacities, groups, names, dropped)
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        """Number of rows left out, by reason."""
+        return self.table.dropped
+
+    def shares(self) -> np.ndarray:
+        """Return (manifests,) int64: how many rows each manifest gives to a pass of as many rows as there are."""
+        sizes = np.array([len(kept) for kept in self.table.kept])
+        counts = np.zeros(len(sizes), dtype=np.int64)
+        counts[sizes > 0] = smoothed_counts(sizes[sizes > 0], self.alpha, int(sizes.sum()))
+        return counts
+
+    def report(self) -> str:
+        """Return one line about the stream's rows, for the log."""
+        text = f"stream {self.name!r}: {sum(map(len, self.table.kept)):,} rows"
+        if self.alpha < 1 and len(self.manifests) > 1:
+            shares = zip(self.manifests, self.shares().tolist(), self.table.kept, strict=True)
+            text += f", mixed with alpha {self.alpha:g}: " + ", ".join(
+                f"{manifest.path.parent.name}/{manifest.path.stem} {count:,} of {len(kept):,}"
+                for manifest, count, kept in shares
+            )
+        return text + (f", dropped {_listed(self.dropped)}" if self.dropped else "")
+
+    def locate(self, row: int) -> tuple[Manifest, int]:
+        """Return the manifest that holds a row, and its number there."""
+        for manifest in self.manifests:
+            if row < len(manifest):
+                return manifest, row
+            row -= len(manifest)
+        raise IndexError(f"stream {self.name!r} has no row {row}")
+
+    def __getstate__(self) -> dict[str, object]:
+        """Pickle without the table, which workers do not need."""
+        return {key: value for key, value in self.__dict__.items() if key != "table"}
+
+    def _check(self, rows: int, dropped: dict[str, int]) -> None:
+        count = sum(dropped.values())
+        if count == rows or count > self.filter.maximum_dropped * rows:
+            paths = ", ".join(map(str, [*self.paths, *self.turned]))
+            keys = [key for word, key in _LIMITS.items() if any(reason.startswith(word) for reason in dropped)]
+            keys += [f"maximum_dropped of the filter of {self.name!r}"] if count < rows else []
+            raise DataError(
+                f"{paths}: stream {self.name!r} would drop {count:,} of {rows:,} rows "
+                f"({_listed(dropped) or 'there are none'}), at most {self.filter.maximum_dropped:.0%} are allowed"
+                + (f"; change {' or '.join(keys)}" if keys else "")
+            )
+
+    def _groups(self) -> tuple[np.ndarray, list[str | None]]:
+        if not self.group_by:
+            return np.broadcast_to(np.int32(0), sum(map(len, self.manifests))), [None]  # takes no memory
+        values = pa.chunked_array([group_values(m, self.group_by) for m in self.manifests], type=pa.string())
+        encoded = values.combine_chunks().dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int32), encoded.dictionary.to_pylist()
+
+
+def field_lengths(fields: dict[str, Field], rows: Rows, folder: Path | None = None) -> np.ndarray:
+    """Return (F, R) int32: the lengths of all fields of all rows; one above ``LONGEST`` counts as that."""
+    return np.stack([np.minimum(field.lengths(rows, folder), LONGEST).astype(np.int32) for field in fields.values()])
+
+
+def group_values(manifest: Manifest, columns: Sequence[str]) -> pa.Array:
+    """Return the name of each row's group: the values of the columns, joined by "-".
+
+    Raises:
+        DataError: if a row lacks one of them.
+    """
+    parts = []
+    for name in columns:
+        part = manifest.column(name)
+        part = (part if isinstance(part, pa.ChunkedArray) else pa.chunked_array([pa.array(part)])).cast(pa.string())
+        part = part.combine_chunks()
+        if part.null_count:
+            row = manifest[int(np.flatnonzero(np.asarray(part.is_null()))[0])]
+            raise DataError(f"{manifest.path}: row {row['id']!r} has no {name}, by which batches are grouped")
+        parts.append(part)
+    return pc.binary_join_element_wise(*parts, "-")
+
+
+def _listed(dropped: dict[str, int]) -> str:
+    return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())

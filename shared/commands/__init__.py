@@ -1,1 +1,0 @@
-"""The commands, one file each: what happens behind the names and options of shared/cli.py."""

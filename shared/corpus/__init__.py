@@ -1,1 +1,0 @@
-"""From rows on disk to batches: manifests, sound, fields, streams, plans, the loader."""

@@ -1,0 +1,59 @@
+"""The places of modules: how recipes call this project's packages, and where modules stood before they moved.
+
+A recipe says ``shared.nn.layer.Layer`` for ``dragoman.shared.nn.layer.Layer``, and may name the earlier place of a
+module. Fingerprints of phases are made of earliest places, so that a move does not make anybody's finished work void.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+HOME = "dragoman"
+#: The packages below ``dragoman`` that recipes call by their own names.
+PACKAGES = ("shared", "mt", "st")
+
+_FROM_CORPUS = {
+    "batches": "crop fields find growing_text joined_text lengths loader manifest masked_text noise plan randomness "
+    "rewriting speech_field spoken_words stream workers",
+    "preparing": "cuts findings finished held_out inspection journal json_lines line_pairs own_files own_tables "
+    "preparation probing reader report seen sharding split_files tsv_tables",
+    "sound": "audio channels media mpeg pauses segmentation shards silero speech_activity speech_gaps speech_spans",
+    "text": "compressed lexicon lines normalise quoting word_vectors",
+}
+#: Earlier place -> present one.
+MOVED = {
+    f"shared.corpus.{name}": f"shared.{room}.{name}" for room, names in _FROM_CORPUS.items() for name in names.split()
+} | {"shared.almanac": "dragoman.almanac"}
+_EARLIEST = {now: before for before, now in MOVED.items()}
+#: The earlier name of an argument, by the present one.
+_ARGUMENTS = {"label_smoothing": "smoothing"}
+_CALL = re.compile(r'(?<="!)(new|name|apply|module):([\w.]+)')
+
+
+def importable(path: str) -> str:
+    """Return the name by which Python finds what a recipe calls ``path``."""
+    path = _replaced(path, MOVED)
+    return f"{HOME}.{path}" if path.partition(".")[0] in PACKAGES else path
+
+
+def as_earliest(value: Any) -> str:
+    """Return plain data (:func:`shared.recipe.tree.plain`) as JSON: places and names of arguments are the earliest."""
+    text = json.dumps(_with_earliest_arguments(value), sort_keys=True, ensure_ascii=False, default=str)
+    return _CALL.sub(lambda call: f"{call[1]}:{_replaced(call[2], _EARLIEST)}", text)
+
+
+def _with_earliest_arguments(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_ARGUMENTS.get(name, name): _with_earliest_arguments(inner) for name, inner in value.items()}
+    return [*map(_with_earliest_arguments, value)] if isinstance(value, list) else value
+
+
+def _replaced(path: str, places: dict[str, str]) -> str:
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        place = places.get(".".join(parts[:length]))
+        if place is not None:
+            return ".".join([place, *parts[length:]])
+    return path

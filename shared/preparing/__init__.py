@@ -1,0 +1,1 @@
+"""From corpora to manifests: what readers have in common, checks, reports, and the work of preparing."""

@@ -1,0 +1,1 @@
+"""Recordings: how they are read, and where they are divided."""

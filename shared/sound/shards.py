@@ -1,0 +1,155 @@
+"""Sound inside Parquet files, as the Hugging Face Hub keeps it: it is read from there and never unpacked.
+
+In a manifest, ``audio`` then names a file, a column and a row: ``/data/fleurs/de_de/train-0.parquet#audio:17``. The
+column holds a whole sound file in each row: bytes, or a struct with ``bytes``.
+
+A row group is decoded as a whole, so that the last ones are kept: rows in their order cost little, rows in a random
+order a row group each (100 rows in most shards of the Hub).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dragoman.shared.errors import DataError, one_line, shortened
+from dragoman.shared.machine.files import check_regular
+from dragoman.shared.sound.channels import split_channel
+
+_PLACE = re.compile(r"(?s)(.+\.parquet)#([^#:/]+):(\d{1,12})")
+
+#: Row groups kept by each process.
+_KEPT = 2
+
+
+class Place(NamedTuple):
+    """The place of a sound inside a shard.
+
+    Attributes:
+        file: the Parquet file.
+        column: the column with the sound.
+        row: counted from 0 over the whole file.
+    """
+
+    file: str
+    column: str
+    row: int
+
+    def __str__(self) -> str:
+        """Return the place as the column ``audio`` of a manifest has it."""
+        return f"{self.file}#{self.column}:{self.row}"
+
+
+def place_in_shard(audio: str | Path) -> Place | None:
+    """Return the place that ``audio`` names, None for a file of its own."""
+    match = _PLACE.fullmatch(split_channel(audio)[0])
+    return None if match is None else Place(match[1], match[2], int(match[3]))
+
+
+def file_of(audio: str | Path) -> str:
+    """Return the file on disk that holds a sound."""
+    place = place_in_shard(audio)
+    return split_channel(audio)[0] if place is None else place.file
+
+
+def open_sound(audio: str | Path) -> BinaryIO:
+    """Open a sound file, on disk or inside a shard, for reading bytes.
+
+    Raises:
+        DataError: if it is no file on a disk, a shard cannot be read, or it has no sound at this place.
+        OSError: if a file of its own cannot be opened.
+    """
+    place = place_in_shard(audio)
+    if place is not None:
+        return io.BytesIO(_bytes(place))
+    check_regular(file_of(audio), "sound file")
+    return open(os.fsencode(file_of(audio)), "rb")
+
+
+def open_shard(path: str | Path) -> pq.ParquetFile:
+    """Open a Parquet file; nothing but its footer is read.
+
+    Raises:
+        DataError: if it is missing or is none.
+    """
+    check_regular(path)
+    try:
+        status = os.stat(path)
+        return _opened(str(path), status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise DataError(f"{path}: {(error.strerror or 'cannot be read').lower()}") from error
+    except (pa.ArrowException, ValueError) as error:
+        raise DataError(f"{path}: not a Parquet file, or cut off ({shortened(one_line(error), 200)})") from error
+
+
+def column_type(shard: pq.ParquetFile, path: str | Path, column: str) -> pa.DataType:
+    """Return the type of a column.
+
+    Raises:
+        DataError: if there is none of this name.
+    """
+    names = shard.schema_arrow.names
+    if column not in names:
+        raise DataError(f"{path}: column {column!r} is missing (it has {', '.join(names)})")
+    return shard.schema_arrow.field(column).type
+
+
+def check_sound_column(path: str | Path, column: str) -> None:
+    """Refuse a column that holds no sound files.
+
+    Raises:
+        DataError: if the column is missing, or is neither bytes nor a struct with bytes.
+    """
+    kind = column_type(open_shard(path), path, column)
+    inside = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
+    if not (pa.types.is_binary(inside) or pa.types.is_large_binary(inside)):
+        raise DataError(f"{path}: column {column!r} is {kind}, not the bytes of sound files")
+
+
+@lru_cache(maxsize=256)
+def _opened(path: str, _size: int, _time: int) -> pq.ParquetFile:
+    return pq.ParquetFile(path, memory_map=True)
+
+
+def _bytes(place: Place) -> bytes:
+    """Return a sound file that a shard holds."""
+    shard = open_shard(place.file)
+    ends = _ends(shard)
+    if place.row >= ends[-1]:
+        raise DataError(f"{place}: the file has {ends[-1]} rows")
+    group = int(np.searchsorted(ends, place.row, side="right"))
+    first = int(ends[group - 1]) if group else 0
+    status = os.stat(place.file)
+    value = _column(place.file, status.st_mtime_ns, place.column, group)[place.row - first].as_py()
+    if not value:
+        raise DataError(f"{place}: no sound in this row (it may lie in a file beside the shard)")
+    return bytes(value)
+
+
+def _ends(shard: pq.ParquetFile) -> np.ndarray:
+    """Return the row behind the last one of each row group; (groups,) int64."""
+    metadata = shard.metadata
+    return np.cumsum([metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)] or [0])
+
+
+@lru_cache(maxsize=_KEPT)
+def _column(path: str, _time: int, column: str, group: int) -> Any:
+    """Return the sound files of a row group, as an Arrow array of bytes."""
+    check_sound_column(path, column)
+    shard = open_shard(path)
+    struct = pa.types.is_struct(column_type(shard, path, column))
+    try:
+        table = shard.read_row_group(group, columns=[f"{column}.bytes" if struct else column], use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        reason = shortened(one_line(error), 200)
+        raise DataError(f"{path}: row group {group} cannot be read ({reason})") from error
+    values = table.column(0).combine_chunks()
+    return values.field("bytes") if struct else values

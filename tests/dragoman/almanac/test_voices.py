@@ -1,0 +1,116 @@
+"""Voices and the studio. Everything speaks in processes of its own: this one has torch in it."""
+
+import random
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from dragoman.almanac import voices
+from dragoman.almanac.frames import randomness
+from dragoman.shared.errors import DataError
+
+SPEAK = """
+import hashlib, sys
+from dragoman.almanac.voices import Manner, Speaker
+speaker = Speaker()
+for line in sys.argv[1:]:
+    voice, speed, pitch, text = line.split("|")
+    samples = speaker.speak(text, Manner(voice, int(speed), int(pitch)))
+    print(len(samples), hashlib.sha256(samples.tobytes()).hexdigest())
+"""
+HELLO = "en-us+f3|170|50|Is it really half past three in Berlin?"
+
+
+def speak(*lines):
+    done = subprocess.run([sys.executable, "-c", SPEAK, *lines], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_same_text_gives_the_same_samples_whenever_it_is_spoken():
+    other = "de+m3|150|40|Heute ist Montag, der dritte Mai."
+    first, again, after = speak(HELLO, HELLO, other)
+    time.sleep(1.1)  # breathy voices such as f3 draw random numbers, which the library seeds with the second
+    later, alone = speak(other, HELLO)
+    assert first == again == alone and after == later
+
+
+def test_words_are_those_of_the_text_in_order():
+    code = "from dragoman.almanac.voices import Manner, Speaker\n"
+    code += "for samples, words in Speaker().speak_words([('It is a hat.', Manner('en-us', 150, 50))]):\n"
+    code += "    print(len(samples), *(f'{word.text}={word.start}' for word in words))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    length, *words = done.stdout.split()
+    starts = [float(word.partition("=")[2]) for word in words]  # in samples
+    assert [word.partition("=")[0] for word in words] == ["It", "is", "a", "hat"]
+    assert starts == sorted(starts) and 0 <= starts[0] < starts[-1] < float(length)
+
+
+def test_voice_speed_and_pitch_are_heard():
+    plain, slow, high, man = speak(
+        HELLO, HELLO.replace("170", "120"), HELLO.replace("50", "70"), HELLO.replace("f3", "m3")
+    )
+    assert len({plain, slow, high, man}) == 4
+    assert int(slow.split()[0]) > 1.2 * int(plain.split()[0])
+
+
+def test_every_voice_speaks_and_they_all_differ():
+    variants = voices.SEEN_VOICES + voices.UNSEEN_VOICES
+    heard = speak(*(HELLO.replace("f3", variant) for variant in variants))
+    assert len(set(heard)) == len(variants) == 18
+    assert all(1.5 < int(line.split()[0]) / voices.ESPEAK_RATE < 4 for line in heard)
+    assert not set(voices.SEEN_VOICES) & set(voices.UNSEEN_VOICES)
+
+
+def test_unknown_voice_is_refused():
+    done = subprocess.run(
+        [sys.executable, "-c", SPEAK, "xx-yy+f3|170|50|Hello"], capture_output=True, text=True, check=False
+    )
+    assert "DataError" in done.stderr and "'xx-yy+f3'" in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["espeakng-loader", "scipy"])
+def test_missing_library_names_the_extra(monkeypatch, missing):
+    module = missing.replace("-", "_")
+    monkeypatch.setattr(voices.importlib.util, "find_spec", lambda name: None if name == module else object())
+    with pytest.raises(DataError, match=rf"{missing} is not installed.*pip install 'dragoman\[demo\]'"):
+        voices.require()
+
+
+def test_resampling_keeps_a_tone():
+    seconds, hertz = 0.5, 1000.0
+    tone = np.sin(2 * np.pi * hertz * np.arange(int(voices.ESPEAK_RATE * seconds)) / voices.ESPEAK_RATE)
+    got = voices.at_rate((tone * 16384).astype(np.int16))
+    assert len(got) == pytest.approx(voices.RATE * seconds, abs=1)
+    expected = 0.5 * np.sin(2 * np.pi * hertz * np.arange(len(got)) / voices.RATE)
+    assert np.abs(got - expected)[200:-200].max() < 5e-3
+
+
+def test_noise_is_light_and_its_own():
+    tone = 0.3 * np.sin(np.arange(16_000) * 0.1)
+    for seed in range(20):
+        noisy = voices.noisy(tone, random.Random(seed))
+        level = float(noisy @ tone / (tone @ tone))
+        ratio = 20 * np.log10(np.std(level * tone) / np.std(noisy - level * tone))
+        assert 0.45 < level < 1.05 and 24 < ratio < 46
+    assert np.array_equal(voices.noisy(tone, random.Random(1)), voices.noisy(tone, random.Random(1)))
+    assert not np.array_equal(voices.noisy(tone, random.Random(1)), voices.noisy(tone, random.Random(2)))
+
+
+def test_manner_stays_near_the_talk():
+    def manners(talk):
+        return [voices.manner("fr", "f3", randomness(talk), randomness(talk, index)) for index in range(30)]
+
+    first, second = manners("talk 1"), manners("talk 2")
+    assert {manner.voice for manner in first} == {"fr+f3"}
+    for talk in (first, second):
+        speeds = [manner.speed for manner in talk]
+        assert 135 <= min(speeds) and max(speeds) <= 200 and 3 < max(speeds) - min(speeds) <= 15
+    assert first != second
+
+
+def test_pcm_clips_and_rounds():
+    assert voices.pcm(np.array([0.0, 1.0, -1.0, 2.0, -2.0, 0.5])).tolist() == [0, 32767, -32767, 32767, -32768, 16384]

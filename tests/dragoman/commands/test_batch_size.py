@@ -1,0 +1,157 @@
+"""The search for the largest batches: what it finds, against devices made up; and on a real recipe, in processes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman import DataError, Recipe, UsageError
+from dragoman.commands.batch_size import in_bytes, search, settings
+from dragoman.commands.trial import Trial, peak_memory
+from dragoman.shared.recipe.planned import PlannedPhase
+
+
+def device(capacity: float, tried: list[float], corpus: float = 1e9) -> Callable[[float], Trial]:
+    def attempt(value: float) -> Trial:
+        tried.append(value)
+        return Trial(fits=value <= capacity, batches=int(-(-corpus // value)))
+
+    return attempt
+
+
+@pytest.mark.parametrize("capacity", [100, 101, 199, 7000, 24.5, 3.3])
+def test_the_largest_that_fits_is_found_within_a_tenth(capacity: float) -> None:
+    tried: list[float] = []
+    found = search(100.0, device(capacity, tried), whole=False)
+    assert capacity / 1.1 <= found <= capacity and len(tried) == len(set(tried)) <= 14
+
+
+def test_whole_numbers_and_ends() -> None:
+    tried: list[float] = []
+    found = search(4096, device(10_000, tried), whole=True)
+    assert 9_000 < found <= 10_000 and all(isinstance(value, int) for value in tried)
+    assert search(8, device(3, []), whole=True) == 3
+    assert search(1, device(1.5, []), whole=True) == 1
+    with pytest.raises(DataError, match="not even a budget of"):
+        search(100.0, device(0, []), whole=False)
+
+    def too_small_for_the_rows(value: float) -> Trial:
+        if value < 40:
+            raise DataError("stream 's' would drop 9 of 10 rows")
+        return Trial(fits=False)
+
+    with pytest.raises(DataError, match="a budget of 50.0 does not fit into memory, and stream 's' would drop"):
+        search(100.0, too_small_for_the_rows, whole=False)
+
+
+@pytest.mark.parametrize("start", [100.0, 800.0, 51200.0])
+def test_an_epoch_keeps_ten_batches(start: float) -> None:
+    """Of 1,000 in all, 10 batches have 100 each: however much memory there is, and whatever the recipe says."""
+    found = search(start, device(1e9, [], corpus=1000), whole=False)
+    assert 9 * found < 1000 and 12 * found >= 1000
+
+
+def test_data_that_cannot_make_ten_batches_have_the_most_that_they_can() -> None:
+    def attempt(value: float) -> Trial:
+        if value < 40:
+            raise DataError("stream 's' would drop 9 of 10 rows")
+        return Trial(fits=True, batches=3)
+
+    assert search(100.0, attempt, whole=False) == 50.0
+
+
+def test_memory_is_read() -> None:
+    assert in_bytes("4GB") == in_bytes("4 GiB") == in_bytes("4g") == 4 * 1024**3 and in_bytes("1.5mb") == 1572864
+    for wrong in ("4", "GB", "-1GB", "0GB", "4 gigabytes"):
+        with pytest.raises(UsageError, match="memory is a number"):
+            in_bytes(wrong)
+
+
+def test_the_key_of_a_budget_is_found() -> None:
+    recipe = Recipe.load("almanac/st", {})
+    (found,) = settings(recipe, "fit", "almanac/st", [])
+    assert (found.key, found.kind, found.value, found.stream) == ("batch_seconds", "seconds", 80.0, "speech")
+    # 80 stands elsewhere too, and the budget is given in place
+    given = ["--stream.budget.seconds=80.0", "--updates=80"]
+    (found,) = settings(Recipe.load("almanac/st", given), "fit", "almanac/st", given)
+    assert found.key == "stream.budget.seconds"
+
+
+def test_peak_memory_counts_what_was_used() -> None:
+    before = peak_memory()
+    block = np.ones(before + 50_000_000, dtype=np.uint8)  # more than ever before, so that the peak has to move
+    assert len(block) * 0.9 < peak_memory() and peak_memory() > before + 40_000_000
+    del block
+    assert peak_memory() > before + 40_000_000
+
+
+TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layers 1 --pieces 300".split()
+
+
+def batch_size(*arguments: object, cwd: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "dragoman", "batch-size", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=str(cwd),
+        timeout=400,
+    )
+
+
+def text_corpus(folder, rows: int = 400) -> None:
+    """Write tables of sentences to train on and of a few to score."""
+    rng = np.random.default_rng(0)
+    words = "one two three four five six seven eight".split()
+    for split, count in (("train", rows), ("dev", 5), ("test", 5)):
+        lines = [f"{n}\t{' '.join(rng.choice(words, 12))}\t{' '.join(rng.choice(words, 12))}" for n in range(count)]
+        (folder / f"{split}.tsv").write_text("\n".join(["id\tsource_text\ttarget_text", *lines]) + "\n")
+
+
+@pytest.mark.slow
+def test_the_command_on_a_cpu(tmp_path) -> None:
+    text_corpus(tmp_path)
+    common = ["own/mt", "--data_folder", tmp_path, "--source_language", "en", "--target_language", "de", *TINY]
+    common += ["--device", "cpu", "--batch_tokens", "2000"]
+    done = batch_size(*common, "--memory", "6GB", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    tried = [line.split() for line in done.stdout.splitlines()[2:-1]]
+    assert [float(row[0]) for row in tried] == [2000 * 2**n for n in range(len(tried))]
+    peaks, batches = [float(row[1]) for row in tried], [int(row[3]) for row in tried]
+    assert peaks[-1] > peaks[0] > 0.1 and batches[-1] == 1 < batches[0]  # up to all rows in one batch
+    assert done.stdout.splitlines()[-1] == f"use: --batch_tokens {tried[-1][0]}"
+    # a limit that the largest of these does not keep to
+    less = batch_size(*common, "--memory", f"{(peaks[0] + peaks[-1]) / 2 * 1024:.0f}MB", cwd=tmp_path)
+    assert less.returncode == 0 and "does not fit" in less.stdout, less.stderr
+    assert 2000 <= int(less.stdout.split()[-1]) < float(tried[-1][0])
+    refused = batch_size(*common, "--memory", "20MB", cwd=tmp_path)
+    assert refused.returncode == 2 and "less than the process takes" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
+)
+def test_running_out_of_a_gpus_memory_is_not_an_error(monkeypatch, error) -> None:
+    from dragoman.commands import trial
+
+    sent: list[object] = []
+
+    class Sender:
+        def send(self, value: object) -> None:
+            sent.append(value)
+
+    def out_of_memory(*_: object) -> Trial:
+        raise error
+
+    monkeypatch.setattr(trial, "measure", out_of_memory)
+    monkeypatch.setattr(PlannedPhase, "build", lambda _: None)
+    trial._child(Sender(), "almanac/st", ["--device=cpu"], "fit", 0, None)  # type: ignore[arg-type]
+    assert sent == [Trial(fits=False)]

@@ -1,0 +1,60 @@
+"""What commands say at their end, and in between: one line each."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from tests.small import GOLDEN
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda: torch.empty(2**50, dtype=torch.uint8), "1125899906842624 bytes"),
+        (lambda: np.ones(2**50), "Unable to allocate 8.00 PiB"),
+        (lambda: bytearray(2**62), ""),
+    ],
+)
+def test_too_little_memory_is_one_line(dragoman, monkeypatch, ask, said):
+    monkeypatch.setattr("dragoman.cli.main.app", ask)
+    code, output, messages = dragoman("translate")
+    assert (code, output) == (1, "") and messages.count("\n") == 1 and said in messages
+    assert messages.startswith("dragoman: error: memory was not enough")
+
+
+def test_other_errors_are_not_taken_for_too_little_memory(dragoman, monkeypatch):
+    monkeypatch.setattr("dragoman.cli.main.app", lambda: torch.ones(3).view(2))
+    with pytest.raises(RuntimeError, match="shape"):
+        dragoman("translate")
+
+
+def test_without_torch_its_errors_are_not_asked_for():
+    code = "import sys\nfrom dragoman.cli import main as cli\ndef fail(): raise RecursionError('deep')\n"
+    code += "cli.app = fail\n"
+    code += "try: cli.main()\nexcept RecursionError: print('torch' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.stdout == "False\n", result.stderr
+
+
+def test_a_warning_is_one_line_whatever_the_name_of_the_file(speech_model, tmp_path, write_sound):
+    write_sound(tmp_path / "a \n b.wav", 0.5)  # noise
+    command = [sys.executable, "-m", "dragoman", "translate", speech_model, tmp_path / "a \n b.wav"]
+    result = subprocess.run([*command, "--speech-detector", "levels"], capture_output=True, text=True)
+    first = f"dragoman: warning: {tmp_path}/a b.wav: no speech from 0.00 to 0.50 s: skipped"
+    assert result.stderr.startswith(first) and result.stderr.count("\n") == 2, result.stderr
+    assert result.returncode == 0 and result.stdout == f"{tmp_path}/a   b.wav\t\n"
+
+
+def test_names_of_files_do_not_divide_the_lines_of_scores(dragoman, tmp_path):
+    (tmp_path / "a\nb").write_text("one two three four\n")
+    code, output, _ = dragoman("score", tmp_path / "a\nb", tmp_path / "a\nb", "--language", "en", "--metrics", "bleu")
+    assert code == 0 and output.startswith(f"{tmp_path}/a b\tbleu\t100.00\t1 lines\t") and output.count("\n") == 1
+
+
+def test_a_model_that_is_no_language_model_is_named(dragoman):
+    code, output, messages = dragoman("translate", GOLDEN, "--lm", GOLDEN, text="one")
+    message = f"dragoman: error: {GOLDEN}: not a language model: it reads an input\n"
+    assert (code, output, messages) == (2, "", message)

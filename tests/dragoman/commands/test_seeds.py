@@ -1,0 +1,242 @@
+"""Seeds: every run once, failures reported, and tables of numbers that are known."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import dragoman.commands.seeds
+from dragoman import DataError, Recipe, UsageError
+from dragoman.commands.seeds import run_seeds
+from dragoman.shared.evaluation.outputs import Outputs
+from dragoman.shared.evaluation.results import read, record
+from dragoman.shared.evaluation.scores import score
+from dragoman.shared.machine.workspace import Phase
+from dragoman.shared.run.running import run_recipe
+from tests.small import refuses
+
+LINES = 40
+REFERENCES = [f"line {n} has words and {n % 7} more" for n in range(LINES)]
+
+
+class Pretend(Phase):
+    """Stands for training and evaluation: a share of the lines comes out wrong, which ones is up to the seed."""
+
+    def __init__(
+        self, *, share: float, splits: list[str], fails: int = 0, updates: int = 10, streams: list[dict] | None = None
+    ) -> None:
+        self.share, self.splits, self.fails = share, splits, fails
+
+    def run(self, workspace):
+        if workspace.seed == self.fails:
+            raise DataError("the disk is full")
+        wrong = np.random.default_rng(workspace.seed).random(LINES) < self.share
+        texts = ["nothing at all" if bad else text for text, bad in zip(REFERENCES, wrong, strict=True)]
+        outputs = Outputs([str(n) for n in range(LINES)], texts, [REFERENCES], [""] * LINES)
+        outputs.write(workspace.folder / "t.tsv")
+        row = {"recipe": workspace.recipe, "arm": workspace.arm, "keys": workspace.keys, "phase": workspace.phase}
+        row |= {"corpus": "c", "language": "en", "outputs": f"{workspace.phase}/t.tsv", "averaging": "none", "beam": 1}
+        row |= {"search": {}, "seed": workspace.seed}
+        scores = score(texts, REFERENCES, "en", ["bleu", "wer"])
+        for split, found in product(self.splits, scores):
+            record(workspace.output / "results.jsonl", [row | {"split": split} | found.row()])
+
+
+RECIPE = """\
+# Pretends
+output_folder: {folder}/{name}/<seed>
+share: {share}
+splits: [x/test]
+fails: 0
+updates: 10
+batch: 5
+phases:
+    evaluate: !new:{module}.Pretend
+        share: !ref <share>
+        splits: !ref <splits>
+        fails: !ref <fails>
+        updates: !ref <updates>
+        streams: [{{manifests: [a.arrow], budget: !ref <batch>}}]
+arms:
+    careless: {{share: 0.5}}
+    half: {{share: 0.3, batch: 10}}
+"""
+
+
+@pytest.fixture
+def recipes(tmp_path, monkeypatch):
+    """Two recipes, the first better than the second; they are run in this process."""
+    started = []
+    popen = dragoman.commands.seeds.subprocess.Popen
+
+    def run(words, **options):
+        if "dragoman" not in words:
+            return popen(words, **options)
+        arguments = words[words.index("run") + 1 :]
+        started.append(arguments[-1])
+
+        class Process:
+            def wait(self):
+                try:
+                    run_recipe(Recipe.load(arguments[0], arguments[1:]))
+                except (DataError, UsageError):
+                    return 1
+                return 0
+
+        return Process()
+
+    monkeypatch.setattr(dragoman.commands.seeds.subprocess, "Popen", run)
+    for name, share in (("good", 0.1), ("poor", 0.4)):
+        text = RECIPE.format(folder=tmp_path / "runs", name=name, share=share, module=__name__)
+        (tmp_path / f"{name}.yaml").write_text(text.replace("output_folder: ", "output_folder: !ref "))
+    return tmp_path / "good.yaml", tmp_path / "poor.yaml", started
+
+
+def test_mean_and_spread(recipes, tmp_path, capsys):
+    good, _, started = recipes
+    assert run_seeds(str(good), [], seeds=[1, 2, 3])
+    out = capsys.readouterr().out
+    values = []
+    for seed in (1, 2, 3):
+        [row] = [r for r in read(tmp_path / "runs" / "good" / str(seed) / "results.jsonl") if r["metric"] == "wer"]
+        values.append(row["value"])
+    [line] = [line.split() for line in out.splitlines() if line.startswith("wer")]
+    mean = sum(values) / 3
+    deviation = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
+    assert line == ["wer", *(f"{v:.2f}" for v in values), f"{mean:.2f}", f"{deviation:.2f}"]
+    collected = {
+        r["seed"]: r["value"] for r in read(tmp_path / "runs" / "good" / "results.jsonl") if r["metric"] == "wer"
+    }
+    assert collected == dict(zip((1, 2, 3), values, strict=True))
+    assert f"| wer | 3 | {mean:.1f} ± {deviation:.1f} |" in (tmp_path / "runs" / "good" / "RESULTS.md").read_text()
+    assert started == ["1", "2", "3"]
+    assert run_seeds(str(good), [], seeds=[1, 2, 3, 4]) and started == ["1", "2", "3", "4"]  # what is there stays
+    with pytest.raises(DataError, match="no run was completed"):  # its folder holds that of other keys
+        run_seeds(str(good), ["--share", "0.3"], seeds=[1])
+
+
+def test_tests_in_several_directions_are_a_table_of_sources_by_targets(recipes, tmp_path, capsys):
+    good, _, _ = recipes
+    assert run_seeds(str(good), ["--splits", "[de-en/test, en-de/test, de-fr/test]"], seeds=[1, 2])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    [mean] = {line[3] for line in lines if line[:1] == ["wer"]}
+    shown = f"{float(mean):.1f}"
+    place = lines.index("A: wer on test, sources by targets".split())
+    assert lines[place + 1 : place + 5] == [
+        ["de", "en", "fr", "mean"],
+        ["de", shown, shown, shown],
+        ["en", shown, shown],
+        ["mean", shown, shown, shown, shown],
+    ]
+
+
+def test_means_over_directions_are_compared_and_kept(recipes, tmp_path, capsys):
+    good, poor, _ = recipes
+    splits = ["--splits", "[de-en/test, en-de/test, de-fr/test, fr-de/test, en-fr/test]"]
+    against = f"{poor} --splits '{splits[1]}'"
+    assert run_seeds(str(good), splits, seeds=[1, 2, 3], against=against, into=tmp_path / "table")
+    out = capsys.readouterr().out
+    place = out.splitlines().index("A against B on test, mean of 5 directions")
+    shown = {line.split()[0]: line.split() for line in out.splitlines()[place + 2 : place + 4]}
+    found = read(tmp_path / "table" / "results.jsonl")
+    [of_one] = [r for r in found if (r.get("kind"), r["metric"], r["split"]) == ("comparison", "wer", "de-en/test")]
+    [row] = [r for r in found if r.get("kind") == "comparison of means" and r["metric"] == "wer"]
+    assert row["split"] == "de-en/test, de-fr/test, en-de/test, en-fr/test, fr-de/test" and row["lines"] == 5 * LINES
+    assert row["value"] == of_one["value"] == pytest.approx(float(shown["wer"][1]))  # the outputs are the same in all
+    assert row["low"] > of_one["low"] and row["high"] < of_one["high"]  # sentences are drawn in each by themselves
+    assert (row["against"], row["seeds"], row["p"] < 0.05) == ("poor", [1, 2, 3], True)
+    [line] = [
+        line
+        for line in (tmp_path / "table" / "RESULTS.md").read_text().splitlines()
+        if line.startswith("| good |") and "| wer |" in line
+    ]
+    assert f", {row['value']:+.1f} better | poor splits=" in line
+
+
+def test_against_another_recipe(recipes, tmp_path, capsys):
+    good, poor, started = recipes
+    assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")
+    assert started == ["1", "1", "2", "2", "3", "3"]
+    out = capsys.readouterr().out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["share", "0.1", "0.4"] in lines and "WARNING" not in out
+    rows = read(tmp_path / "table" / "results.jsonl")
+    found = {r["metric"]: r for r in rows if r.get("kind") == "comparison"}
+    assert [line[-1] for line in lines if line and line[0] in found][-2:] == ["better", "better"]
+    assert found["wer"]["value"] < 0 < found["bleu"]["value"] and found["wer"]["p"] < 0.05
+    assert found["wer"]["against"] == "poor" and "p seed 1  p seed 2  p seed 3" in out
+    single = [r for r in rows if "kind" not in r and r["metric"] == "wer"]
+    means = [np.mean([r["value"] for r in single if r["recipe"] == recipe]) for recipe in ("good", "poor")]
+    assert found["wer"]["value"] == pytest.approx(means[0] - means[1], abs=0.02)
+    text = (tmp_path / "table" / "RESULTS.md").read_text()
+    assert f", {found['wer']['value']:+.1f} better | poor |" in text
+    before = text
+    assert run_seeds(str(good), [], seeds=[1, 2, 3], against=str(poor), into=tmp_path / "table", command="dragoman x")
+    assert (tmp_path / "table" / "RESULTS.md").read_text() == before and len(started) == 6
+
+
+def test_against_an_arm(recipes, tmp_path, capsys):
+    good, poor, started = recipes
+    into = tmp_path / "table"
+    assert run_seeds(str(good), ["--batch", "7"], seeds=[1, 2], against="careless", into=into)
+    assert len(started) == 4 and (tmp_path / "runs" / "good-careless" / "2" / "recipe.yaml").is_file()
+    assert ["share", "0.1", "0.5"] in [line.split() for line in capsys.readouterr().out.splitlines()]
+    found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
+    assert {(r["recipe"], r.get("arm"), r["against"], r["against_arm"]) for r in found} == {
+        ("good", None, "good", "careless")
+    }
+    assert all(r["keys"] == r["against_keys"] == {"batch": 7} and r["p"] < 0.05 for r in found)
+    lines = (into / "RESULTS.md").read_text().splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines if "| bleu |" in line]
+    assert ["good", "careless", "batch=7", "bleu"] in cells
+    assert any("better | careless batch=7 |" in line for line in lines)
+    assert run_seeds(str(good), [], seeds=[1, 2], arm="half", against=f"{poor} --arm careless", into=into)
+    compared = "arm", "against", "against_arm"
+    found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
+    assert tuple(found[-1][key] for key in compared) == ("half", "poor", "careless")
+    assert "WARNING: batches differ" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="neither a file nor an installed recipe"):
+        run_seeds(str(good), [], seeds=[1], against="carless")
+
+
+def test_the_same_against_itself_is_no_better(recipes, tmp_path, capsys):
+    good, _, _ = recipes
+    against = f"{good} --output_folder '!ref {tmp_path}/again/<seed>'"
+    assert run_seeds(str(good), [], seeds=[1, 2], against=against, into=tmp_path)
+    found = [r for r in read(tmp_path / "results.jsonl") if r.get("kind") == "comparison"]
+    assert [(r["value"], r["p"]) for r in found] == [(0, 1)] * 2
+    out = capsys.readouterr().out
+    assert "the recipes have the same keys and values" in out
+    ends = [line.split()[4:7] for line in out.splitlines() if line.endswith("no significant difference")]
+    assert ends == [["1.0000"] * 3] * 2  # of all seeds, and of each
+
+
+def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
+    good, poor, _ = recipes
+    assert run_seeds(str(good), [], seeds=[1, 2, 3], against=f"{poor} --fails 2", into=tmp_path) is False
+    out = capsys.readouterr().out
+    assert f"FAILED: B, seed 2 (its log: {tmp_path / 'runs' / 'poor' / '2' / 'log.txt'})" in out
+    [row] = [r for r in read(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
+    assert (row["seeds"], row["against_seeds"]) == ([1, 2, 3], [1, 3])
+    assert "p seed 1  p seed 3" in out
+    with pytest.raises(DataError, match="no run was completed"):
+        run_seeds(str(good), ["--fails", "7"], seeds=[7])
+
+
+@pytest.mark.parametrize(("own", "what"), [("--updates 20", "updates"), ("--batch 6", "batches")])
+def test_unequal_arms_are_warned_of(recipes, capsys, own, what):
+    good, poor, _ = recipes
+    run_seeds(str(good), [], seeds=[1, 2], against=f"{poor} {own}")
+    assert f"WARNING: {what} differ" in capsys.readouterr().out
+
+
+def test_wrong_usage(recipes, tmp_path):
+    good, poor, _ = recipes
+    refuses(UsageError, "must be different numbers, not 1,1", run_seeds, str(good), [], seeds=[1, 1])
+    with pytest.raises(UsageError, match="put <seed> into output_folder"):
+        run_seeds(str(good), ["--output_folder", str(tmp_path / "x")], seeds=[1, 2])
+    with pytest.raises(UsageError, match="both recipes would run in"):
+        run_seeds(str(good), [], seeds=[1, 2], against=f"{good} --updates 5")
+    refuses(UsageError, "widht", run_seeds, str(good), ["--widht", "5"], seeds=[1, 2])

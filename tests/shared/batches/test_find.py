@@ -1,0 +1,93 @@
+"""Manifests by name and by pattern."""
+
+import pytest
+
+from dragoman.shared.batches.find import (
+    directions,
+    find_manifests,
+    joined,
+    pair_manifests,
+    readers,
+    text_manifests,
+    text_readers,
+)  # fmt: skip
+from dragoman.shared.errors import DataError, UsageError
+from tests.small import refuses
+
+
+def test_a_name_may_hold_what_is_special_in_patterns(tmp_path):
+    """Each manifest once, in the order of the patterns."""
+    names = ["train[1].arrow", "train1.arrow", "dev.arrow"]
+    for name in names:
+        (tmp_path / name).touch()
+    assert find_manifests([tmp_path / name for name in names]) == [tmp_path / name for name in names]
+    assert find_manifests([tmp_path / "d*.arrow", tmp_path / "*[1].arrow"]) == [
+        tmp_path / names[2],
+        tmp_path / names[1],
+    ]
+
+
+@pytest.mark.parametrize("name", ["none.arrow", "none[1].arrow", "*.arrow", "x" * 5000, "\0"])
+def test_a_pattern_that_matches_nothing_is_named(tmp_path, name):
+    refuses(DataError, "there is no such manifest", find_manifests, [tmp_path / name])
+
+
+def test_directions_are_all_those_of_a_pivot_or_a_list_of_pairs():
+    codes = ["de", "en", "fr"]
+    assert len(directions(codes, codes)) == 6
+    around = [("de", "en"), ("en", "de"), ("en", "fr"), ("fr", "en")]
+    assert directions(codes, codes, pivot="en") == around
+    assert directions(codes, codes, pairs=[["fr", "de"], ["en", "de"], ["fr", "de"]]) == [("fr", "de"), ("en", "de")]
+    assert directions(["en"], ["en"]) == []  # a monolingual corpus
+    assert directions(codes, codes, without=[["en", "de"]]) == [
+        pair for pair in directions(codes, codes) if pair != ("en", "de")
+    ]
+    folder = {"folder": "m", "sources": codes, "targets": codes, "splits": ["dev"]}
+    assert pair_manifests(**folder, pivot="en") == [f"m/{source}-{target}/dev.arrow" for source, target in around]
+    made = readers(reader=lambda **given: given, sources=codes, targets=codes, pairs=[["fr", "de"]])
+    assert made == [{"source_language": "fr", "target_language": "de"}]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"pivot": "it"}, "pivot must be one of the languages de, en, de, fr, not 'it'"),
+        ({"pairs": [["fr", "de"]]}, r"a pair must be of a source language \(de, en\) and another target language"),
+        ({"pairs": ["de-fr"]}, "not 'de-fr'"),
+        ({"pairs": [["en", "fr"]], "pivot": "de"}, "there is no direction between"),
+    ],
+)
+def test_directions_that_there_are_not_are_refused(given, message):
+    refuses(UsageError, message, directions, ["de", "en"], ["de", "fr"], **given)
+
+
+def test_directions_end_where_there_are_none():
+    assert directions(["de"], ["en"], pivot="de", pairs=[["de", "en"]]) == [("de", "en")]
+    assert directions(["de", "fr"], ["en"], pivot="fr") == [("fr", "en")]
+    assert directions(["de"], ["en"], without=[["de", "en"]]) == []
+    with pytest.raises(UsageError, match="^there is no direction between the source and target languages that were"):
+        directions(["de"], ["de"], pivot="de")
+    refuses(UsageError, r"not \['en', 'de'\]$", directions, ["de"], ["en"], without=[["en", "de"]])
+
+
+def test_lists_of_recipes():
+    assert text_readers(reader=lambda **given: given, languages=["de", "en"]) == [
+        {"language": "de"},
+        {"language": "en"},
+    ]
+    assert text_manifests(folder="m", languages=["de", "en"], splits=["train", "dev"]) == [
+        *("m/de/train.arrow", "m/de/dev.arrow"),
+        *("m/en/train.arrow", "m/en/dev.arrow"),
+    ]
+    assert joined([1], [], [2, 3]) == [1, 2, 3] and joined() == []
+    made = readers(reader=lambda **given: given, sources=["de", "fr"], targets=["en", "de"], pivot="fr")
+    assert made == [{"source_language": "fr", "target_language": code} for code in ("en", "de")]
+    paths = pair_manifests(folder="m", sources=["de"], targets=["en", "fr"], splits=["b", "a"], pairs=[["de", "fr"]])
+    assert paths == ["m/de-fr/b.arrow", "m/de-fr/a.arrow"]
+
+
+def test_each_manifest_comes_once(tmp_path):
+    for name in ("b", "a"):
+        (tmp_path / name).touch()
+    assert find_manifests([str(tmp_path / "b"), tmp_path / "*"]) == [tmp_path / "b", tmp_path / "a"]
+    assert find_manifests([]) == []

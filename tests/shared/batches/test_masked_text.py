@@ -1,0 +1,182 @@
+"""Masked text: what is chosen, what it becomes, and what a batch holds of it."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.masked_text import MaskedText
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import CountPieces
+from dragoman.shared.text.normalise import Lowercase
+from dragoman.shared.text.piece_counts import read_counts, write_counts
+from tests import small
+
+TEXTS = ["the quick brown fox jumps over the lazy dog", "pack my box with five dozen liquor jugs", "a"]
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return TextField(column="source_text", tokenizer=small.tokenizer(TEXTS * 4, ["en"]))
+
+
+def row(text, id="1"):
+    return {"id": id, "source_text": text, "source_language": "en"}
+
+
+def test_chosen_pieces_are_hidden_and_all_else_is_as_it_was(plain):
+    tokens = plain(row(TEXTS[0]), None)
+    drawn = MaskedText(field=plain, share=0.3, masked=1.0, replaced=0.0)(row(TEXTS[0]), np.random.default_rng(1))
+    places, labels = drawn["places"], drawn["labels"]
+    assert len(places) == round(0.3 * (len(tokens) - 2)) and places.tolist() == sorted(set(places.tolist()))
+    assert places.min() > 0 and places.max() < len(tokens) - 1  # <en> and </s> stay
+    assert drawn[""][places].tolist() == [plain.tokenizer.mask] * len(places)
+    restored = drawn[""].clone()
+    restored[places] = labels
+    assert restored.tolist() == tokens.tolist()
+
+
+def test_rare_pieces_are_chosen_more_often(plain, tmp_path):
+    """One of four pieces: by hand, their weights are 1, 1/2, 1/3 and, without a count, 1."""
+    tokenizer = plain.tokenizer
+    counts = np.zeros(tokenizer.size, dtype=np.int64)
+    pieces = tokenizer.encode("abcd")[-4:]
+    counts[pieces[:3]] = (1, 4, 9)
+    write_counts(counts, tokenizer, tmp_path / "pieces.tsv")
+    lines = [line.split("\t")[1:] for line in (tmp_path / "pieces.tsv").read_text().splitlines()]
+    assert lines == [["9", "'c'"], ["4", "'b'"], ["1", "'a'"]]
+    assert read_counts(tmp_path / "pieces.tsv", tokenizer).tolist() == counts.tolist()
+    field = MaskedText(field=plain, share=0.2, masked=1.0, replaced=0.0, counts=str(tmp_path / "pieces.tsv"))
+    text, rng = row("abcd"), np.random.default_rng(3)
+    drawn = Counter(int(field(text, rng)["labels"][0]) for _ in range(6000))
+    space = [id for id in plain.tokenizer.encode("abcd") if id not in pieces]  # the piece of the text's beginning, once
+    weights = dict(zip([*pieces, *space], [1.0, 1 / 2, 1 / 3, 1.0, *[1.0] * len(space)], strict=True))
+    total = sum(weights.values())
+    assert {id: drawn[id] / 6000 for id in weights} == pytest.approx(
+        {id: weight / total for id, weight in weights.items()}, abs=0.02
+    )
+    even = MaskedText(field=plain, share=0.2, counts=str(tmp_path / "pieces.tsv"), exponent=0.0)
+    drawn = Counter(int(even(text, rng)["labels"][0]) for _ in range(6000))
+    assert max(drawn.values()) - min(drawn.values()) < 300
+
+
+def test_counts_that_cannot_be_read_are_named_before_training(plain, tmp_path):
+    field = MaskedText(field=plain, counts=str(tmp_path / "pieces.tsv"))
+    with pytest.raises(DataError, match=r"pieces\.tsv: no table of counts can be read"):
+        field.lengths({"source_text": ["a"], "source_language": ["en"]})
+    first = plain.tokenizer.encode("b")[-1]
+    for line in ("7", f"{first}\tone\t'b'", f"{first}\t3\t'c'", f"{plain.tokenizer.size}\t3\t'b'"):
+        (tmp_path / "pieces.tsv").write_text(f"{first}\t2\t'b'\n{line}\n")
+        with pytest.raises(DataError, match=r"pieces\.tsv, line 2: not a piece of the tokenizer and its count"):
+            field.lengths({"source_text": ["a"], "source_language": ["en"]})
+
+
+def test_a_phase_counts_pieces(plain, tmp_path):
+    rows = [row("ab a"), row("B", "2") | {"source_language": "de"}, {"id": "3"}]
+    Manifest.write(tmp_path / "train.arrow", rows)
+    Manifest.write(tmp_path / "other.arrow", [row("C", "4"), row("C", "5")])
+    manifests = {"lower": [str(tmp_path / "train.arrow")], "as it is": [str(tmp_path / "other.arrow")]}
+    workspace = Workspace(output=tmp_path, seed=1, phase="count")
+    encode = plain.tokenizer.encode
+    for limit, expected in ((9, ["ab a", "b", "C", "C"]), (1, ["ab a", "C"])):
+        phase = CountPieces(
+            manifests=manifests, tokenizer=plain.tokenizer, normalizers={"lower": [Lowercase()]}, limit=limit
+        )
+        phase.run(workspace)
+        counts = read_counts(workspace.folder / "pieces.tsv", plain.tokenizer)
+        found = {id: int(counts[id]) for id in np.flatnonzero(counts)}
+        assert found == Counter(id for text in expected for id in encode(text))
+    Manifest.write(tmp_path / "empty.arrow", [{"id": "1"}])
+    with pytest.raises(DataError, match="no text in source_text"):
+        CountPieces(manifests={"a": [str(tmp_path / "empty.arrow")]}, tokenizer=plain.tokenizer).run(workspace)
+    with pytest.raises(UsageError, match=r"normalizers of \['b'\] without manifests"):
+        CountPieces(manifests={"a": []}, tokenizer=plain.tokenizer, normalizers={"b": []})
+
+
+def test_shares_are_those_that_were_asked_for(plain):
+    field = MaskedText(field=plain, share=0.15)
+    rng = np.random.default_rng(1)
+    kinds, places = Counter(), Counter()
+    symbols = {plain.tokenizer.id(symbol) for symbol in plain.tokenizer.symbols}
+    draws = 3000
+    for _ in range(draws):
+        drawn = field(row(TEXTS[0]), rng)
+        for place, label in zip(drawn["places"].tolist(), drawn["labels"].tolist(), strict=True):
+            found = int(drawn[""][place])
+            places[place] += 1
+            kinds["mask" if found == plain.tokenizer.mask else "same" if found == label else "other"] += 1
+            assert found == plain.tokenizer.mask or found not in symbols
+    total = sum(kinds.values())
+    pieces = len(plain(row(TEXTS[0]), None)) - 2
+    assert total == draws * round(0.15 * pieces)
+    same = 0.1 + 0.1 / (plain.tokenizer.size - len(symbols))  # a drawn piece may be the one that stood there
+    for kind, share in (("mask", 0.8), ("same", same), ("other", 0.2 - same)):
+        assert abs(kinds[kind] / total - share) < 4 * (share * (1 - share) / total) ** 0.5, kind
+    expected = total / pieces
+    assert sum((places[n] - expected) ** 2 / expected for n in range(1, pieces + 1)) < 90  # chi-square, 42 degrees
+
+
+def test_a_short_text_has_one_masked_piece_and_an_empty_one_none(plain):
+    field = MaskedText(field=plain, share=0.15)
+    [place] = field(row("a"), np.random.default_rng(1))["places"].tolist()
+    assert place in (1, 2)
+    assert len(field(row(""), np.random.default_rng(1))["places"]) == 0
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_holds_tokens_places_and_labels(plain, workers, tmp_path):
+    rows = [row(text, str(number)) for number, text in enumerate(TEXTS)]
+    Manifest.write(tmp_path / "train.arrow", rows)
+    field = MaskedText(field=plain)
+    stream = Stream(
+        name="text", manifests=[str(tmp_path / "train.arrow")], fields={"source": field}, budget=Budget(rows=3)
+    )
+    [batch] = Loader(streams=[stream], seed=1, workers=workers).epoch(0)
+    assert sorted(batch.fields) == ["source", "source.labels", "source.places"]
+    clean = {id: plain(rows[int(id)], None) for id in batch.ids}
+    for id, tokens, places, labels in zip(
+        batch.ids, batch["source"].rows(), batch["source.places"].rows(), batch["source.labels"].rows(), strict=True
+    ):
+        assert clean[id][places].tolist() == labels.tolist()
+        assert len(tokens) == len(clean[id])
+
+
+def test_validation_hides_the_same_tokens_each_time(plain):
+    rows = [row(text, str(number)) for number, text in enumerate(TEXTS)]
+    found = [next(Loader.evaluation(rows, {"source": MaskedText(field=plain)}, Budget(rows=3)))[0] for _ in range(2)]
+    for name in found[0].fields:
+        assert torch.equal(found[0][name].values, found[1][name].values)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"share": 1.5}, "share must be between 0 and 1, not 1.5"),
+        ({"masked": 0.8, "replaced": 0.3}, "masked and replaced are shares of one whole, not 0.8 and 0.3"),
+    ],
+)
+def test_shares_out_of_range_are_refused(plain, arguments, message):
+    with pytest.raises(UsageError, match=message):
+        MaskedText(field=plain, **arguments)
+
+
+def test_defaults_and_shares_of_one_whole(plain):
+    field = plain
+    assert MaskedText(field=field).counts is None and MaskedText(field=field).load() is None
+    MaskedText(field=field, masked=0.9, replaced=0.1, exponent=0.0)
+    with pytest.raises(UsageError) as error:
+        MaskedText(field=field, masked=0.9, replaced=0.2)
+    assert str(error.value) == "masked and replaced are shares of one whole, not 0.9 and 0.2"
+    for name in ("share", "masked", "replaced"):
+        with pytest.raises(UsageError, match=f"^MaskedText: {name} must be between 0 and 1, not -0.1$"):
+            MaskedText(field=field, **{name: -0.1})
+    for exponent in (-0.1, float("inf")):
+        with pytest.raises(
+            UsageError, match=f"^MaskedText: exponent must be (a finite number )?at least 0, not {exponent}$"
+        ):
+            MaskedText(field=field, exponent=exponent)

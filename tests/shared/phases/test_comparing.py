@@ -1,0 +1,60 @@
+"""The phase that compares two inputs: a score and a picture for each test set."""
+
+import pytest
+
+from dragoman import DataError, Manifest, UsageError
+from dragoman.shared.batches.stream import Budget
+from dragoman.shared.evaluation.results import read
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.phases import CompareInputs
+from tests.shared.training.conftest import World
+
+
+@pytest.fixture
+def world(tmp_path):
+    return World(tmp_path)
+
+
+def phase(tmp_path, manifest, **options):
+    given = {"model": str(tmp_path / "model"), "manifests": [str(manifest)], "budget": Budget(rows=8)}
+    return CompareInputs(**(given | {"one": "source", "other": "source"} | options))
+
+
+def workspace(tmp_path):
+    return Workspace(output=tmp_path / "run", device="cpu", phase="compare", recipe="test", workers=0)
+
+
+def test_each_row_finds_itself_in_the_same_input(world, tmp_path):
+    world.system().save(tmp_path / "model")
+    place = workspace(tmp_path)
+    phase(tmp_path, world.manifest, mean=True).run(place)
+    [row] = read(place.output / "results.jsonl")
+    assert (row["metric"], row["value"], row["lines"], row["reads"]) == ("retrieval", 100.0, 48, ["source", "source"])
+    assert row["signature"] == "vectors:mean of states|cosine"
+    assert [path.suffix for path in place.folder.iterdir()] == [".png"]
+
+
+def test_what_cannot_be_compared_is_refused(world, tmp_path):
+    world.system().save(tmp_path / "model")
+    rows = [dict(row) for row in Manifest.open(world.manifest)][:2]
+    rows[1]["source_text"] = "1"
+    uneven = Manifest.write(tmp_path / "en-de" / "uneven.arrow", rows).path
+    with pytest.raises(DataError, match="different numbers of states: compare their means"):
+        phase(tmp_path, uneven).run(workspace(tmp_path))
+    with pytest.raises(UsageError, match="can read source, not 'speech'"):
+        phase(tmp_path, uneven, one="speech").run(workspace(tmp_path))
+    with pytest.raises(UsageError, match="pairs must be at least 2, not 1"):
+        phase(tmp_path, uneven, pairs=1)
+
+
+def test_without_tests_nothing_is_measured_and_that_is_said(world, tmp_path, caplog):
+    place = Workspace(tmp_path, phase="compare")
+    with caplog.at_level("INFO", logger="dragoman"):
+        CompareInputs(model=str(tmp_path / "none"), manifests=[], budget=Budget(rows=2)).run(place)
+    assert "compare: no tests are given" in caplog.text and not (tmp_path / "results.jsonl").exists()
+
+
+def test_defaults_and_the_fewest_pairs(tmp_path):
+    plain = CompareInputs(model="m", manifests=[], budget=Budget(rows=1))
+    assert (plain.one, plain.other, plain.mean, plain.pairs) == ("speech", "source", False, 40)
+    assert phase(tmp_path, "x", pairs=2).pairs == 2

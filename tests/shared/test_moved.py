@@ -1,0 +1,60 @@
+"""Modules that moved are found under their earlier names, and finished work stays finished."""
+
+import hashlib
+from importlib.util import find_spec
+
+import pytest
+
+from dragoman.shared.machine.workspace import fingerprint
+from dragoman.shared.moved import MOVED, importable
+from dragoman.shared.recipe.recipe import Recipe
+
+NAMES = [
+    ("shared.nn.layer.Layer", "dragoman.shared.nn.layer.Layer"),
+    ("mt.bart", "dragoman.mt.bart"),
+    ("shared.corpus.stream.Stream", "dragoman.shared.batches.stream.Stream"),
+    ("shared.corpus.normalise", "dragoman.shared.text.normalise"),
+    ("shared.almanac.Almanac", "dragoman.almanac.Almanac"),
+    ("shared.corpus.streams.Stream", "dragoman.shared.corpus.streams.Stream"),
+    ("torch.nn.Linear", "torch.nn.Linear"),
+    ("sharedness.x", "sharedness.x"),
+    ("dict", "dict"),
+]
+
+
+@pytest.mark.parametrize(("path", "name"), NAMES)
+def test_names_of_recipes_become_names_of_python(path, name):
+    assert importable(path) == name
+
+
+def test_each_module_is_where_it_is_said_to_have_moved():
+    assert [place for place in MOVED.values() if find_spec(importable(place)) is None] == []
+    assert len({*MOVED.values()}) == len(MOVED)
+
+
+def test_a_fingerprint_is_made_of_earliest_places():
+    before = '[{"!new:shared.corpus.stream.Stream": {"n": 1, "text": "shared.batches.stream"}}, {}]'
+    now = {"!new:shared.batches.stream.Stream": {"text": "shared.batches.stream", "n": 1}}
+    assert fingerprint(now, {}) == hashlib.blake2b(before.encode(), digest_size=16).hexdigest()
+
+
+def test_a_fingerprint_has_the_earlier_name_of_an_argument():
+    before = '[{"!new:shared.objectives.CrossEntropy": {"smoothing": 0.1, "weight": [{"smoothing": 1}]}}, {}]'
+    now = {"!new:shared.objectives.CrossEntropy": {"weight": [{"label_smoothing": 1}], "label_smoothing": 0.1}}
+    assert fingerprint(now, {}) == hashlib.blake2b(before.encode(), digest_size=16).hexdigest()
+
+
+def test_a_recipe_names_a_class_by_its_earlier_place(tmp_path):
+    text = "output_folder: out\nphases:\n  fit: !new:tests.shared.recipe_parts.Free {x: !new:%s {rows: 3}}\n"
+    built = []
+    for place in (
+        "shared.corpus.stream.Budget",
+        "shared.batches.stream.Budget",
+        "dragoman.shared.batches.stream.Budget",
+    ):
+        (tmp_path / "a.yaml").write_text(text % place)
+        recipe = Recipe.load(tmp_path / "a.yaml")
+        recipe.check()
+        built.append(recipe.plan["fit"].build().x)
+    assert {type(one).__module__ for one in built} == {"dragoman.shared.batches.stream"}
+    assert [one.rows for one in built] == [3, 3, 3]

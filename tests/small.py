@@ -1,0 +1,211 @@
+"""Small models, tokenizers and data that tests of many rooms build: each with usual sizes, which a test may change."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import EncoderModel, Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.systems.system import System
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+
+GOLDEN = Path(__file__).parent / "golden" / "model"
+
+# -- text -----------------------------------------------------------------------------------------------------------
+
+
+def pieces(texts: Iterable[str], *, kind: str = "char", size: int = 300, **options: Any) -> str:
+    """Return the path of a SentencePiece model, ``tokenizer.model``, trained on texts once a session."""
+    texts = list(texts)
+    key = hashlib.sha256(repr((texts, kind, size, sorted(options.items()))).encode()).hexdigest()[:16]
+    path = Path(os.environ["DRAGOMAN_TEST_TOKENIZERS"]) / key / "tokenizer.model"  # set by tests/conftest.py
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        own = path.with_name(f"{os.getpid()}.model")  # another worker may train the same one
+        os.replace(train_sentencepiece(texts, own, kind=kind, size=size, **options), path)
+    return str(path)
+
+
+def tokenizer(
+    texts: Iterable[str], tags: Sequence[str] = ("de", "en"), *, kind: str = "char", size: int = 300, **options: Any
+) -> SentencePieceTokenizer:
+    """Return a tokenizer trained on texts; see ``pieces``."""
+    return SentencePieceTokenizer(model=pieces(texts, kind=kind, size=size, **options), tags=[*tags])
+
+
+def text(tokenizer: Any, side: str = "source", **options: Any) -> TextField:
+    """Return the field of the column "source_text" or "target_text"."""
+    return TextField(column=f"{side}_text", tokenizer=tokenizer, **options)
+
+
+def texts(tokenizer: Any, other: Any = None) -> dict[str, TextField]:
+    """Return the fields "source" and "target", of one tokenizer or of two."""
+    return {"source": text(tokenizer), "target": text(other or tokenizer, "target")}
+
+
+def row(id: Any, source: str | None = None, target: str | None = None, **more: Any) -> dict[str, Any]:
+    """Return a manifest's row of English and German; a side that is None is left out."""
+    sides = {"source": (source, "en"), "target": (target, "de")}
+    made: dict[str, Any] = {"id": str(id)}
+    for side, (words, language) in sides.items():
+        made |= {} if words is None else {f"{side}_text": words, f"{side}_language": language}
+    return made | more
+
+
+# -- tensors --------------------------------------------------------------------------------------------------------
+
+
+def padded(rows: Iterable[Sequence[Any] | Tensor], padding: float = 0) -> Padded:
+    """Pad rows of numbers, or tensors."""
+    return Padded.from_sequences([torch.as_tensor(row) for row in rows], padding)
+
+
+def drawn(
+    lengths: Iterable[int], high: int, low: int = 1, *, generator: torch.Generator | None = None, padding: int = 0
+) -> Padded:
+    """Draw tokens from ``low`` to ``high`` - 1 for rows of some lengths."""
+    rows = [torch.randint(low, high, (length,), generator=generator) for length in lengths]
+    return Padded.from_sequences(rows, padding)
+
+
+def drawn_batch(lengths: dict[str, Iterable[int]], high: int, low: int = 1, *, seed: int = 5) -> Batch:
+    """Draw tokens for the rows of each field."""
+    torch.manual_seed(seed)
+    return Batch({name: drawn(own, high, low) for name, own in lengths.items()})
+
+
+def batch(*, padding: int = 0, **fields: Any) -> Batch:
+    """Return a batch of fields that are given as rows of tokens, or padded."""
+    return Batch({name: own if isinstance(own, Padded) else padded(own, padding) for name, own in fields.items()})
+
+
+# -- modules --------------------------------------------------------------------------------------------------------
+
+
+def embedding(vocabulary: Any, width: int = 16, positions: Any = True, **changes: Any) -> TextEmbedding:
+    """Return the embedding of a tokenizer, or of a number of tokens of which 0 pads; without dropout.
+
+    ``positions``: True for sinusoidal ones, a number for so many learned ones, None for none, or a module.
+    """
+    size, padding = (vocabulary, 0) if isinstance(vocabulary, int) else (vocabulary.size, vocabulary.pad)
+    if positions is True:
+        positions = SinusoidalPositions(width=width)
+    elif isinstance(positions, int):
+        positions = LearnedPositions(width=width, length=positions)
+    options = {"vocabulary": size, "padding": padding, "positions": positions, "dropout": 0.0}
+    return TextEmbedding(**options | {"width": width} | changes)
+
+
+def speech_embedding(width: int = 16, *, bins: int = 16, channels: int = 8, **changes: Any) -> SpeechEmbedding:
+    """Return the embedding of filter banks that two convolutions shorten by a factor of four; without dropout."""
+    if "subsampler" not in changes:  # one that is not used would draw parameters all the same
+        changes["subsampler"] = Conv1dSubsampler(inputs=bins, channels=channels, width=width)
+    positions = SinusoidalPositions(width=width)
+    options = {"frontend": Fbank(bins=bins), "normalisation": UtteranceNorm(), "positions": positions}
+    return SpeechEmbedding(**options | {"dropout": 0.0} | changes)
+
+
+def layer(width: int = 16, **changes: Any) -> Layer:
+    """Return a layer of two heads, without dropout."""
+    return Layer(**{"width": width, "heads": 2, "feedforward": 2 * width, "dropout": 0.0} | changes)
+
+
+def encoder(layers: int = 1, taps: Sequence[int] = (), **changes: Any) -> Encoder:
+    """Return an encoder; ``changes`` are its layer's."""
+    return Encoder(layer=layer(**changes), layers=layers, taps=[*taps])
+
+
+def decoder(layers: int = 1, **changes: Any) -> Decoder:
+    """Return a decoder that looks at "source"; ``changes`` are its layer's."""
+    return Decoder(layer=layer(**{"memories": ["source"]} | changes), layers=layers)
+
+
+def translator(
+    vocabulary: Any,
+    *,
+    seed: int | None = None,
+    cls: type = Translator,
+    layers: int = 1,
+    embedded: dict[str, Any] | None = None,
+    sizes: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Any:
+    """Return a translator of one layer each, whose projection is tied to the embedding of what it writes.
+
+    Args:
+        vocabulary: a tokenizer, or a number of tokens of which 0 pads.
+        seed: of the parameters; None draws them as the generator stands.
+        cls: the class.
+        layers: of the encoder and of the decoder.
+        embedded: what its text embeddings have otherwise than ``embedding``.
+        sizes: what its layers have otherwise than ``layer``.
+        changes: other arguments of the class; those that are given are not built.
+
+    """
+    if seed is not None:
+        torch.manual_seed(seed)
+    sizes = sizes or {}
+    options = {key: sizes[key] for key in ("width", "dropout") if key in sizes} | (embedded or {})
+    if "target_embedding" not in changes:
+        changes["target_embedding"] = embedding(vocabulary, **options)
+    made = {
+        "embeddings": lambda: {"source": embedding(vocabulary, **options)},
+        "encoder": lambda: encoder(layers, **sizes),
+        "decoder": lambda: decoder(layers, **sizes),
+        "projection": lambda: TiedProjection(embedding=changes["target_embedding"]),
+    }
+    return cls(**{name: build() for name, build in made.items() if name not in changes} | changes)
+
+
+def encoder_model(vocabulary: Any, *, layers: int = 1, embedded: Any = None, **sizes: Any) -> EncoderModel:
+    """Return a model that reads "source" and writes nothing; ``sizes`` are its layers'."""
+    options = {key: sizes[key] for key in ("width", "dropout") if key in sizes} | (embedded or {})
+    read = {"source": embedding(vocabulary, **options)}
+    return EncoderModel(embeddings=read, encoder=encoder(layers, **sizes))
+
+
+def system(tokenizer: Any, model: nn.Module | None = None, *, cls: type = System, **changes: Any) -> Any:
+    """Return a system from English to German around a model, or around ``translator(tokenizer)``."""
+    options = {
+        "model": translator(tokenizer) if model is None else model,
+        "inputs": {"source": text(tokenizer)},
+        "output": text(tokenizer, "target"),
+        "source_languages": ["en"],
+        "target_languages": ["de"],
+    }
+    return cls(**options | changes)
+
+
+# -- refusals -------------------------------------------------------------------------------------------------------
+
+
+def refuses(error: type[Exception], match: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+    """Assert that a call raises an error with a message that matches: for tables of bad arguments, a line each."""
+    with pytest.raises(error, match=match):
+        call(*arguments, **named)
+
+
+def refusal(error: type[Exception], call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+    """Return the message of the error that a call must raise."""
+    with pytest.raises(error) as caught:
+        call(*arguments, **named)
+    return str(caught.value)
