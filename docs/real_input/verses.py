@@ -21,8 +21,8 @@ from pathlib import Path
 
 import numpy as np
 
-from shared.text.case import lower
-from shared.text.word_spans import words
+from dragoman.shared.text.case import lower
+from dragoman.shared.text.word_spans import words
 
 LARGE = ("fr", "es", "it", "ru")
 SMALL = "de"
