@@ -1,9 +1,11 @@
-# Each target does everything from a fresh clone with Python 3.11 to 3.13 and nothing else.
+# Each target does everything from a fresh clone with Python 3.11 to 3.14 and nothing else.
 #   make demo       train a speech translator on the embedded corpus and score it
 #   make test       the fast tests
 #   make test-all   all tests: slow, parity, resume, recipes too
 #   make lint       style, docstrings, types
 #   make format     put the style right
+#   make docs       the documentation as a site, with pages of the Python interface: site/index.html
+#   make wheel-check  build the wheel, install it without the checkout, and run its command
 #   make fairseq-env  the real fairseq 0.12.2 in an environment of its own (needs Python 3.10; torch: some GB)
 #   make comet-env  the real unbabel-comet 2.2.7 in an environment of its own, and its scores of small checkpoints
 #   make parity     fairseq, transformers and this project side by side; writes docs/parity.md
@@ -29,14 +31,14 @@ COMET_ENV ?= .comet-env
 # A machine with a GPU and without a network has its own torch, and no way to make an environment.
 GPU_PYTHON := $(if $(filter file,$(origin PYTHON)),$(or $(wildcard $(BIN)/python),$(PYTHON)),$(PYTHON))
 
-.PHONY: demo test test-all lint format clean fairseq-env comet-env parity bench gpu offline
+.PHONY: demo test test-all lint format docs wheel-check clean fairseq-env comet-env parity bench gpu offline
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
 	$(BIN)/dragoman demo
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest -m "$(FAST)" $(PYTEST)
+	$(BIN)/python -m pytest -m "$(FAST)" --numprocesses auto --maxprocesses 4 $(PYTEST)
 
 test-all: $(VENV)/installed-all
 	$(BIN)/python -m pytest $(PYTEST)
@@ -49,6 +51,13 @@ lint: $(VENV)/installed-dev
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# The site needs no network, neither to be made nor to be read.
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel-check: $(VENV)/installed-dev
+	$(BIN)/python scripts/check_wheel.py
 
 fairseq-env: $(FAIRSEQ_ENV)/installed
 
@@ -77,7 +86,7 @@ $(COMET_ENV)/installed:
 
 # Fixtures made anew, with other random weights and another model trained: nothing committed is looked at.
 parity: $(VENV)/installed-all $(FAIRSEQ_ENV)/installed
-	$(BIN)/python -c 'from shared.almanac import Almanac; Almanac(root="$(FAIRSEQ_ENV)/almanac", layouts=["moses"], \
+	$(BIN)/python -c 'from dragoman.almanac import Almanac; Almanac(root="$(FAIRSEQ_ENV)/almanac", layouts=["moses"], \
 	  pairs=[["en", "de"]], languages=["en", "de"], sizes={"text": 6000}).write()'
 	$(BIN)/python -m tests.parity.lines $(FAIRSEQ_ENV)/lines.json
 	$(FAIRSEQ_ENV)/bin/python tests/parity/make_fairseq_fixtures.py --out $(FAIRSEQ_ENV)/fixtures --seed 2 \
@@ -98,11 +107,11 @@ offline: $(VENV)/installed-test
 	$(BIN)/python -m benchmarks.offline $(if $(HAS),--has $(HAS)) $(OFFLINE)
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 14) else \
-	  "dragoman needs Python 3.11 to 3.13, and $(PYTHON) is %d.%d: choose another with PYTHON=python3.12 make ..." % v)'
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(None if (3, 11) <= v < (3, 15) else \
+	  "dragoman needs Python 3.11 to 3.14, and $(PYTHON) is %d.%d: choose another with PYTHON=python3.12 make ..." % v)'
 	$(PYTHON) -m venv $(VENV)
 
 # The tests run the demo's corpus too; the linter reads everything.
@@ -110,6 +119,7 @@ $(VENV)/installed-demo: EXTRAS := demo
 $(VENV)/installed-test: EXTRAS := demo,test,vad
 $(VENV)/installed-all: EXTRAS := demo,test,vad,resegment,hf,export,adapters,adam8bit
 $(VENV)/installed-dev: EXTRAS := demo,test,dev
+$(VENV)/installed-docs: EXTRAS := docs
 
 $(VENV)/installed-%: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt -e '.[$(EXTRAS)]'

@@ -38,7 +38,7 @@ def speech(utterances: int, workers: int) -> dict[str, Any]:
 
 def write(name: str, settings: dict[str, Any]) -> None:
     """Write a corpus and print how long it took; for a process of its own."""
-    from shared.almanac import Almanac
+    from dragoman.almanac import Almanac
 
     with tempfile.TemporaryDirectory() as folder:
         clock = time.perf_counter()

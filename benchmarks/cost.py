@@ -29,16 +29,16 @@ import torch
 from benchmarks import worker
 from benchmarks.side_by_side import machine
 from benchmarks.tables import table
-from shared.batch import Batch
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import OutputProjection
-from shared.nn.layer import Layer
-from shared.nn.linear import store_for_search
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, Rules
+from dragoman.shared.batch import Batch
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import OutputProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.linear import store_for_search
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, Rules
 
 PADDING, END = 1, 2
 WIDTH, INNER, HEADS, LAYERS = 512, 2048, 8, 6

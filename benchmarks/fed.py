@@ -29,15 +29,15 @@ from benchmarks import gpu_training, speech_ours, text_ours, waveform_ours
 from benchmarks.graphics import Sampler, peak
 from benchmarks.ours import Trainer, counted
 from benchmarks.training import RATE as LEARNING_RATE
-from shared.batch import Batch
-from shared.corpus.crop import Crop
-from shared.corpus.fields import TextField
-from shared.corpus.loader import Loader
-from shared.corpus.manifest import Manifest
-from shared.corpus.speech_field import SpeechField
-from shared.corpus.stream import Budget, Stream
-from shared.machine.workspace import Workspace
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.crop import Crop
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 SAMPLE_RATE = 16000
 WARM_UP, COUNTED = 4, 4  # updates that are not timed, and batches whose operations are counted

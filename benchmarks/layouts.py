@@ -25,7 +25,7 @@ import soundfile
 import yaml
 from scipy.signal import resample_poly
 
-from shared.almanac import Almanac
+from dragoman.almanac import Almanac
 
 #: Hz of the clips of Common Voice; Almanac's have 22,050.
 RATE, UP, DOWN = 48_000, 320, 147

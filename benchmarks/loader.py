@@ -25,17 +25,17 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from shared.batch import Batch
-from shared.commands.batch_size import training_phase
-from shared.corpus.loader import Loader
-from shared.corpus.randomness import generator
-from shared.corpus.stream import Stream
-from shared.machine.workspace import Workspace
-from shared.recipe.recipe import Recipe
-from shared.recipe.run_keys import RUN_OPTIONS
-from shared.training.fit import Fit
-from shared.training.history import Meter
-from shared.training.update import Learner
+from dragoman.commands.batch_size import training_phase
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.batches.randomness import generator
+from dragoman.shared.batches.stream import Stream
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.recipe.run_keys import RUN_OPTIONS
+from dragoman.shared.training.fit import Fit
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.update import Learner
 
 
 def delivered(stream: Stream, seed: int, count: int) -> tuple[list[Batch], dict[str, float]]:
@@ -108,7 +108,7 @@ def main() -> None:
     workspace = Workspace(Path(recipe.value("output_folder")), phase=phase, **options)
     torch.set_num_threads(1)
     results = []
-    fit = recipe.build(phase)
+    fit = recipe.plan[phase].build()
     for stream in fit.streams:
         batches, rates = delivered(stream, workspace.seed, arguments.batches)
         work = counted(fit, batches[0], workspace)

@@ -24,8 +24,8 @@ import numpy as np
 import soundfile
 
 from benchmarks.worker import peak_memory
-from shared.corpus.audio import SAMPLE_RATE, read_audio
-from shared.corpus.segmentation import SEGMENTERS
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
+from dragoman.shared.sound.segmentation import SEGMENTERS
 
 #: What the memory of the longest recording may be, in those of the first.
 MOST = 1.2
@@ -59,7 +59,7 @@ def write_repeated(talk: np.ndarray, seconds: float, path: Path) -> None:
 
 def translate(words: list[str], out: Path, channel: Connection) -> None:
     """Run the command in this process and send its cost; for a process of its own."""
-    from shared.cli import app
+    from dragoman.cli.main import app
 
     clock = time.perf_counter()
     app(["translate", *words, "--format", "json", "--out", str(out)], standalone_mode=False)

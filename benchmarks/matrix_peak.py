@@ -17,8 +17,8 @@ from typing import Any
 import torch
 
 from benchmarks.worker import serve
-from shared.machine.settings import keep_freed_memory
-from shared.nn.linear import linear
+from dragoman.shared.machine.settings import keep_freed_memory
+from dragoman.shared.nn.linear import linear
 
 SECONDS = 1.0
 COPIED, COPIES = 2**28, 3  # bytes, of which as many are read as written

@@ -24,27 +24,27 @@ import torch
 from torch import Tensor, UntypedStorage, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import LearnedPositions
-from shared.nn.spans import SpanMasking
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.nn.waveform import (
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import LearnedPositions
+from dragoman.shared.nn.spans import SpanMasking
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.nn.waveform import (
     ConvolutionalPositions,
     WaveformConvolutions,
     WaveformEmbedding,
     WaveformEncoder,
     WaveformNorm,
 )
-from shared.objectives.cross_entropy import CHUNK, label_smoothed_cross_entropy
-from shared.padded import Padded
-from shared.recipe.recipe import Recipe
-from shared.training.optimizer import Adam, Adam8bit
-from shared.training.tuning import LoRA, Selected
+from dragoman.shared.objectives.cross_entropy import CHUNK, label_smoothed_cross_entropy
+from dragoman.shared.padded import Padded
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.training.optimizer import Adam, Adam8bit
+from dragoman.shared.training.tuning import LoRA, Selected
 
 ROOM = 22e9
 
@@ -140,7 +140,9 @@ def loss_of(model: Translator, speech: Padded, prefix: Padded, labels: Tensor) -
     """Return what one batch adds to the loss."""
     encoded = model.encoder(model.embeddings["speech"](speech))[0]
     states = model.decoder(model.target_embedding(prefix), {"source": encoded}).values
-    return label_smoothed_cross_entropy(states.flatten(0, 1), model.projection, labels.flatten(), smoothing=0.1).loss
+    return label_smoothed_cross_entropy(
+        states.flatten(0, 1), model.projection, labels.flatten(), label_smoothing=0.1
+    ).loss
 
 
 def kept(run: Callable[[], Tensor], parameters: Iterable[Tensor]) -> int:

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from shared.evaluation.off_target import judge
+from dragoman.shared.evaluation.off_target import judge
 
 BOUNDS = [1, 5, 10, 15, 20, 30, 50, 100, 10**9]
 

@@ -12,15 +12,15 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import training
 from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING, fill
-from shared.batch import Batch
-from shared.machine.settings import prepare_process
-from shared.machine.workspace import Workspace
-from shared.objectives.cross_entropy import CrossEntropy
-from shared.objectives.parts import EncoderDecoderObjective
-from shared.training.compiling import compile_layers
-from shared.training.history import Meter
-from shared.training.optimizer import Adam
-from shared.training.update import Learner
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.settings import prepare_process
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.objectives.cross_entropy import CrossEntropy
+from dragoman.shared.objectives.parts import EncoderDecoderObjective
+from dragoman.shared.training.compiling import compile_layers
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.update import Learner
 
 Names = Callable[[str], tuple[str, ...]]
 
@@ -48,7 +48,7 @@ class Trainer:
         prepare_process(workspace.device)  # as Fit.run does
         fill(parts(model, names))
         self.model = model
-        self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(smoothing=SMOOTHING)])
+        self.objective = EncoderDecoderObjective(system=Holder(model), parts=[CrossEntropy(label_smoothing=SMOOTHING)])
         self.objective.to(workspace.device)
         self.workspace = workspace
         optimizer = Adam(betas=list(BETAS), eps=EPSILON).build(self.objective)
@@ -71,7 +71,9 @@ class Trainer:
 
 def counted(model: nn.Module, batches: list[Batch]) -> int:
     """Count the floating point operations of the matrix products of forward and backward passes, without doing them."""
-    objective = EncoderDecoderObjective(system=Holder(model.to("meta")), parts=[CrossEntropy(smoothing=SMOOTHING)])
+    objective = EncoderDecoderObjective(
+        system=Holder(model.to("meta")), parts=[CrossEntropy(label_smoothing=SMOOTHING)]
+    )
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         for batch in batches:
             objective(batch.to("meta")).total().backward()

@@ -28,13 +28,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import BATCH_ROWS, COLUMNS, Manifest
-from shared.corpus.plan import Pass, Plan, cut
-from shared.corpus.speech_field import SpeechField
-from shared.corpus.stream import Budget, Stream
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import BATCH_ROWS, COLUMNS, Manifest
+from dragoman.shared.batches.plan import Pass, Plan, cut
+from dragoman.shared.batches.speech_field import SpeechField
+from dragoman.shared.batches.stream import Budget, Stream
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 
 def lengths(rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -48,7 +48,7 @@ def lengths(rows: int, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def write(folder: Path, rows: int) -> None:
-    """Write ``train.arrow`` as shared/corpus/manifest.py describes it, the sidecars, and a tokenizer."""
+    """Write ``train.arrow`` as shared/batches/manifest.py describes it, the sidecars, and a tokenizer."""
     seconds, source, target = lengths(rows)
     schema = pa.schema([pa.field(name, kind) for name, kind in COLUMNS.items()])
     path, words = folder / "train.arrow", "a line of text of some length"

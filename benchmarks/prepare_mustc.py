@@ -20,9 +20,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from shared.corpus.inspection import check_corpus
-from shared.corpus.preparation import prepare
-from st.corpora.mustc import MustC
+from dragoman.shared.preparing.inspection import check_corpus
+from dragoman.shared.preparing.preparation import prepare
+from dragoman.st.corpora.mustc import MustC
 
 PER_TALK = 100
 

@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from shared.machine.processor import processor
-from shared.machine.settings import keep_freed_memory
-from shared.nn.attention import by_products
-from shared.nn.cpu import onednn
-from shared.nn.linear import linear, stored_for_search
+from dragoman.shared.machine.processor import processor
+from dragoman.shared.machine.settings import keep_freed_memory
+from dragoman.shared.nn.attention import by_products
+from dragoman.shared.nn.cpu import onednn
+from dragoman.shared.nn.linear import linear, stored_for_search
 
 ROWS, LEARNT_ROWS = (1, 5, 20, 80, 320, 2000), (80, 700, 2000)
 #: In and out of linear maps: of models of width 256 and 512, up to a vocabulary.

@@ -46,7 +46,7 @@ def keys(recipe: str, updates: int, precision: str) -> list[str]:
 def run(tree: Path, place: Path, recipe: str, words: list[str]) -> None:
     """Run a recipe of a checked-out revision in a folder of its own."""
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "shared.cli", "run", recipe, *words]
+    command = [sys.executable, "-m", "dragoman", "run", recipe, *words]
     subprocess.run(command, cwd=place, env=environment, check=True)
 
 

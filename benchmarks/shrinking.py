@@ -19,15 +19,15 @@ import numpy as np
 import torch
 
 from benchmarks.side_by_side import cores
-from shared.batch import Batch
-from shared.corpus.loader import Loader
-from shared.nn.state import load_exactly
-from shared.nn.tandem import ACOUSTIC
-from shared.objectives import TaskObjective
-from shared.recipe.recipe import Recipe
-from shared.systems.system import System
-from shared.training.fit import Fit
-from st.costt import SHRUNK, Costt
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.loader import Loader
+from dragoman.shared.nn.state import load_exactly
+from dragoman.shared.nn.tandem import ACOUSTIC
+from dragoman.shared.objectives import TaskObjective
+from dragoman.shared.recipe.recipe import Recipe
+from dragoman.shared.systems.system import System
+from dragoman.shared.training.fit import Fit
+from dragoman.st.costt import SHRUNK, Costt
 
 SAMPLES = 2000  # of the bootstrap
 WARM_UP = 2  # batches that are not timed
@@ -43,7 +43,7 @@ def main() -> None:
     arguments, overrides = parser.parse_known_args()
     torch.set_num_threads(arguments.threads)
     recipe = Recipe.load(arguments.recipe, overrides)
-    fit: Fit = recipe.build("fit")
+    fit: Fit = recipe.plan["fit"].build()
     objective = fit.objective
     if not isinstance(objective, TaskObjective) or not isinstance(objective.model, Costt):
         parser.error(f"the model of {arguments.recipe} is no Costt")

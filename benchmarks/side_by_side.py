@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from shared.machine.processor import processor
+from dragoman.shared.machine.processor import processor
 
 ROOT = Path(__file__).parent.parent
 

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from shared.corpus.audio import SAMPLE_RATE, read_audio
-from shared.corpus.speech_activity import SpeechDetector, speech_detector
-from shared.systems.inputs import AUDIO_SUFFIXES
-from shared.systems.system import System
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
+from dragoman.shared.sound.speech_activity import SpeechDetector, speech_detector
+from dragoman.shared.systems.inputs import AUDIO_SUFFIXES
+from dragoman.shared.systems.system import System
 
 Noise = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -265,7 +265,7 @@ def changed(
 
 def espeak(count: int) -> Iterator[np.ndarray]:
     """Yield words and sentences of Almanac in its four languages, by all of its voices, as Almanac writes them."""
-    from shared.almanac import voices
+    from dragoman.almanac import voices
 
     speaker = voices.Speaker()
     texts = {"en": ["yes", "ten", "a", "The train leaves at ten."], "de": ["ja", "zwei", "acht", "Der Zug fährt ab."]}

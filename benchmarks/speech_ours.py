@@ -13,20 +13,20 @@ from benchmarks.ours import worker
 from benchmarks.speech_training import CHECKED, END, Work
 from benchmarks.text_training import PADDING
 from benchmarks.worker import serve
-from shared.batch import Batch
-from shared.exchange.fairseq_names import counterparts
-from shared.exchange.fairseq_speech import subsampler_counterparts
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.fbank import Fbank, UtteranceNorm
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.speech import SpeechEmbedding
-from shared.nn.subsampler import Conv1dSubsampler
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
+from dragoman.exchange.fairseq.fairseq_names import counterparts
+from dragoman.exchange.fairseq.fairseq_s2t import subsampler_counterparts
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.speech import SpeechEmbedding
+from dragoman.shared.nn.subsampler import Conv1dSubsampler
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
 
 
 def translator(work: Work, dropout: float) -> Translator:

@@ -22,7 +22,7 @@ from benchmarks.ours import Trainer
 from benchmarks.side_by_side import cores
 from benchmarks.tables import table
 from benchmarks.training import RATE
-from shared.machine.workspace import Workspace
+from dragoman.shared.machine.workspace import Workspace
 
 KNOWN = text_training.BENCHMARKS | speech_training.BENCHMARKS | gpu_training.BENCHMARKS
 

@@ -18,14 +18,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mt.mrasp import AlignedSubstitution
-from shared.almanac import Almanac
-from shared.corpus.fields import Field, TextField
-from shared.corpus.lexicon import Lexicon, lexicon_files
-from shared.corpus.noise import NoisyText
-from shared.corpus.randomness import generator
-from shared.text.piece_model import train_sentencepiece
-from shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.almanac import Almanac
+from dragoman.mt.mrasp import AlignedSubstitution
+from dragoman.shared.batches.fields import Field, TextField
+from dragoman.shared.batches.noise import NoisyText
+from dragoman.shared.batches.randomness import generator
+from dragoman.shared.text.lexicon import Lexicon, lexicon_files
+from dragoman.shared.text.piece_model import train_sentencepiece
+from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 TARGETS = ["de", "fr", "ru", "tr", "zh"]
 TOKENS = range(25, 34)

@@ -23,16 +23,16 @@ import soundfile
 
 import dragoman
 from benchmarks.silence import in_noise
-from shared.corpus.audio import SAMPLE_RATE, read_audio
-from shared.corpus.manifest import Manifest
-from shared.corpus.pauses import Segment
-from shared.corpus.segmentation import SEGMENTERS, Segmenter, named_segmenter
-from shared.corpus.speech_spans import LONGEST_PAUSE, MARGIN
-from shared.corpus.stream import translation_budget
-from shared.evaluation.scoring import Evaluation, evaluate_system
-from shared.evaluation.whole_talks import evaluate_talks
-from shared.machine.workspace import Workspace
-from shared.systems.system import System
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.batches.stream import translation_budget
+from dragoman.shared.evaluation.scoring import Evaluation, evaluate_system
+from dragoman.shared.evaluation.whole_talks import evaluate_talks
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
+from dragoman.shared.sound.pauses import Segment
+from dragoman.shared.sound.segmentation import SEGMENTERS, Segmenter, named_segmenter
+from dragoman.shared.sound.speech_spans import LONGEST_PAUSE, MARGIN
+from dragoman.shared.systems.system import System
 
 #: Seconds that a cut may lie within a row without cutting speech: rows are rounded, and begin or end with some silence.
 EDGE = 0.05

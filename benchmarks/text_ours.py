@@ -11,16 +11,16 @@ import torch
 from benchmarks.ours import worker
 from benchmarks.text_training import CHECKED, END, PADDING, Work, target_tokens
 from benchmarks.worker import serve
-from shared.batch import Batch
-from shared.exchange.fairseq_names import counterparts
-from shared.machine.workspace import Workspace
-from shared.nn.embeddings import TextEmbedding
-from shared.nn.heads import TiedProjection
-from shared.nn.layer import Layer
-from shared.nn.positions import SinusoidalPositions
-from shared.nn.transformer import Decoder, Encoder
-from shared.nn.translator import Translator
-from shared.padded import Padded
+from dragoman.exchange.fairseq.fairseq_names import counterparts
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.embeddings import TextEmbedding
+from dragoman.shared.nn.heads import TiedProjection
+from dragoman.shared.nn.layer import Layer
+from dragoman.shared.nn.positions import SinusoidalPositions
+from dragoman.shared.nn.transformer import Decoder, Encoder
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
 
 names = counterparts
 

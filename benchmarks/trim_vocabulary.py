@@ -23,20 +23,20 @@ from typing import Any
 import torch
 from sentencepiece import sentencepiece_model_pb2
 
-from shared.almanac.frames import draw
-from shared.almanac.sentences import sentence
-from shared.batch import Batch
-from shared.corpus.fields import TextField
-from shared.corpus.manifest import Manifest
-from shared.described import build, describe
-from shared.exchange.fairseq import import_fairseq
-from shared.padded import Padded
-from shared.search.beam import BeamSearch
-from shared.search.forced import forced_scores
-from shared.systems.system import System
-from shared.systems.trimming import trim
-from shared.text.segmenters import SentencePieces
-from shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman.almanac.frames import draw
+from dragoman.almanac.sentences import sentence
+from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.shared.batch import Batch
+from dragoman.shared.batches.fields import TextField
+from dragoman.shared.batches.manifest import Manifest
+from dragoman.shared.described import build, describe
+from dragoman.shared.padded import Padded
+from dragoman.shared.search.beam import BeamSearch
+from dragoman.shared.search.forced import forced_scores
+from dragoman.shared.systems.system import System
+from dragoman.shared.systems.trimming import trim
+from dragoman.shared.text.segmenters import SentencePieces
+from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 
 TRAINED = Path(__file__).parent.parent / "tests" / "parity" / "fairseq" / "trained"
 PAIRS = 2000

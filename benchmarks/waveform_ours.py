@@ -17,18 +17,18 @@ from benchmarks.ours import moved
 from benchmarks.training import BETAS, CLIP, EPSILON, fill, without_noise
 from benchmarks.waveform_training import Drawn, Work, sounds
 from benchmarks.worker import serve
-from shared.batch import Batch
-from shared.exchange.fairseq_names import PARTS
-from shared.exchange.fairseq_waveform import names_of
-from shared.exchange.waveform_model import WaveformPlan, counterparts, system_around
-from shared.machine.settings import prepare_process
-from shared.machine.workspace import Workspace
-from shared.nn.quantiser import ContrastiveHead, ProductQuantiser
-from shared.padded import Padded
-from shared.training.history import Meter
-from shared.training.optimizer import Adam
-from shared.training.update import Learner
-from st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from dragoman.exchange.fairseq.fairseq_names import PARTS
+from dragoman.exchange.fairseq.fairseq_wav2vec2 import names_of
+from dragoman.exchange.wav2vec2_model import WaveformPlan, counterparts, system_around
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.settings import prepare_process
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.quantiser import ContrastiveHead, ProductQuantiser
+from dragoman.shared.padded import Padded
+from dragoman.shared.training.history import Meter
+from dragoman.shared.training.optimizer import Adam
+from dragoman.shared.training.update import Learner
+from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 
 
 def plan(work: Work, dropout: float) -> WaveformPlan:

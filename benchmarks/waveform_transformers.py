@@ -21,16 +21,16 @@ from benchmarks.training import BETAS, CLIP, EPSILON, fill, without_noise, worke
 from benchmarks.waveform_ours import names, objective_of, plan
 from benchmarks.waveform_training import Drawn, Work, frames_of, sounds
 from benchmarks.worker import serve
-from shared.exchange import hf_waveform
-from shared.exchange.waveform_model import counterparts
+from dragoman.exchange.huggingface import hf_wav2vec2
+from dragoman.exchange.wav2vec2_model import counterparts
 
 
 def names_of_fairseq(work: Work) -> dict[str, str]:
     """Return fairseq's names of parameters by those of transformers."""
     with torch.device("meta"):
         model = objective_of(work, 0.0).model
-    whole = hf_waveform.names_of(plan(work, 0.0))
-    pairs = [(counterparts(name, whole, hf_waveform.PARTS), names(name, work)) for name, _ in model.named_parameters()]
+    whole = hf_wav2vec2.names_of(plan(work, 0.0))
+    pairs = [(counterparts(name, whole, hf_wav2vec2.PARTS), names(name, work)) for name, _ in model.named_parameters()]
     return {theirs: known for parts, others in pairs for theirs, known in zip(parts, others, strict=True)}
 
 

@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 
 import dragoman
-from shared.corpus.stream import translation_budget
-from shared.errors import DataError
-from shared.systems.word_times import word_times
-from st.corpora.mustc import MustC
+from dragoman.shared.batches.stream import translation_budget
+from dragoman.shared.errors import DataError
+from dragoman.shared.systems.word_times import word_times
+from dragoman.st.corpora.mustc import MustC
 
 TARGET = 0.06
 

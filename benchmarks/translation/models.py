@@ -29,8 +29,9 @@ import torch
 from sentencepiece import sentencepiece_model_pb2
 from torch import Tensor
 
-from shared.exchange import ctranslate2, hf_export
-from shared.exchange.importing import import_model
+from dragoman.exchange import ctranslate2
+from dragoman.exchange.huggingface import hf_export
+from dragoman.exchange.importing import import_model
 
 PADDING, END = 1, 2
 SENTENCES, RECORDINGS = 1000, 200

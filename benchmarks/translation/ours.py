@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from benchmarks.translation.work import BEAM, LONGEST, arguments, work
-from shared.batch import Batch
-from shared.machine.workspace import Workspace
-from shared.nn.translator import Translator
-from shared.padded import Padded
-from shared.search import BeamSearch, Rules
-from shared.systems.combining import load_combined
+from dragoman.shared.batch import Batch
+from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.translator import Translator
+from dragoman.shared.padded import Padded
+from dragoman.shared.search import BeamSearch, Rules
+from dragoman.shared.systems.combining import load_combined
 
 
 class Counter:

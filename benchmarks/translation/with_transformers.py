@@ -13,7 +13,7 @@ from benchmarks.translation.work import BEAM, END, LONGEST, Task, arguments, wor
 
 def speech_model(task: Task) -> tuple[Any, Any]:
     """Return a Speech2Text with the weights of fairseq's checkpoint, and what makes its features."""
-    from shared.exchange.unpickling import read_checkpoint
+    from dragoman.exchange.unpickling import read_checkpoint
 
     content = read_checkpoint(task.folder / "fairseq" / "checkpoint.pt")
     args, tensors = content["args"], content["model"]

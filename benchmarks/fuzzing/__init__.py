@@ -1,0 +1,1 @@
+"""Random mutations of what the project reads: neither a traceback nor a hang may come of them."""
