@@ -29,7 +29,7 @@ from dragoman.shared.errors import UsageError, shortened, shown
 from dragoman.shared.moved import importable
 
 #: The packages of this project whose classes model folders name.
-PACKAGES = ("dragoman.shared", "dragoman.mt", "dragoman.st")
+PACKAGES = ("dragoman.shared", "dragoman.mt", "dragoman.st", "dragoman.exchange")
 GROUP = "dragoman.packages"
 
 #: Packages and modules that were registered for this process.

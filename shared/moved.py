@@ -22,10 +22,20 @@ _FROM_CORPUS = {
     "sound": "audio channels media mpeg pauses segmentation shards silero speech_activity speech_gaps speech_spans",
     "text": "compressed lexicon lines normalise quoting word_vectors",
 }
+_FROM_SHARED = {
+    "exchange.vocabularies": {"text": "json_file letters segmenters vocabulary"},
+}
 #: Earlier place -> present one.
-MOVED = {
-    f"shared.corpus.{name}": f"shared.{room}.{name}" for room, names in _FROM_CORPUS.items() for name in names.split()
-} | {"shared.almanac": "dragoman.almanac"}
+MOVED = (
+    {f"shared.corpus.{name}": f"shared.{room}.{name}" for room, names in _FROM_CORPUS.items() for name in names.split()}
+    | {
+        f"shared.{room}.{name}": f"dragoman.{target}.{name}"
+        for target, rooms in _FROM_SHARED.items()
+        for room, names in rooms.items()
+        for name in names.split()
+    }
+    | {"shared.almanac": "dragoman.almanac"}
+)
 _EARLIEST = {now: before for before, now in MOVED.items()}
 #: The earlier name of an argument, by the present one.
 _ARGUMENTS = {"label_smoothing": "smoothing"}

@@ -2,7 +2,7 @@
 
 Text is only ever turned into pieces: a user who types ``<de>`` or ``</s>`` gets the pieces of those characters, never
 the symbol. Here ids are laid out as ``[0, P)`` pieces of the model, then the specials, then the tags; tokenizers that
-others trained (shared/text/vocabulary.py) keep the ids that their checkpoints know.
+others trained (dragoman/exchange/vocabularies/vocabulary.py) keep the ids that their checkpoints know.
 
 There is no subword regularisation: what SentencePiece samples differs from process to process, however its generator
 is seeded, and a random choice here has to be a function of (seed, epoch, row id, field).

@@ -28,13 +28,13 @@ from dragoman.exchange.fairseq.fairseq_wav2vec2 import import_waveform_model, is
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport
 from dragoman.exchange.unpickling import read_checkpoint
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 
 def import_fairseq(

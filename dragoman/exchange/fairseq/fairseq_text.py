@@ -9,9 +9,9 @@ from pathlib import Path
 
 from dragoman.exchange.codes import tags_by_code
 from dragoman.exchange.fairseq.fairseq_model import Settings
+from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs, BytePairs, Segmenter, SentencePieces, Words
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.errors import DataError, shown
-from dragoman.shared.text.segmenters import ByteLevelPairs, BytePairs, Segmenter, SentencePieces, Words
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 LANGUAGE = "<{language}>"
 

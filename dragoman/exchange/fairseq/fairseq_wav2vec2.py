@@ -16,6 +16,8 @@ from dragoman.exchange.fairseq.fairseq_names import PARTS, layers_of
 from dragoman.exchange.foreign_settings import FAIRSEQ, check_settings
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.letters import Letters
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.exchange.wav2vec2_model import (
     QUANTISER,
     SPEECH,
@@ -28,8 +30,6 @@ from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.nn.quantiser import ContrastiveHead
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.letters import Letters
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 #: What a fine-tuned checkpoint puts before the names of the encoder.
 FINE_TUNED = "w2v_encoder.w2v_model."

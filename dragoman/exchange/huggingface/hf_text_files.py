@@ -11,12 +11,12 @@ import tokenizers
 
 from dragoman.exchange.codes import tags_by_code
 from dragoman.exchange.huggingface.hf_reading import Config, read_json
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer, as_tokenizer
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError
-from dragoman.shared.text.json_file import JsonTokenizer, as_tokenizer
 from dragoman.shared.text.languages import LANGUAGES
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 LANGUAGE, START, END, PADDING = "<{language}>", "<s>", "</s>", "<pad>"
 JSON, PIECES, SETTINGS = "tokenizer.json", "sentencepiece.bpe.model", "tokenizer_config.json"

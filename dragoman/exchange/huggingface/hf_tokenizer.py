@@ -18,15 +18,15 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from dragoman.exchange.huggingface.hf_layout import OWN, own_layout
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer
 from dragoman.shared.text.normalise import effective
 from dragoman.shared.text.piece_file import NFC, REMOVED, SPACES, parsed
-from dragoman.shared.text.segmenters import SentencePieces
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 NAMES = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}

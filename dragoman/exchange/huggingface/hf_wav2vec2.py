@@ -14,6 +14,8 @@ from dragoman.exchange.huggingface.hf_model import ACTIVATIONS
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, read_tensors
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.letters import Letters, Recased
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
 from dragoman.exchange.wav2vec2_model import (
     QUANTISER,
     SPEECH,
@@ -26,8 +28,6 @@ from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.nn.quantiser import ContrastiveHead
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.letters import Letters, Recased
-from dragoman.shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 MODEL_TYPE, PREFIX, HEAD, VECTOR = "wav2vec2", "wav2vec2.", "lm_head", "masked_spec_embed"
 #: HuBERT (Hsu et al. 2021) is the same encoder, trained otherwise.

@@ -26,6 +26,7 @@ from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, 
 from dragoman.exchange.huggingface.hf_text import JSON, SETTINGS
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, shown
@@ -39,7 +40,6 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import MEMORY, Translator
 from dragoman.shared.search.bans import ForbiddenFirst, ForbiddenTokens
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer
 
 MODEL_TYPE = "whisper"
 ENGLISH = "en"

@@ -1,6 +1,6 @@
 """Vocabularies with the ids of somebody else's checkpoint, in whatever order they stand there.
 
-A :class:`VocabularyTokenizer` is a segmenter (text to pieces, see shared/text/segmenters.py) and a list of symbols.
+A :class:`VocabularyTokenizer` is a segmenter (text to pieces, see segmenters.py) and a list of symbols.
 Specials and tags are rows of that list, too, but text never becomes one of them: what a user types is pieces.
 """
 
@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from dragoman.exchange.vocabularies.segmenters import Segmenter, SentencePieces
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.text.segmenters import Segmenter, SentencePieces
 
 #: The first rows of fairseq's dictionaries, which ``dict.txt`` leaves out.
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
@@ -115,7 +115,7 @@ class VocabularyTokenizer(Described, ForeignSymbols):
     """Pieces of a segmenter, numbered by a vocabulary file.
 
     Args:
-        segmenter: from text to pieces and back, see shared/text/segmenters.py.
+        segmenter: from text to pieces and back, see segmenters.py.
         vocabulary: path of fairseq's ``dict.txt`` (its four first symbols are added), or of a JSON file with all
             symbols in order, or with the number of each (``vocab.json``). None for fairseq's first four and behind them
             the pieces of a SentencePiece model as they stand there (XLM-R, mBART).
