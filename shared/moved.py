@@ -17,13 +17,14 @@ PACKAGES = ("shared", "mt", "st")
 _FROM_CORPUS = {
     "batches": "crop fields find growing_text joined_text lengths loader manifest masked_text noise plan randomness "
     "rewriting speech_field spoken_words stream workers",
-    "preparing": "cuts findings finished held_out inspection journal json_lines line_pairs own_files own_tables "
+    "preparing": "findings finished held_out inspection journal json_lines line_pairs own_files own_tables "
     "preparation probing reader report seen sharding split_files tsv_tables",
     "sound": "audio channels media mpeg pauses segmentation shards silero speech_activity speech_gaps speech_spans",
     "text": "compressed lexicon lines normalise quoting word_vectors",
 }
 _FROM_SHARED = {
     "exchange.vocabularies": {"text": "json_file letters segmenters vocabulary"},
+    "exchange.huggingface": {"nn": "log_mel"},
 }
 #: Earlier place -> present one.
 MOVED = (

@@ -42,7 +42,7 @@ class Learned:
             UsageError: if the model cannot use the references.
         """
         from dragoman.exchange.comet import read_comet
-        from dragoman.shared.evaluation.learned import LearnedMetric
+        from dragoman.exchange.learned import LearnedMetric
 
         sources = list(lines([self.sources]))
         if len(sources) != len(sets[0]):

@@ -26,10 +26,10 @@ from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
 from dragoman.exchange.huggingface.hf_text import read_texts
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.regression import LayerMix, SegmentRegressor
 from dragoman.exchange.unpickling import read_checkpoint
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, shown
-from dragoman.shared.nn.regression import LayerMix, SegmentRegressor
 from dragoman.shared.nn.state import evaluating
 from dragoman.shared.padded import Padded
 

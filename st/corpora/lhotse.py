@@ -1,4 +1,4 @@
-"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``dragoman.shared.preparing.cuts`` writes them.
+"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``dragoman.exchange.cuts`` writes them.
 
 The layout: each file a split, a cut a line::
 

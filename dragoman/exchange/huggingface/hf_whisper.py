@@ -24,6 +24,7 @@ from dragoman.exchange.fairseq.fairseq_names import counterparts
 from dragoman.exchange.huggingface.hf_model import layer_of
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, read_tensors
 from dragoman.exchange.huggingface.hf_text import JSON, SETTINGS
+from dragoman.exchange.huggingface.log_mel import FOURIER, HOP, RATE, LogMel
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
@@ -32,7 +33,6 @@ from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
-from dragoman.shared.nn.log_mel import FOURIER, HOP, RATE, LogMel
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import ConvolutionalStem
