@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dragoman.commands.runs import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.runs import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
 from dragoman.shared.evaluation.scoring import check_metrics
 from dragoman.shared.evaluation.significance import SAMPLES, SEED, TRIALS, Comparison, compare
 from dragoman.shared.evaluation.tables import aligned

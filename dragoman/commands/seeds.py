@@ -16,10 +16,10 @@ import numpy as np
 
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
+from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation import directions
 from dragoman.shared.evaluation.results import collect, commit, of_run
-from dragoman.shared.evaluation.runs import Tested, check_same_test, common_metrics, tests_of
 from dragoman.shared.evaluation.significance import (
     SAMPLES,
     SEED,
