@@ -174,13 +174,7 @@ def _is_limited(hint: Any) -> bool:
 
 
 def mismatch(value: Any, hint: Any, values: Values = AS_THEY_ARE) -> str:
-    """Compare a value with an annotation; return what is wrong, "" if nothing is.
-
-    Args:
-        value: anything that ``values`` can open.
-        hint: the annotation.
-        values: how values are opened and shown.
-    """
+    """Compare a value, which ``values`` opens and shows, with an annotation; return what is wrong, "" if nothing is."""
     if any(hint is anything for anything in _ANYTHING) or isinstance(hint, typing.TypeVar | str):
         return ""
     if isinstance(hint, typing.NewType):

@@ -151,11 +151,7 @@ def _known(inside: dict[str, Any], name: str, path: str) -> dict[str, Any]:
 
 
 def build(description: Any, folder: Path | None = None) -> Any:
-    """Build what :func:`describe` described.
-
-    Args:
-        description: plain data, as read from JSON.
-        folder: the model folder that holds the assets.
+    """Build what :func:`describe` described; ``folder`` is the model folder that holds the assets.
 
     Raises:
         ValueError: if the description names a class outside this project, or one that is not a described class, or an
@@ -291,10 +287,7 @@ def _place(name: str) -> Path:
 
 
 def use_package(path: Path) -> None:
-    """Register a package or module that is not installed, so that it can be imported.
-
-    Args:
-        path: its folder or file.
+    """Register a package or module that is not installed by its folder or file, so that it can be imported.
 
     Raises:
         UsageError: if there is none, or another one of its name is found first.

@@ -72,15 +72,7 @@ def readers(
     pivot: str | None = None,
     pairs: list[list[str]] | None = None,
 ) -> list[Any]:
-    """Make a corpus reader for each direction.
-
-    Args:
-        reader: takes ``source_language`` and ``target_language``.
-        sources: language codes.
-        targets: language codes.
-        pivot: see :func:`directions`.
-        pairs: see :func:`directions`.
-    """
+    """Make a corpus reader for each of :func:`directions`; it takes ``source_language`` and ``target_language``."""
     found = directions(sources, targets, pivot, pairs)
     return [reader(source_language=source, target_language=target) for source, target in found]
 
@@ -100,12 +92,7 @@ def pair_manifests(
 
 
 def text_readers(*, reader: Callable[..., Any], languages: list[str]) -> list[Any]:
-    """Make a reader of monolingual text for each language.
-
-    Args:
-        reader: takes ``language``.
-        languages: codes.
-    """
+    """Make a reader of monolingual text, which takes ``language``, for each of some language codes."""
     return [reader(language=code) for code in languages]
 
 

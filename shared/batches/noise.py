@@ -175,12 +175,7 @@ class WordFinder:
         self._pieces = bytearray(tokenizer.size)  # the bits of each, so that a text costs one look a piece
 
     def split(self, ids: list[int], language: str | None = None) -> list[Word]:
-        """Return the words of a text's pieces.
-
-        Args:
-            ids: (L,) pieces, without symbols.
-            language: its code, if it is known; in those without spaces, each piece is a word.
-        """
+        """Return the words of pieces (L,) without symbols; each piece is one in a language without spaces."""
         if not ids:
             return []
         pieces = [self._pieces[id] or self._look_up(id) for id in ids]

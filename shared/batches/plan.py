@@ -155,13 +155,7 @@ class Plan:
 
 
 def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1) -> Pass:
-    """Plan one pass through a stream: draw rows, bucket them by length, cut batches, shuffle the batches.
-
-    Args:
-        stream: the stream.
-        seed: of the run.
-        number: how many passes came before.
-        world: the number of batches is a multiple of this.
+    """Plan a pass, before which came ``number``: draw rows, bucket them by length, cut batches, shuffle the batches.
 
     Raises:
         DataError: if there are fewer rows than ranks.

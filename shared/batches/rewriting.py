@@ -30,14 +30,7 @@ class Rewriting(Protocol):
         ...
 
     def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
-        """Return edits that do not overlap, those that are given up first at the end.
-
-        Args:
-            text: of the row, after its normalizers.
-            rng: all randomness comes from it.
-            language: the text's code.
-            row: of the manifest.
-        """
+        """Return edits of a normalised text that do not overlap, those that are given up first at the end."""
         ...
 
 

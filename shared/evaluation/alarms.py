@@ -96,13 +96,7 @@ def detect(
 
 
 def detect_off_target(hypotheses: Sequence[str], found: OffTarget, *, usual: float = 0.0) -> list[Alarm]:
-    """Look for outputs in another language.
-
-    Args:
-        hypotheses: the outputs.
-        found: their languages.
-        usual: the share of references that seem to be in another language.
-    """
+    """Look for outputs in another language, beyond the share of references that is ``usual``."""
     if found.share <= usual + OFF_TARGET_SHARE:
         return []
     judged = f"{found.judged} outputs (of {len(hypotheses)}) whose language can be told"

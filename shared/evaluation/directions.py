@@ -30,11 +30,7 @@ def by_name(splits: Iterable[str]) -> dict[str, list[str]]:
 
 
 def table(scores: Mapping[str, float]) -> list[list[str]]:
-    """Return sources by targets in the same order, headings included, with the means of rows and columns.
-
-    Args:
-        scores: by test set, all of one name: ``{"de-en/test": 31.2}``.
-    """
+    """Return scores by test set (``{"de-en/test": 31.2}``) as sources by targets, with headings and means."""
     cells = {parts[:2]: value for split, value in scores.items() if (parts := direction_of(split))}
     sources = list(dict.fromkeys(source for source, _ in cells))
     found = list(dict.fromkeys(target for _, target in cells))

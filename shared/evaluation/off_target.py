@@ -66,12 +66,7 @@ class OffTarget:
 
 
 def judge(lines: Sequence[str], expected: str, in_play: Sequence[str]) -> OffTarget:
-    """Tell what language each line is in.
-
-    Args:
-        lines: the outputs.
-        expected: the code of the language that they should be in.
-        in_play: the codes of the languages that they may be in.
+    """Tell what language each line is in, of those in play.
 
     Raises:
         DataError: for an unknown code.

@@ -170,12 +170,7 @@ def _dress(axis: Axes) -> None:
 
 
 def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> None:
-    """Draw words as points on a plane, PNG.
-
-    Args:
-        points: x, y, the word, and the language, which chooses the colour.
-        path: of the PNG; replaced when the new one is complete.
-    """
+    """Draw words as points on a plane, PNG: x, y, the word, and the language, which chooses the colour."""
     if not present("matplotlib", "plots", "pictures of words are not drawn"):
         return
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -95,11 +95,7 @@ OF_TRAINING = ("data", "minutes", "learning")
 
 
 def record(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Append measurements; several processes may do so at once, and a kill leaves a whole file behind.
-
-    Args:
-        path: results.jsonl; made if missing.
-        rows: plain data with at least the keys of :data:`ROW`.
+    """Append measurements (plain data with the keys of :data:`ROW`) whole, though several processes do so at once.
 
     Raises:
         DataError: if a key is missing or the value is not a finite number.
@@ -152,10 +148,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def of_run(run: Path) -> list[dict[str, Any]]:
-    """Return the measurements of a run.
-
-    Args:
-        run: its output folder.
+    """Return the measurements of a run, by its output folder.
 
     Raises:
         DataError: if it has no results, or a line is not a row.

@@ -91,11 +91,7 @@ def _table(arms: Sequence[Sequence[Row]], tests: Mapping[str, str]) -> str:
 
 
 def details(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield tables that RESULTS.md has no room for: by parts of test sets, and by directions, sources by targets.
-
-    Args:
-        rows: one of each measurement, oldest first.
-    """
+    """Yield tables that RESULTS.md has no room for: by parts of test sets, and by directions, sources by targets."""
     measured = [row for row in rows if row.get("kind") is None]
     for test in sorted({row["split"].partition(PART)[0] for row in measured if PART in row["split"]}):
         arms = _arms([row for row in measured if row["split"].startswith(test + PART)])

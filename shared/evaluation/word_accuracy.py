@@ -46,13 +46,7 @@ class Bucket:
 
 
 def frequencies(texts: Iterable[str], language: str, known: Collection[str] | None = None) -> Counter[str]:
-    """Count the words of texts, in their case.
-
-    Args:
-        texts: in one language.
-        language: its code.
-        known: words of a lexicon, by which texts are divided (see :func:`dragoman.shared.text.word_spans.words`).
-    """
+    """Count the words of texts, in their case; those of a lexicon divide texts without spaces."""
     longest = max(map(len, known or ()), default=1)
     return Counter(text[slice(*span)] for text in texts for span in words(text, language, known, longest))
 

@@ -45,10 +45,6 @@ _SPECIAL = {
 def check_regular(path: str | Path, what: str = "file") -> None:
     """Refuse what is no file on a disk: who reads a named pipe waits for ever, and a device may have no end.
 
-    Args:
-        path: of what is to be read; where there is nothing, whoever opens it says so.
-        what: it should be, for the message.
-
     Raises:
         DataError: if there is something else.
     """

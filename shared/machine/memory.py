@@ -48,13 +48,7 @@ def available_memory(device: str | torch.device = "cpu") -> int:
 def refuse_over(
     needed: int, what: str, device: str | torch.device = "cpu", *, error: type[DataError | UsageError] = UsageError
 ) -> None:
-    """Refuse a computation that needs more memory than there is.
-
-    Args:
-        needed: bytes, estimated.
-        what: what needs them, with its value, to begin the message with: "--beam 100000".
-        device: where.
-        error: DataError if a file asks for them.
+    """Refuse a computation (``what``: "--beam 100000") that needs more bytes of memory than the device has.
 
     Raises:
         UsageError: with both figures; or ``error``.

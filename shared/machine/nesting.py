@@ -23,14 +23,7 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def yaml_problem(text: str) -> tuple[int, str] | None:
-    """Tell what keeps a parser of YAML from following a text; to be called before the text is parsed.
-
-    Args:
-        text: a document; what is not YAML is left to the parser.
-
-    Returns:
-        The line, counted from 1, and the problem; None if there is none.
-    """
+    """Return line, from 1, and problem of a text that no parser of YAML could follow; to be called before one is."""
     values = repeated = 0
     begun: list[tuple[str | None, int]] = []
     sizes: dict[str, int] = {}

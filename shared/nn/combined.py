@@ -38,11 +38,7 @@ class JointState:
 
 
 class Combination(nn.Module):
-    """Runs several generators side by side; :meth:`combine` makes one score of theirs.
-
-    Args:
-        models: generators.
-    """
+    """Runs several generators side by side; :meth:`combine` makes one score of theirs."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()

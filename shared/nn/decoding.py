@@ -60,13 +60,7 @@ class DecoderState:
 
 
 class TokenWriter(nn.Module):
-    """The common part of all decoders of tokens; subclasses say how they write step by step.
-
-    Attributes:
-        target_embedding: of the tokens.
-        decoder: from embedded tokens (B, T, E) and memories to states (B, T, D).
-        projection: from the decoder's states to logits.
-    """
+    """The common part of all decoders of tokens; subclasses say how they write step by step."""
 
     target_embedding: TextEmbedding
     decoder: nn.Module
@@ -96,11 +90,7 @@ class TokenWriter(nn.Module):
 
 
 class TokenDecoder(TokenWriter):
-    """Decodes with a Transformer: all positions at once for training, or step by step for search.
-
-    Attributes:
-        decoder: from embedded tokens to states.
-    """
+    """Decodes with a Transformer: all positions at once for training, or step by step for search."""
 
     decoder: Decoder
 

@@ -45,11 +45,7 @@ class FieldEncoder(nn.Module):
         return {f"embeddings.{name}": name for name in self.embeddings} | found
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode one field of a batch.
-
-        Args:
-            batch: of B sentences.
-            field: which; by default :meth:`default_field`.
+        """Encode one field of a batch of B sentences, by default :meth:`default_field`.
 
         Returns:
             The memory "source" (B, S, D), and for each of :attr:`taps` the extra "tap.<name>" (B, S, D).

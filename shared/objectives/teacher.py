@@ -85,11 +85,7 @@ class Teacher:
 
     @torch.no_grad()
     def decoded(self, batch: Batch, prefix: Padded) -> Tensor:
-        """Return the states (B, L, D) of the decoder after each token of prefix (B, L).
-
-        Args:
-            batch: which has the field that the teacher reads.
-            prefix: right beginnings of the outputs, with their start symbol.
+        """Return the states (B, L, D) of the decoder after each token of right beginnings (B, L) with start symbols.
 
         Raises:
             DataError: if there is no such model, it writes nothing, or it was trained with another tokenizer or to read

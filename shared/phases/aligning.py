@@ -132,13 +132,7 @@ class AlignSpeech(AddColumns):
 
 
 def widened(spans: Sequence[tuple[float, float]], length: float, reach: float) -> list[tuple[float, float]]:
-    """Return spans made longer on either side by ``reach``, at most to the middle of the gap to the next one.
-
-    Args:
-        spans: in order, without overlap, between 0 and ``length``.
-        length: of the whole.
-        reach: how much.
-    """
+    """Return spans in [0, length], in order, made longer by ``reach``, at most to the middle of the gap to the next."""
     befores = [2 * spans[0][0], *(b[0] - a[1] for a, b in zip(spans, spans[1:], strict=False))] if spans else []
     afters = [*befores[1:], 2 * (length - spans[-1][1])] if spans else []
     return [

@@ -245,12 +245,7 @@ class WordAccuracy(MainPhase):
 
 
 def _as_in_texts(lexicons: Mapping[str, list[Pair]], manifests: list[str]) -> dict[str, list[Pair]]:
-    """Return the pairs of words of which the texts have both, spelled as these have them most often.
-
-    Args:
-        lexicons: pairs by direction.
-        manifests: of the texts, as paths or patterns.
-    """
+    """Return the pairs of words of which the texts have both, spelled as these have them most often."""
     known: dict[str, set[str]] = {}
     for name, pairs in lexicons.items():
         for side, code in enumerate(directed(name)):

@@ -40,11 +40,6 @@ def layouts(source: str | None, target: str | None) -> str:
 def find_own(root: Path, source: str | None, target: str | None) -> dict[str, OwnFiles]:
     """Return the files of each split: of a folder, all of one layout, that of the training data first.
 
-    Args:
-        root: the folder, or one file of it: a table, or either side of two plain files.
-        source: the language's code, which ends the name of a plain file on this side.
-        target: likewise.
-
     Raises:
         DataError: if there is none, with all layouts; if two are of one split.
     """

@@ -145,10 +145,6 @@ class Pool(Checked):
     ) -> Iterator[tuple[Any, list[Result]]]:
         """Check chunks, ahead of the consumer by a bounded number, and give what was found in order.
 
-        Args:
-            look: a function that can be pickled.
-            chunks: whatever the caller wants back, the segments, and what is known of them already.
-
         Raises:
             DataError: if a process of the pool dies.
         """

@@ -12,12 +12,7 @@ _COLUMN = 60
 
 
 def annotated(root: Node, source: str) -> str:
-    """Write a tree as YAML that is a recipe again, with place and comment of each line behind a ``#``.
-
-    Args:
-        root: the tree.
-        source: what to name as the place of nodes that have none.
-    """
+    """Write a tree as YAML that is a recipe again, with place and comment of each line behind a ``#``."""
     text = to_yaml(root, width=sys.maxsize)
     lines = text.splitlines()
     notes: dict[int, tuple[str, list[str]]] = {}

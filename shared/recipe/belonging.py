@@ -49,10 +49,6 @@ def moved_manifests(root: Node) -> dict[str, str]:
 def check_belonging(folder: Path, arguments: Arguments) -> None:
     """Refuse a folder with the manifests of other data.
 
-    Args:
-        folder: of the manifests of one reader.
-        arguments: of the reader.
-
     Raises:
         DataError: naming the other data, and the key to give.
     """

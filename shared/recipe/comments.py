@@ -14,13 +14,7 @@ _HEADING = "# --"
 
 
 def comment(lines: Sequence[str], node: Any, name: Any = None) -> str:
-    """Return what a file says about a value: the lines above its key, and what follows it on its line and below.
-
-    Args:
-        lines: of the file.
-        node: the value, as ruamel composes it.
-        name: its key; None for an item of a list.
-    """
+    """Return what a file says about a value: the lines above its key, and what follows it on its line and below."""
     above = [*_above(lines, name)] if name is not None else []
     return " ".join(filter(None, [*above, *_behind(lines, node, name)]))
 

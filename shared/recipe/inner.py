@@ -40,12 +40,7 @@ Inner = TypeVar("Inner", bound=Loaded)
 
 
 class Above(NamedTuple, Generic[Inner]):
-    """The recipes around one that a phase runs.
-
-    Attributes:
-        names: of the recipes, the outermost first.
-        load: reads a recipe: its name, its keys with other values, and ``above``, the names of those around it.
-    """
+    """The recipes around one that a phase runs."""
 
     names: tuple[str, ...]
     load: Callable[..., Inner]
@@ -53,11 +48,6 @@ class Above(NamedTuple, Generic[Inner]):
 
 def load_inner(written: Node, resolved: Node, above: Above[Inner]) -> Inner:
     """Load the recipe that a phase runs; its keys bear the places where this recipe gives them.
-
-    Args:
-        written: the phase.
-        resolved: the same with its references followed.
-        above: the recipes around it.
 
     Raises:
         UsageError: as :meth:`dragoman.shared.recipe.recipe.Recipe.load`, or if recipes run each other without end.
@@ -94,12 +84,7 @@ def _placed(node: Node, place: Node) -> Node:
 
 
 def arguments_of(phase: Node, build: Callable[[Node], Any]) -> dict[str, Any]:
-    """Return what a phase that runs a recipe is built from: objects stay nodes, and the other recipe builds its own.
-
-    Args:
-        phase: the phase; its references have been followed, and its overrides are a mapping.
-        build: returns the value of a node.
-    """
+    """Return what a phase that runs a recipe is built from: objects stay nodes, and the other recipe builds its own."""
     overrides = phase.value.get("overrides", Node({}))
     given = {key: node if _makes_objects(node) else build(node) for key, node in overrides.value.items()}
     return {"recipe": build(phase.value["recipe"]), "overrides": given}

@@ -84,28 +84,14 @@ def title(path: Path) -> str:
 
 
 def read_with_bases(path: Path, shown: str, folders: list[str]) -> Node:
-    """Read a recipe and lay it over its bases; a base that is reached in several ways lies below all that name it.
-
-    Args:
-        path: the file.
-        shown: how messages name it.
-        folders: filled with the folders whose modules the recipe and its bases may name.
-    """
+    """Read a recipe and lay it over its bases, a shared one lowest; add the folders whose modules they may name."""
     layers: dict[Path, Node] = {}
     _read_layers(path, shown, folders, layers, above=[])
     return reduce(merge, layers.values())
 
 
 def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, Node], above: Sequence[Path]) -> None:
-    """Read a recipe and the bases that have not been read; add them to the layers, the lowest first.
-
-    Args:
-        path: the file.
-        shown: how messages name it.
-        folders: filled as those of :func:`read_with_bases`.
-        layers: filled with the recipes by their files.
-        above: the recipes that have this one as a base.
-    """
+    """Read a recipe, then the bases that have not been read; add them to the layers, the lowest first."""
     file = path.resolve()
     if file in above:
         raise UsageError(f"{shown}: base recipes include each other in a circle")

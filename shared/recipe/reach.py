@@ -84,12 +84,7 @@ def check_path(node: Node) -> None:
 
 
 def check_object(node: Node, way: str, found: Any) -> None:
-    """Refuse what a path, or the beginning of one, has led to, if that is defined beyond the reach.
-
-    Args:
-        node: names the path.
-        way: as much of it as has been followed.
-        found: what is there.
+    """Refuse what a node's path, or its beginning ``way``, has led to, if that is defined beyond the reach.
 
     Raises:
         UsageError: naming where it is defined.

@@ -195,11 +195,7 @@ class Recipe:
         return [node.key for node in resolver.missing]
 
     def value(self, key: str, *, lenient: bool = False) -> Any:
-        """Return the plain value of a top-level key, references followed.
-
-        Args:
-            key: its name.
-            lenient: let what has no value yet be empty text.
+        """Return the plain value of a top-level key, references followed; lenient: what has no value yet is empty text.
 
         Raises:
             UsageError: if there is no such key, or it has no value yet.

@@ -116,12 +116,6 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
 
     Other toolkits come first: ``maximum_tokens`` is similar to fairseq's ``max_tokens``, but is a filter. A name that
     they have for something which this recipe does not have is like nothing in it: ESPnet's ``mtlalpha`` is no mixture.
-
-    Args:
-        root: the whole recipe.
-        key: as given.
-        part: the part of it that does not exist.
-        names: what exists in its place.
     """
     nodes = {known: (name, node) for known, name, node in keys_inside(root)}
     keys = {known: name for known, (name, _) in nodes.items()}

@@ -25,12 +25,7 @@ from dragoman.shared.recipe.tree import Node, nearest
 
 
 def check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
-    """Check every path, argument and type of a phase; imports what it names, and builds nothing.
-
-    Args:
-        resolved: the phase with its references followed.
-        written: the phase in the recipe, which messages name.
-        seen: filled with what has been checked, which is not checked again.
+    """Check every path, argument and type of a phase, but for what was ``seen``; imports what it names, builds nothing.
 
     Raises:
         UsageError: naming file, line, key and value.
@@ -43,11 +38,7 @@ def check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
 
 
 def check_tree(root: Node, seen: set[int] | None = None) -> None:
-    """Check every call in a tree whose references have been followed.
-
-    Args:
-        root: the tree.
-        seen: what has been checked before; added to.
+    """Check every call in a tree whose references have been followed, but for what was ``seen``, and add it there.
 
     Raises:
         UsageError: naming file, line, key, value and the nearest known name.

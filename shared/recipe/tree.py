@@ -284,12 +284,7 @@ class _Reader:
 
 
 def to_yaml(root: Node, *, width: int = 120) -> str:
-    """Write a tree as YAML; a node that stands in several places is written once, with an anchor.
-
-    Args:
-        root: the tree.
-        width: the columns after which long values are folded.
-    """
+    """Write a tree as YAML; a node that stands in several places is written once, with an anchor."""
     stream = io.StringIO()
     yaml = ruamel.yaml.YAML()
     yaml.width = width

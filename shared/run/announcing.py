@@ -51,13 +51,7 @@ def versions() -> str:
 
 
 def ending(plan: Plan, output: Path, phases: Sequence[str]) -> str | None:
-    """Return the last line of a run's log: the model folder that its last phases wrote, and what to do with it.
-
-    Args:
-        plan: of the recipe.
-        output: the folder of the run.
-        phases: the names of its phases, in their order.
-    """
+    """Return the last line of a run's log: the model folder that its last phases wrote, and what to do with it."""
     found = [folder for name in phases if (folder := output / name / "model" / CONFIG).is_file()]
     if not found:
         return None

@@ -68,15 +68,7 @@ class Mix:
 
 
 def mono(path: str | Path, values: np.ndarray) -> np.ndarray:
-    """Return the channel that ``path`` names, or the mean of all; one warning a file if they cancel.
-
-    Args:
-        path: of the recording.
-        values: (N, C).
-
-    Returns:
-        (N,).
-    """
+    """Return the channel (N,) of values (N, C) that ``path`` names, or the mean; one warning a file if they cancel."""
     channel = split_channel(path)[1]
     if channel is not None or values.shape[1] == 1:
         return values[:, channel or 0]

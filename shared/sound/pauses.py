@@ -208,11 +208,7 @@ def spoken_frames(energies: np.ndarray) -> np.ndarray:
 
 
 def cut_costs(energies: np.ndarray) -> np.ndarray:
-    """Return what a cut before each frame costs, (F,) in decibels; at least ``PER_CUT``.
-
-    Args:
-        energies: (F,) mean squares of frames.
-    """
+    """Return what a cut before each frame (its mean square) costs, (F,) in decibels; at least ``PER_CUT``."""
     near, around = (10 * np.log10(np.maximum(values, _SILENCE)) for values in means_around(energies))
     levels = near + SURROUNDINGS_SHARE * around
     # Rounded, so that the last bits of a sum, which differ between processors, decide nothing.
@@ -224,9 +220,6 @@ def means_around(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Windows are cut at the file's ends. Each is summed by itself: differences of running sums would lose a pause behind
     a loud passage.
-
-    Args:
-        values: (F,) of frames.
     """
     count = _frames(SURROUNDINGS)
     hann = np.square(np.sin(np.pi * (np.arange(count) + 0.5) / count))

@@ -83,10 +83,6 @@ def _block(path: str | Path, detector: SileroDetector, start: float, duration: f
 
 
 def gap_costs(probabilities: np.ndarray) -> np.ndarray:
-    """Return what a cut before each frame costs, (F,); at least about ``PER_CUT``.
-
-    Args:
-        probabilities: (F,) of speech.
-    """
+    """Return what a cut before each frame costs, (F,), by probabilities of speech (F,); at least about ``PER_CUT``."""
     near, around = means_around(probabilities.astype(np.float64))
     return np.round(SPEECH * (near + SURROUNDINGS_SHARE * around) + PER_CUT, 2)

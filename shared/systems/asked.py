@@ -52,13 +52,7 @@ MEANT = {
 def asked_search(
     usual: AnySearch, given: AnySearch | None, numbers: Mapping[str, Any], call: Callable[..., Any]
 ) -> AnySearch:
-    """Return the search that a caller asks for: a given one, or the usual one with other numbers.
-
-    Args:
-        usual: the system's own.
-        given: by the caller; None for the usual one.
-        numbers: the keywords for the search: ``{"beam": 3, "n_best": 3}``; those that are None are not given.
-        call: for the keywords that it knows.
+    """Return the search that a call gave, or the usual one with the numbers that it gave: ``{"beam": 3, "n_best": 3}``.
 
     Raises:
         UsageError: for a keyword that neither knows, naming those that there are; for a value out of its range; or

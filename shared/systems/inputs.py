@@ -64,13 +64,7 @@ def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
 def chosen_languages(
     source: str | None, target: str | None, *, known: tuple[Sequence[str], Sequence[str]], side: str
 ) -> tuple[str, str]:
-    """Return the languages of an input and of its output.
-
-    Args:
-        source: given, or None; see :func:`chosen_language`.
-        target: likewise; a transcript is in the language that is read.
-        known: the codes of either.
-        side: whose language the output is in: "source" for a transcript, "target".
+    """Return the languages of an input and its output, which is on ``side``: "source" is a transcript's, or "target".
 
     Raises:
         UsageError: as :func:`chosen_language`.
@@ -84,12 +78,7 @@ def rows_of_inputs(
     read: Callable[[str | Path], list[dict[str, Any]]],
     unreadable: list[DataError] | None,
 ) -> tuple[list[dict[str, Any]], list[range]]:
-    """Return the rows of all inputs, and the numbers of each input's rows.
-
-    Args:
-        inputs: sentences or sound files.
-        read: makes the rows of an input.
-        unreadable: given this list, inputs that cannot be read have no rows, and their errors are added to it.
+    """Return the rows of all inputs, and the numbers of each one's; with a list ``unreadable``, errors go there.
 
     Raises:
         DataError: for an input that cannot be read, without that list.

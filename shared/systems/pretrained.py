@@ -70,11 +70,7 @@ def encoder(*, system: ReadingModel) -> EncoderModel:
 
 
 def input_field(*, system: ReadingModel, name: str) -> Field:
-    """Return what turns rows into an input of a system.
-
-    Args:
-        system: that has it.
-        name: of the batch field: "source" of text, "speech".
+    """Return what turns rows into an input of a system, called as the batch field: "source" of text, "speech".
 
     Raises:
         UsageError: if the system has no such input.

@@ -132,11 +132,7 @@ class System(RowTranslator):
         return self.source_languages if self.output.side == "source" else self.target_languages
 
     def for_task(self, *, reads: Sequence[str] | None = None, writes: str | None = None) -> System:
-        """Return a system with the same model that reads other inputs, or writes another text.
-
-        Args:
-            reads: the names of its inputs; None for those that it reads anyway.
-            writes: the name of its output; None for the one that it writes anyway.
+        """Return a system with the same model that reads other inputs, or writes another text; None: as it does anyway.
 
         Raises:
             UsageError: if it was not trained to read or write that.
@@ -336,10 +332,7 @@ class System(RowTranslator):
         return [whole(own, sides) for own in found]
 
     def timed(self, inputs: Sequence[Input], **options: Any) -> list[list[TimedText]]:
-        """Translate sound and keep the times of their segments; see :meth:`hypotheses`.
-
-        Returns:
-            The segments of each sound in order, without the pauses between them; those without speech have no text.
+        """Translate sound and keep the times of its segments, without pauses; one without speech has no text.
 
         Raises:
             DataError: as :meth:`hypotheses`.

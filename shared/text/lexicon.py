@@ -197,13 +197,7 @@ def _probability(text: str, place: str) -> float:
 
 
 def lexicon_files(*, folder: str, pairs: Sequence[Sequence[str]], suffix: str = "") -> dict[str, str]:
-    """Return the files of a folder of dictionaries by direction: ``{"en-de": "<folder>/en-de<suffix>.txt"}``.
-
-    Args:
-        folder: where they lie.
-        pairs: (source, target) codes.
-        suffix: ".0-5000" and ".5000-6500" are MUSE's train and test parts; "" is the full dictionary.
-    """
+    """Return a folder's dictionaries by direction: ``{"en-de": "<folder>/en-de<suffix>.txt"}``, such as MUSE's."""
     names = [f"{source}-{target}" for source, target in pairs]
     return {name: str(Path(folder) / f"{name}{suffix}.txt") for name in names}
 

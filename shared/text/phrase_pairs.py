@@ -29,14 +29,7 @@ class PhrasePair(NamedTuple):
 
 
 def phrase_pairs(links: Iterable[Link], m: int, n: int, longest: int) -> list[PhrasePair]:
-    """Return all phrase pairs of a sentence pair, in order.
-
-    Args:
-        links: between its words.
-        m: source words.
-        n: target words.
-        longest: the most words of a phrase, on either side.
-    """
+    """Return all phrase pairs of m source and n target words, in order, with at most ``longest`` words a side."""
     to_target: list[list[int]] = [[] for _ in range(m)]
     to_source: list[list[int]] = [[] for _ in range(n)]
     for source, target in links:

@@ -26,13 +26,7 @@ _ESCAPE = re.compile(r'\\[\\"\t]')
 
 
 class Dialect(NamedTuple):
-    """A way of writing a table, as csv has to know it.
-
-    Attributes:
-        quoted: whether quotes stand around cells.
-        escape: the character that takes from the next one its special meaning, or None.
-        escaped: those before which it does so; "" for all.
-    """
+    """A way of writing a table, as csv has to know it: quotes around cells, and what is escaped, "" for all."""
 
     quoted: bool = False
     escape: str | None = None
@@ -51,12 +45,7 @@ PLAIN = Dialect()
 
 
 def dialect_of(path: Path, lines: Callable[[], Iterator[str]], *, escapes: bool) -> Dialect:
-    """Return how a table was written.
-
-    Args:
-        path: of the table, for messages.
-        lines: goes through its lines, the header first.
-        escapes: a backslash may be an escape; else it is a character.
+    """Return how a table was written, whose lines begin with a header; escapes: a backslash may be one, else none is.
 
     Raises:
         DataError: if it was written in two ways at once.

@@ -74,13 +74,7 @@ class DirectedAligner(Checked):
         self._learn(self._grouped(pairs), iterations)
 
     def prior(self, m: int, n: int, *, flat: bool = False) -> np.ndarray:
-        """Return p(i | j, m, n), (n, 1 + m): a row for each target word, whose first number is that of no word.
-
-        Args:
-            m: source words.
-            n: target words.
-            flat: as in model 1, the same for all source words.
-        """
+        """Return p(i given j, m, n), (n, 1 + m): for each target word, first of no word; flat: as in model 1."""
         places = np.arange(1, m + 1) / max(m, 1) - np.arange(1, n + 1)[:, None] / n
         near = np.exp(-(0.0 if flat else self.tension) * np.abs(places))
         near *= (1 - self.null) / np.maximum(near.sum(1, keepdims=True), np.finfo(float).tiny)

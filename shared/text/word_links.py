@@ -96,12 +96,7 @@ def read(line: str) -> list[Link]:
 
 
 def read_links(path: Path, lines: Iterator[str], sizes: Iterator[tuple[int, int]]) -> Iterator[list[Link]]:
-    """Yield the links of each line of a file.
-
-    Args:
-        path: for messages.
-        lines: of the file.
-        sizes: how many words the two sentences of each line have.
+    """Yield the links of each line of a file; ``sizes`` has the numbers of words of both sentences of a line.
 
     Raises:
         DataError: naming file and line, if a line is not in Pharaoh's format, links a word that is not there, or there

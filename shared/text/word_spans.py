@@ -72,10 +72,6 @@ def _longest_known(text: str, run: Span, language: str, known: Container[str], l
 def linked_words(text: str, language: str) -> list[Span]:
     """Return where the words begin and end that links count: what spaces divide, else single characters.
 
-    Args:
-        text: of one row, after its normalizers.
-        language: its code; in scripts without spaces, each character is a word.
-
     Raises:
         DataError: for an unknown language code.
     """

@@ -24,11 +24,7 @@ BASE, DOWN, UP = ".base_layer.", ".lora_A.default.weight", ".lora_B.default.weig
 
 
 class Tuning(Protocol):
-    """Says what learns.
-
-    Attributes:
-        scale: what the product of an adapter's matrices is multiplied by; None without adapters.
-    """
+    """Says what learns; ``scale`` multiplies the product of an adapter's matrices, None without adapters."""
 
     scale: float | None
 
