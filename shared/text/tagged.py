@@ -12,10 +12,10 @@ import numpy as np
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text import languages
-from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.tokenizer import Specials, Tokenizer
 
 
-class TaggedTokenizer(Described):
+class TaggedTokenizer(Described, Specials):
     """A tokenizer with symbols behind all ids of another one, whose own ids stay as they are.
 
     So vectors of the other's ids are the first rows of a table here; :func:`extends` tells whether that is so.
@@ -48,41 +48,6 @@ class TaggedTokenizer(Described):
     def symbols(self) -> list[str]:
         """The specials and tags, by name."""
         return [*self.tokenizer.symbols, *self._tags]
-
-    @property
-    def pad(self) -> int:
-        """Id of ``<pad>``; likewise the others, which are a DataError if there is no such symbol."""
-        return self.tokenizer.pad
-
-    @property
-    def bos(self) -> int:
-        """Id of ``<s>``."""
-        return self.tokenizer.bos
-
-    @property
-    def eos(self) -> int:
-        """Id of ``</s>``."""
-        return self.tokenizer.eos
-
-    @property
-    def unk(self) -> int:
-        """Id of ``<unk>``."""
-        return self.tokenizer.unk
-
-    @property
-    def mask(self) -> int:
-        """Id of ``<mask>``."""
-        return self.tokenizer.mask
-
-    @property
-    def sep(self) -> int:
-        """Id of ``<sep>``."""
-        return self.tokenizer.sep
-
-    @property
-    def blank(self) -> int:
-        """Id of ``<blank>``."""
-        return self.tokenizer.blank
 
     @property
     def size(self) -> int:

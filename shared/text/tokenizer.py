@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -83,6 +83,27 @@ class Tokenizer(Protocol):
     def symbol(self, id: int) -> str:
         """Return the piece, special or tag with this id."""
         ...
+
+
+class Special:
+    """An attribute that is the id of a special symbol, for tokenizers that may lack it."""
+
+    def __init__(self, symbol: str) -> None:
+        self.symbol = symbol
+
+    def __get__(self, owner: Any, kind: type | None = None) -> int:
+        """Return the id.
+
+        Raises:
+            DataError: if the tokenizer has no such symbol.
+        """
+        return owner.id(self.symbol)
+
+
+class Specials:
+    """The ids of special symbols; one that a tokenizer lacks is a DataError when it is asked for."""
+
+    pad, bos, eos, unk, mask, sep, blank = map(Special, SPECIALS)
 
 
 class Symbols:

@@ -18,37 +18,15 @@ from dragoman.exchange.vocabularies.segmenters import Segmenter, SentencePieces
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.nesting import from_json
+from dragoman.shared.text.tokenizer import Specials
 
 #: The first rows of fairseq's dictionaries, which ``dict.txt`` leaves out.
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 OVERWRITE = " #fairseq:overwrite"  # behind a line of dict.txt whose symbol stood there before
 
 
-class Special:
-    """An attribute that is the id of a special symbol, for tokenizers that may lack it."""
-
-    def __init__(self, symbol: str) -> None:
-        self.symbol = symbol
-
-    def __get__(self, owner: Any, kind: type | None = None) -> int:
-        """Return the id.
-
-        Raises:
-            DataError: if the tokenizer has no such symbol.
-        """
-        return owner.id(self.symbol)
-
-
-class ForeignSymbols:
-    """Rows of a foreign vocabulary, some of which are known by a name of ours. A tokenizer calls ``_name``.
-
-    Attributes:
-        pad: id of ``<pad>``, and likewise ``bos``, ``eos``, ``unk``, ``mask``, ``sep``, ``blank``; those that the
-            checkpoint lacks raise DataError.
-    """
-
-    pad, bos, eos, unk = Special("<pad>"), Special("<s>"), Special("</s>"), Special("<unk>")
-    mask, sep, blank = Special("<mask>"), Special("<sep>"), Special("<blank>")
+class ForeignSymbols(Specials):
+    """Rows of a foreign vocabulary, some of which are known by a name of ours. A tokenizer calls ``_name``."""
 
     _rows: list[str]
     _ids: dict[str, int]
