@@ -140,10 +140,10 @@ class SwitchedFragment(GrowingText):
         edits: list[Edit] = []
         for start, end in words(text, language, self.lexicon.known(language), self.lexicon.longest(language)):
             old = text[start:end]
-            found = self.lexicon.candidates(old, language)[: self.top]
-            if found:
-                probabilities = self.lexicon.probabilities(old, language, found)
-                edits.append((start, end, like(old, found[_draw(len(found), probabilities, rng)])))
+            candidates = self.lexicon.candidates(old, language)[: self.top]
+            if candidates:
+                probabilities = self.lexicon.probabilities(old, language, candidates)
+                edits.append((start, end, like(old, candidates[_draw(len(candidates), probabilities, rng)])))
         return self.field.tokenizer.encode(edited(text, edits)) if edits else word
 
     def load(self) -> None:

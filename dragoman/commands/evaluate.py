@@ -29,13 +29,13 @@ def metrics_by_text(words: Sequence[str]) -> dict[str, list[str]]:
     Raises:
         UsageError: for one that is written in another way.
     """
-    found = {}
+    by_text = {}
     for word in words:
         name, mark, metrics = word.partition(":")
         if not (name and mark and metrics):
             raise UsageError(f"--text {word}: name a text and its metrics, such as transcript:wer,cer")
-        found[name] = metrics.split(",")
-    return found
+        by_text[name] = metrics.split(",")
+    return by_text
 
 
 def check_options(*, out: Path | None, limit: int, talks: bool, division: DivisionOptions) -> None:

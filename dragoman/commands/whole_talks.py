@@ -59,7 +59,7 @@ def evaluate_talks(
     if "speech" not in system.reads:
         raise UsageError("whole talks need a system that reads speech")
     wanted = {system.output_name: metrics} | dict(texts or {})
-    tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
+    tests = [TestSet(system, manifest, names, text) for text, names in wanted.items()]
     talks = _talks(manifest)
     division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
     share: dict[int, Hypothesis] = {}

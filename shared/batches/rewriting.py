@@ -54,9 +54,9 @@ def rewritten(
     edits = rewriting(text, rng, language=row.get(field.language_column), row=row)
     room = math.ceil(rewriting.growth * len(pieces))
     for count in range(len(edits), 0, -1):
-        found = field.tokenizer.encode(edited(text, edits[:count]))
-        if len(found) <= room:
-            return prefix, found, suffix
+        ids = field.tokenizer.encode(edited(text, edits[:count]))
+        if len(ids) <= room:
+            return prefix, ids, suffix
     return prefix, pieces, suffix
 
 

@@ -71,20 +71,20 @@ def judge(lines: Sequence[str], expected: str, in_play: Sequence[str]) -> OffTar
     Raises:
         DataError: for an unknown code.
     """
-    known = set(_identifier().nb_classes) if lines else set()
+    codes = set(_identifier().nb_classes) if lines else set()
     labels = {_label(code) for code in [expected, *in_play]}
-    candidates = sorted(labels & known) if len(labels) > 1 else None
+    candidates = sorted(labels & codes) if len(labels) > 1 else None
     among = "+".join(candidates) if candidates else "all"
     signature = f"off_target|lid:py3langid:{version('py3langid')}|among:{among}|certain:{CERTAIN}"
-    if _label(expected) not in known or (candidates and len(candidates) < 2):
+    if _label(expected) not in codes or (candidates and len(candidates) < 2):
         return OffTarget(expected, [None] * len(lines), signature)
     identifier = _identifier()
     identifier.set_languages(candidates)
     try:
-        found = [identifier.classify(line) for line in lines]
+        classes = [identifier.classify(line) for line in lines]
     finally:
         identifier.set_languages(None)
-    return OffTarget(expected, [code if sure >= CERTAIN else None for code, sure in found], signature)
+    return OffTarget(expected, [code if sure >= CERTAIN else None for code, sure in classes], signature)
 
 
 def _label(code: str) -> str:

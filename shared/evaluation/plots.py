@@ -181,9 +181,9 @@ def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> 
     axis = figure.subplots()
     languages = list(dict.fromkeys(language for *_, language in points))
     for number, language in enumerate(languages):
-        own = [(x, y) for x, y, _, code in points if code == language]
+        places = [(x, y) for x, y, _, code in points if code == language]
         colour = COLOURS[number % len(COLOURS)]
-        axis.scatter([x for x, _ in own], [y for _, y in own], s=12, color=colour, label=language)
+        axis.scatter([x for x, _ in places], [y for _, y in places], s=12, color=colour, label=language)
     for x, y, word, _ in points:
         axis.annotate(word, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, color=INK)
     axis.legend(frameon=False)

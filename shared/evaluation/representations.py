@@ -103,19 +103,19 @@ def row_vectors(
     Raises:
         DataError: if there are no rows, a row lacks a field, or vectors of rows have different lengths.
     """
-    found: Tensor | None = None
+    table: Tensor | None = None
     with evaluating(system), torch.inference_mode():
         for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
             with workspace.autocast():
                 some = vectors(batch.to(system.device)).float().cpu()
-            if found is None:
-                found = some.new_empty(len(manifest), some.shape[1])
-            if some.shape[1] != found.shape[1]:
+            if table is None:
+                table = some.new_empty(len(manifest), some.shape[1])
+            if some.shape[1] != table.shape[1]:
                 raise DataError(f"{manifest.path}: rows have different numbers of states: compare their means")
-            found[torch.from_numpy(numbers)] = some
-    if found is None:
+            table[torch.from_numpy(numbers)] = some
+    if table is None:
         raise DataError(f"{manifest.path}: holds no rows")
-    return found
+    return table
 
 
 def sentence_vectors(
@@ -185,8 +185,8 @@ def retrieved(queries: Tensor, candidates: Tensor, texts: Sequence[str]) -> int:
         candidates: of their translations, in the same order.
         texts: of the candidates: one that is spelled like the right one is right, too.
     """
-    found = (F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T).argmax(1).tolist()
-    return sum(texts[place] == texts[number] for number, place in enumerate(found))
+    nearest = (F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T).argmax(1).tolist()
+    return sum(texts[place] == texts[number] for number, place in enumerate(nearest))
 
 
 def text_reader(system: ReadingModel, field: str) -> TextField:
@@ -195,7 +195,7 @@ def text_reader(system: ReadingModel, field: str) -> TextField:
     Raises:
         UsageError: if it reads no such field, or it is not of text.
     """
-    found = system.inputs.get(field)
-    if not isinstance(found, TextField):
+    reader = system.inputs.get(field)
+    if not isinstance(reader, TextField):
         raise UsageError(f"the system reads {', '.join(system.inputs) or 'nothing'}, not a text field {field!r}")
-    return found
+    return reader

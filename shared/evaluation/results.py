@@ -216,9 +216,11 @@ def _measurements(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows that a line of a file holds."""
     common = {name: value for name, value in line.items() if name not in BY_METRIC.values()}
     for metric in line["scores"]:
-        own = {name: line[nested] for name, nested in BY_METRIC.items() if nested in line}
-        own = {name: value.get(metric) if isinstance(value, dict) else value for name, value in own.items()}
-        yield common | {"metric": metric} | own
+        nested_values = {name: line[nested] for name, nested in BY_METRIC.items() if nested in line}
+        nested_values = {
+            name: value.get(metric) if isinstance(value, dict) else value for name, value in nested_values.items()
+        }
+        yield common | {"metric": metric} | nested_values
 
 
 def _text(rows: Iterable[dict[str, Any]]) -> str:

@@ -168,7 +168,7 @@ def discard_folder(path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Delete what killed processes left half written anywhere below a folder in which nobody is at work."""
-    for place in [found for found in folder.rglob(".*") if _LEFT_BEHIND.fullmatch(found.name)]:
+    for place in [path for path in folder.rglob(".*") if _LEFT_BEHIND.fullmatch(path.name)]:
         if place.is_dir():
             shutil.rmtree(place)
         else:

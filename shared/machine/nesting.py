@@ -65,14 +65,14 @@ def from_json(text: str | bytes) -> Any:
         ValueError: if it is not JSON (``json.JSONDecodeError``), or nested too deep.
     """
     try:
-        found = json.loads(text)
+        plain = json.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    level = [found]
+    level = [plain]
     for _ in range(DEPTH):
         level = [inside for value in level for inside in _inside(value) if isinstance(inside, dict | list)]
         if not level:
-            return found
+            return plain
     raise ValueError(_TOO_DEEP)
 
 

@@ -139,11 +139,11 @@ class TokenDecoder(TokenWriter):
         attention = getattr(self.decoder.layers[number - 1], "memory_attention", {})
         if memory not in attention:
             raise UsageError(f"layer {number} of the decoder does not attend to {memory!r}")
-        found: list[Tensor] = []
+        weights: list[Tensor] = []
 
         def look(module: nn.Module, given: tuple[Tensor, KeysValues]) -> None:
-            found.append(cast(MemoryAttention, module).weights(*given))
+            weights.append(cast(MemoryAttention, module).weights(*given))
 
         with attention[memory].register_forward_pre_hook(look):
             self.decode(prefix, encoding)
-        return found[0]
+        return weights[0]

@@ -103,7 +103,7 @@ class AlignSpeech(AddColumns):
     def rows(self, manifest: Manifest, workspace: Workspace) -> Iterator[Row]:
         """Yield the rows with the times of their words."""
         text = self._system.ctc_output.column if self._system.ctc_output else "source_text"
-        found = words = done = 0
+        aligned = words = done = 0
         with progress(workspace.phase, enabled=workspace.show_progress) as show:
             remaining = iter(manifest)
             while part := list(islice(remaining, ROWS)):
@@ -117,7 +117,7 @@ class AlignSpeech(AddColumns):
                         continue
                     spans = [(cue.start - row["start"], cue.end - row["start"]) for cue in cues]
                     wide = widened(spans, row["duration"], self.reach)
-                    found, words = found + 1, words + len(cues)
+                    aligned, words = aligned + 1, words + len(cues)
                     yield row | {
                         WORDS: [
                             {"text": cue.text, "start": start, "end": end}
@@ -127,7 +127,7 @@ class AlignSpeech(AddColumns):
                 done += len(part)
                 show(done, len(manifest))
         workspace.log.info(
-            "%s: %s: %d words of %d of %d rows", workspace.phase, manifest.path, words, found, len(manifest)
+            "%s: %s: %d words of %d of %d rows", workspace.phase, manifest.path, words, aligned, len(manifest)
         )
 
 

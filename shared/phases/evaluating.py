@@ -140,8 +140,8 @@ class Evaluate(Phase):
     ) -> None:
         for alarm in evaluation.alarms:
             workspace.log.warning("%s: %s", split_name(path), alarm)
-        own = f".{text}" if text in self.texts else ""
-        table = workspace.folder / f"{path.parent.name}.{path.stem}{own}.tsv"
+        ending = f".{text}" if text in self.texts else ""
+        table = workspace.folder / f"{path.parent.name}.{path.stem}{ending}.tsv"
         evaluation.outputs.write(table)
         how: dict[str, Any] = {
             "outputs": str(table.relative_to(workspace.output)),

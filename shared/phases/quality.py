@@ -39,7 +39,7 @@ class Quality(Checked):
         if self.minimum_score is not None and not score >= self.minimum_score:
             return f"score below {self.minimum_score:g}"
         if self.maximum_ratio is not None and any(
-            max(tokens, own) > self.maximum_ratio * min(tokens, own) for own in inputs
+            max(tokens, length) > self.maximum_ratio * min(tokens, length) for length in inputs
         ):
             return f"ratio above {self.maximum_ratio:g}"
         if self.maximum_rate is not None and seconds is not None and tokens > self.maximum_rate * seconds:

@@ -159,10 +159,10 @@ class Pool(Checked):
             yield label, result()
 
     def _start(
-        self, look: Look[Result], segments: list[Segment], known: list[Result] | None
+        self, look: Look[Result], segments: list[Segment], results: list[Result] | None
     ) -> Callable[[], list[Result]]:
-        if known is not None:
-            return lambda: known
+        if results is not None:
+            return lambda: results
         if self.workers == 1 or not any(path for path, _, _ in segments):
             return lambda: look(segments)
         if self._executor is None:

@@ -83,7 +83,7 @@ def check_path(node: Node) -> None:
         _refuse(node, node.path)
 
 
-def check_object(node: Node, way: str, found: Any) -> None:
+def check_object(node: Node, way: str, thing: Any) -> None:
     """Refuse what a node's path, or its beginning ``way``, has led to, if that is defined beyond the reach.
 
     Raises:
@@ -91,11 +91,11 @@ def check_object(node: Node, way: str, found: Any) -> None:
     """
     if _now().trusts or not _is_open(way):  # "torch", on the way to torch.nn
         return
-    if inspect.ismodule(found):
-        place: str | None = found.__name__
-    elif callable(found):
-        place = getattr(found, "__module__", None)
-        if inspect.isbuiltin(found) and way.startswith("torch.nn.") and _within(place or "torch", "torch"):
+    if inspect.ismodule(thing):
+        place: str | None = thing.__name__
+    elif callable(thing):
+        place = getattr(thing, "__module__", None)
+        if inspect.isbuiltin(thing) and way.startswith("torch.nn.") and _within(place or "torch", "torch"):
             return  # in C
     else:
         return

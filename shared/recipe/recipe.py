@@ -215,8 +215,8 @@ class Recipe:
             for node in self._phases().values()
             if node.tag == INNER
         ]
-        own = resolver.resolve(self._root.value["output_folder"])
-        return few([own.value, *(folder for recipe in inner for folder in recipe.folders())], own)
+        output = resolver.resolve(self._root.value["output_folder"])
+        return few([output.value, *(folder for recipe in inner for folder in recipe.folders())], output)
 
     def text(self) -> str:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""

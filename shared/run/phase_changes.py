@@ -135,8 +135,8 @@ class PhaseNow:
         )
 
     def _other_inputs(self, state: Mapping[str, Any]) -> str:
-        known = state.get("inputs", {})
-        redone = [name for name, mark in self.inputs.items() if known.get(name, mark) != mark]
+        recorded = state.get("inputs", {})
+        redone = [name for name, mark in self.inputs.items() if recorded.get(name, mark) != mark]
         if redone:
             return f"reads from {', '.join(map(repr, redone))}, which has another result since then"
         return "was started with other keys or inputs than it now has"

@@ -64,13 +64,13 @@ def discard(plan: Plan, workspace: Workspace, again: Collection[str], *, keep: s
 
 def affected(plan: Plan, output: Path, again: Collection[str]) -> set[str]:
     """Return the phases whose work is lost when that of some is: these, and those that read from them."""
-    found, known = {*again}, dict[str, list[str]]()
+    reached, places_of = {*again}, dict[str, list[str]]()
     for name, phase in plan.items():
         state = PhaseRecord(output, name).read()
-        if state.get("status") == "discarded" or found.intersection(reads(phase, known)):
-            found.add(name)
-        known[name] = places(output, name, state)
-    return found
+        if state.get("status") == "discarded" or reached.intersection(reads(phase, places_of)):
+            reached.add(name)
+        places_of[name] = places(output, name, state)
+    return reached
 
 
 def built_from(phase: PlannedPhase[Recipe]) -> dict[str, dict[str, Any]]:
@@ -97,11 +97,13 @@ def counts(key: str, value: Any, kind: type[Phase]) -> bool:
     return last not in kind.aside and (last not in kind.later or value != kind.later[last])
 
 
-def reads(phase: PlannedPhase[Recipe], known: Mapping[str, list[str]]) -> list[str]:
+def reads(phase: PlannedPhase[Recipe], places_of: Mapping[str, list[str]]) -> list[str]:
     """Return the earlier phases, given with the places they write to, that a phase reads from."""
     texts = list(strings(built_from(phase)))
     return [
-        earlier for earlier, found in known.items() if any(within(text, place) for text in texts for place in found)
+        earlier
+        for earlier, places_there in places_of.items()
+        if any(within(text, place) for text in texts for place in places_there)
     ]
 
 

@@ -141,7 +141,7 @@ def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
 
     Blocks but the last hold a whole number of frames, so that where a block ends makes no difference.
     """
-    found = []
+    means = []
     for number, block in enumerate(blocks):
         squares = np.square(block, dtype=np.float64)
         whole = len(squares) // size * size
@@ -152,8 +152,8 @@ def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
         if not np.isfinite(energies).all():
             at = (number * _BLOCK_FRAMES + int(np.flatnonzero(~np.isfinite(energies))[0])) * FRAME
             raise DataError(f"{name}: not a number among the samples at about {at:.2f} s")
-        found.append(energies)
-    return np.concatenate(found)
+        means.append(energies)
+    return np.concatenate(means)
 
 
 def divided(

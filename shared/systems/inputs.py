@@ -45,19 +45,19 @@ def joined(parts: list[Hypothesis], codes: dict[str, str], sides: dict[str, str]
     return Hypothesis(tokens, score, texts, cut=any(part.cut for part in parts))
 
 
-def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
+def chosen_language(side: str, given: str | None, codes: Sequence[str]) -> str:
     """Return the language of a side ("source", "target"): the given one, or the only one that is known.
 
     Raises:
         UsageError: if it is unknown, or has to be named.
     """
     if given is None:
-        if len(known) > 1:
-            raise UsageError(f"the system knows several {side} languages ({', '.join(known)}): name one")
-        return known[0]
-    if given not in known:
-        hint = languages.hint(given, known)
-        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}{hint}")
+        if len(codes) > 1:
+            raise UsageError(f"the system knows several {side} languages ({', '.join(codes)}): name one")
+        return codes[0]
+    if given not in codes:
+        hint = languages.hint(given, codes)
+        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(codes)}{hint}")
     return given
 
 
@@ -87,14 +87,14 @@ def rows_of_inputs(
     owned: list[range] = []
     for item in inputs:
         try:
-            found = read(item)
+            item_rows = read(item)
         except DataError as error:
             if unreadable is None:
                 raise
             unreadable.append(error)
-            found = []
-        owned.append(range(len(rows), len(rows) + len(found)))
-        rows += found
+            item_rows = []
+        owned.append(range(len(rows), len(rows) + len(item_rows)))
+        rows += item_rows
     return rows, owned
 
 

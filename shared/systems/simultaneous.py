@@ -227,10 +227,10 @@ class Listener:
         start = self._prefix(self.written).values.shape[1]
         search = ruled(self.search, start_symbols=start, bans=[])
         if self._generator is None:
-            found = system.translate_batch(batch, search, forced=[self.written])
+            hypotheses = system.translate_batch(batch, search, forced=[self.written])
         else:
-            found = system.searched(self._generator, batch, search, forced=[self.written])
-        best = found[0][0]
+            hypotheses = system.searched(self._generator, batch, search, forced=[self.written])
+        best = hypotheses[0][0]
         end = system.output.tokenizer.eos
         return [*self.written, *(token for token in best.tokens if token != end)]
 

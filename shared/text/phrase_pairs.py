@@ -36,8 +36,8 @@ def phrase_pairs(links: Iterable[Link], m: int, n: int, longest: int) -> list[Ph
         to_target[source].append(target)
         to_source[target].append(source)
     # A target word's first and last links; one without links fits into every phrase.
-    firsts = [min(found, default=m) for found in to_source]
-    lasts = [max(found, default=-1) for found in to_source]
+    firsts = [min(places, default=m) for places in to_source]
+    lasts = [max(places, default=-1) for places in to_source]
     pairs = []
     for start in range(m):
         low, high = n, -1  # the target words that the source phrase is linked with lie from low to high

@@ -36,7 +36,7 @@ class Dialect(NamedTuple):
         """Return csv's reader of the cells of lines."""
         if self.escape and self.escaped:  # csv would take away every backslash: one that is none is escaped itself
             other = re.compile(rf"\\[{re.escape(self.escaped)}]|\\")
-            lines = (other.sub(lambda found: found[0] if len(found[0]) == 2 else r"\\", line) for line in lines)
+            lines = (other.sub(lambda match: match[0] if len(match[0]) == 2 else r"\\", line) for line in lines)
         quoting: Any = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
         return csv.reader(lines, delimiter="\t", quoting=quoting, escapechar=self.escape)
 
@@ -50,8 +50,8 @@ def dialect_of(path: Path, lines: Callable[[], Iterator[str]], *, escapes: bool)
     Raises:
         DataError: if it was written in two ways at once.
     """
-    if escapes and (found := _escaped(path, lines())) is not None:
-        return found
+    if escapes and (dialect := _escaped(path, lines())) is not None:
+        return dialect
     doubled = whole = bare = None  # the first line with such a cell
     header = next(lines(), "").split("\t")
     for number, line in enumerate(lines(), 1):

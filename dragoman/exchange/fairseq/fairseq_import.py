@@ -148,10 +148,10 @@ def find_checkpoint(source: Path) -> Path:
     for name in ("checkpoint_best.pt", "model.pt"):
         if (source / name).is_file():
             return source / name
-    found = sorted(source.glob("*.pt"))
-    if len(found) != 1:
-        raise DataError(f"{source}: holds {len(found) or 'no'} checkpoints (*.pt): name one")
-    return found[0]
+    paths = sorted(source.glob("*.pt"))
+    if len(paths) != 1:
+        raise DataError(f"{source}: holds {len(paths) or 'no'} checkpoints (*.pt): name one")
+    return paths[0]
 
 
 def _dictionary(given: Path | None, folder: Path, language: str | None) -> Path:

@@ -305,6 +305,6 @@ def speech_system(
 def language_tags(rows: list[str], source: Path) -> dict[str, str]:
     """Return the symbols of languages by our codes; a warning names those of languages without a code here."""
     tags = [row for row in rows if TAG.fullmatch(row)]
-    found = tags_by_code(tags)
-    warn_of_unnamed(tags, found.values(), source)
-    return found
+    by_code = tags_by_code(tags)
+    warn_of_unnamed(tags, by_code.values(), source)
+    return by_code

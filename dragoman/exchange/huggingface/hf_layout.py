@@ -190,9 +190,9 @@ def started_field(field: TextField, files: TextFiles) -> TextField:
             names[id], new[name] = name, tokenizer.symbol(id)
         prefix[place : place + 1] = [names[id]]
     if new:  # rows that had no name here; those that are pieces of text stay so
-        own = tokenizer.arguments
-        more = {"symbols": own["symbols"] | new, "pieces": [*(own.get("pieces") or []), *new]}
-        tokenizer = type(tokenizer)(**own | more)
+        arguments = tokenizer.arguments
+        more = {"symbols": arguments["symbols"] | new, "pieces": [*(arguments.get("pieces") or []), *new]}
+        tokenizer = type(tokenizer)(**arguments | more)
     return TextField(**field.arguments | {"tokenizer": tokenizer, "prefix": prefix})
 
 

@@ -90,9 +90,9 @@ class TextFiles:
     ) -> VocabularyTokenizer:
         """Return a SentencePiece model with a vocabulary of its own, filled up to the model's rows."""
         segmenter = SentencePieces(model=self.path(PIECES))
-        known = len(read_vocabulary(Path(vocabulary))) if vocabulary else len(FIRST) + len(segmenter.pieces())
+        count = len(read_vocabulary(Path(vocabulary))) if vocabulary else len(FIRST) + len(segmenter.pieces())
         rows = self.config.need("vocab_size")
-        added = [*added, *(f"(nothing at {number})" for number in range(known + len(added), rows))]
+        added = [*added, *(f"(nothing at {number})" for number in range(count + len(added), rows))]
         named = symbols | named_tags(tags)
         return VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=added, symbols=named)
 
@@ -110,12 +110,12 @@ class TextFiles:
         """Return the further special symbols that the tokenizer's files list."""
         more = "extra_special_tokens", "additional_special_tokens"
         try:
-            found = [token for name in more for token in self.settings.get(name) or []]
+            tokens = [token for name in more for token in self.settings.get(name) or []]
             decoder = self.settings.get("added_tokens_decoder") or {}
-            found += [token["content"] for _, token in sorted(decoder.items(), key=lambda item: int(item[0]))]
+            tokens += [token["content"] for _, token in sorted(decoder.items(), key=lambda item: int(item[0]))]
             if self.has(JSON):
-                found += [token["content"] for token in read_json(self.folder / JSON).get("added_tokens") or []]
-            plain = [token if isinstance(token, str) else token["content"] for token in found]
+                tokens += [token["content"] for token in read_json(self.folder / JSON).get("added_tokens") or []]
+            plain = [token if isinstance(token, str) else token["content"] for token in tokens]
             return [*dict.fromkeys(plain)]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{self.folder}: {SETTINGS} or {JSON} lists symbols as no tokenizer does") from error

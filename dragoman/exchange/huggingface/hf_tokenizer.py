@@ -137,12 +137,12 @@ def _around(system: System) -> tuple[list[int], list[int], list[str]]:
     source, _ = _fields(system)
     prefix = source.arguments.get("prefix")
     first = 1 if prefix is None else len(prefix)
-    found = set()
+    symbols = set()
     for one in system.source_languages:
         for other in system.target_languages:
             row = {"id": "", source.column: "", "source_language": one, "target_language": other}
-            found.add(tuple(source(row, np.random.default_rng(0)).tolist()))
-    befores, behinds = {ids[:first] for ids in found}, {ids[first:] for ids in found}
+            symbols.add(tuple(source(row, np.random.default_rng(0)).tolist()))
+    befores, behinds = {ids[:first] for ids in symbols}, {ids[first:] for ids in symbols}
     if len(behinds) > 1:
         raise UsageError("transformers has no place for a language behind the source of a model of several languages")
     if len(befores) == 1:
@@ -249,10 +249,10 @@ def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
 def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
     """Return the merges of a byte-pair model, which keeps only their results and their scores."""
     places = {piece: place for place, piece in enumerate(sorted(scores, key=lambda piece: -scores[piece]))}
-    found = [
+    merges = [
         (places[piece], places[piece[:cut]], places[piece[cut:]], piece[:cut], piece[cut:])
         for piece in scores
         for cut in range(1, len(piece))
         if piece[:cut] in scores and piece[cut:] in scores
     ]
-    return [(left, right) for *_, left, right in sorted(found)]
+    return [(left, right) for *_, left, right in sorted(merges)]

@@ -67,8 +67,8 @@ class ForeignSymbols(Specials):
             DataError: for an unknown symbol, with the known ones.
         """
         if symbol not in self._ids:
-            known = shortened(" ".join(self._ids), 1000)
-            raise DataError(f"the tokenizer has no symbol {shortened(repr(symbol))}, only {known}")
+            symbols = shortened(" ".join(self._ids), 1000)
+            raise DataError(f"the tokenizer has no symbol {shortened(repr(symbol))}, only {symbols}")
         return self._ids[symbol]
 
     def symbol(self, id: int) -> str:
