@@ -80,7 +80,7 @@ class CodeSwitchedSpans(Checked):
                 f"row {row.get('id')!r}: the lexicon has no translations from {language!r} into {other!r}, only "
                 f"{', '.join('-'.join(pair) for pair in sorted(self.lexicon.pairs))}"
             )
-        places = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        places = words(text, language, self.lexicon.entries(language), self.lexicon.longest(language))
         looked_up = ((*place, self.lexicon.candidates(text[slice(*place)], language, (other,))) for place in places)
         words_known = [(start, end, candidates[: self.top]) for start, end, candidates in looked_up if candidates]
         edits = []

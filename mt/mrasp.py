@@ -75,7 +75,7 @@ class AlignedSubstitution(Checked):
         """
         if not language:
             raise DataError(f"row {row.get('id')!r} does not say its language, and words are replaced by language")
-        lexicon_words = self.lexicon.known(language)
+        lexicon_words = self.lexicon.entries(language)
         if not lexicon_words:
             return []
         spans = words(text, language, lexicon_words, self.lexicon.longest(language))

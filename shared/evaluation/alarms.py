@@ -100,7 +100,7 @@ def detect_off_target(hypotheses: Sequence[str], languages: OffTarget, *, usual:
     if languages.share <= usual + OFF_TARGET_SHARE:
         return []
     judged = f"{languages.judged} outputs (of {len(hypotheses)}) whose language can be told"
-    example = f"{languages.found[languages.wrong[0]]} in {_example(hypotheses, languages.wrong[0])}"
+    example = f"{languages.codes[languages.wrong[0]]} in {_example(hypotheses, languages.wrong[0])}"
     return [Alarm("in another language", languages.share, example, judged)]
 
 

@@ -35,24 +35,24 @@ class OffTarget:
 
     Attributes:
         expected: the code of the language that they should be in.
-        found: the language of each output; None for those that could not be judged.
+        codes: the language of each output; None for those that could not be judged.
         signature: how they were judged.
     """
 
     expected: str
-    found: list[str | None]
+    codes: list[str | None]
     signature: str
 
     @property
     def judged(self) -> int:
         """The number of outputs that could be judged."""
-        return sum(code is not None for code in self.found)
+        return sum(code is not None for code in self.codes)
 
     @property
     def wrong(self) -> list[int]:
         """The numbers of the outputs in another language, from 0."""
         right = _label(self.expected)
-        return [number for number, code in enumerate(self.found) if code not in (None, right)]
+        return [number for number, code in enumerate(self.codes) if code not in (None, right)]
 
     @property
     def share(self) -> float:

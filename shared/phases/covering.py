@@ -66,7 +66,7 @@ class LexiconCoverage(MainPhase):
             raise DataError(f"{', '.join(self.manifests)}: no word in column {self.column} whose language is named")
         lines = ["language\twords\tknown\tdifferent\tdifferent_known"]
         for language, seen in sorted(counts.items()):
-            covered = [word for word in seen if is_known(word, language, self.lexicon.known(language))]
+            covered = [word for word in seen if is_known(word, language, self.lexicon.entries(language))]
             sizes = (seen.total(), sum(seen[word] for word in covered), len(seen), len(covered))
             lines.append("\t".join(map(str, (language, *sizes))))
             self._report(language, *sizes, workspace)
@@ -75,7 +75,7 @@ class LexiconCoverage(MainPhase):
 
     def _words(self, text: str, language: str) -> list[str]:
         """Return the words as the lexicon divides them, in lower case."""
-        spans = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        spans = words(text, language, self.lexicon.entries(language), self.lexicon.longest(language))
         return [lower(text[start:end], language) for start, end in spans]
 
     def _report(

@@ -62,15 +62,15 @@ def chosen_language(side: str, given: str | None, codes: Sequence[str]) -> str:
 
 
 def chosen_languages(
-    source: str | None, target: str | None, *, known: tuple[Sequence[str], Sequence[str]], side: str
+    source: str | None, target: str | None, *, codes: tuple[Sequence[str], Sequence[str]], side: str
 ) -> tuple[str, str]:
     """Return the languages of an input and its output, which is on ``side``: "source" is a transcript's, or "target".
 
     Raises:
         UsageError: as :func:`chosen_language`.
     """
-    source = chosen_language("source", source, known[0])
-    return source, chosen_language("target", source if target is None and side == "source" else target, known[1])
+    source = chosen_language("source", source, codes[0])
+    return source, chosen_language("target", source if target is None and side == "source" else target, codes[1])
 
 
 def rows_of_inputs(

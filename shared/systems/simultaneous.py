@@ -152,8 +152,8 @@ class Listener:
             raise UsageError(
                 f"{type(search).__name__} does not search the outputs of a decoder, which a listener needs"
             )
-        known = system.source_languages, system.output_languages
-        source, target = chosen_languages(source_language, target_language, known=known, side=system.output.side)
+        codes = system.source_languages, system.output_languages
+        source, target = chosen_languages(source_language, target_language, codes=codes, side=system.output.side)
         self.system = system
         self.policy = policy
         self.search = search

@@ -293,8 +293,8 @@ class System(RowTranslator):
         if isinstance(inputs, Input):
             return self.translate([inputs], beam=beam, batch_size=batch_size, **options)[0]
         check_best_alone("translate", options)
-        found = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
-        return [best[0].texts[self.output_name] if best else "" for best in found]
+        hypotheses = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
+        return [best[0].texts[self.output_name] if best else "" for best in hypotheses]
 
     def hypotheses(
         self,
@@ -392,8 +392,8 @@ class System(RowTranslator):
         check_number("batch_size", batch_size, least=1)
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
-        known = self.source_languages, self.output_languages
-        source, target = chosen_languages(source_language, target_language, known=known, side=self.output.side)
+        codes = self.source_languages, self.output_languages
+        source, target = chosen_languages(source_language, target_language, codes=codes, side=self.output.side)
         common = {"source_language": source, "target_language": target}
 
         def read(item: str | Path) -> list[dict[str, Any]]:

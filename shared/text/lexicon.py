@@ -101,7 +101,7 @@ class Lexicon(Checked):
         """
         _ = self._longest
 
-    def known(self, language: str) -> Mapping[str, list[Word]]:
+    def entries(self, language: str) -> Mapping[str, list[Word]]:
         """Return the words of a language that have translations, with the direct ones, in the order of the files."""
         return self._translations.get(language, {})
 
@@ -118,18 +118,18 @@ class Lexicon(Checked):
             source: its language.
             targets: languages of the translations; None: all.
         """
-        entries = self.known(source)
+        entries = self.entries(source)
         text = _as_known(word, source, entries)
         translations = entries.get(text, []) if self._depth == 1 else self._reached((source, text))
         return translations if targets is None else [near for near in translations if near[0] in targets]
 
     def probabilities(self, word: str, source: str, translations: Sequence[Word]) -> list[float] | None:
         """Return the probabilities of some of a word's :meth:`candidates`; None unless the files name all of them."""
-        text = _as_known(word, source, self.known(source))
+        text = _as_known(word, source, self.entries(source))
         named = self._probabilities.get(source, {}).get(text)
         if named is None:
             return None
-        by_word = dict(zip(self.known(source)[text], named, strict=False))
+        by_word = dict(zip(self.entries(source)[text], named, strict=False))
         chosen = [by_word.get(other, math.nan) for other in translations]
         return None if any(map(math.isnan, chosen)) else chosen
 
@@ -141,7 +141,7 @@ class Lexicon(Checked):
             reached = {word: None}
             last = [word]
             for _ in range(self._depth):
-                last = [near for code, text in last for near in self.known(code).get(text, ()) if near not in reached]
+                last = [near for code, text in last for near in self.entries(code).get(text, ()) if near not in reached]
                 reached |= dict.fromkeys(last)
             self._kept[word] = [near for near in reached if near[0] != word[0]]
         return self._kept[word]
