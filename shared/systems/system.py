@@ -409,10 +409,8 @@ class System(RowTranslator):
                 warn_of_silence(rows, silent, detector)
             how: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "unreadable": unreadable}
             results = translate_shown(self, rows, silent, search, **how)
-        whole = (
-            numbers_of_input if all(results[i] for i in numbers_of_input) else range(0) for numbers_of_input in owned
-        )
-        return [[Part(rows[i], results[i], i in silent) for i in numbers_of_input] for numbers_of_input in whole]
+        whole = (span if all(results[i] for i in span) else range(0) for span in owned)
+        return [[Part(rows[i], results[i], i in silent) for i in span] for span in whole]
 
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""
