@@ -17,8 +17,7 @@ PACKAGES = ("shared", "mt", "st")
 _FROM_CORPUS = {
     "batches": "crop fields find growing_text joined_text lengths loader manifest masked_text noise plan randomness "
     "rewriting speech_field spoken_words stream workers",
-    "preparing": "findings finished held_out journal json_lines line_pairs own_files own_tables "
-    "preparation probing reader report seen split_files tsv_tables",
+    "preparing": "findings finished held_out journal line_pairs preparation probing reader report seen split_files",
     "sound": "audio channels media mpeg pauses segmentation shards silero speech_activity speech_gaps speech_spans",
     "text": "compressed lexicon lines normalise quoting word_vectors",
 }

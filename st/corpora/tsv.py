@@ -42,14 +42,14 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.machine.digits import whole_number
 from dragoman.shared.preparing.held_out import DEV, LARGEST_SHARE, TEST, TRAIN, HeldOut
 from dragoman.shared.preparing.line_pairs import paired_files, paired_rows
-from dragoman.shared.preparing.own_files import OwnFiles, find_own, layouts, other_own_files
-from dragoman.shared.preparing.own_tables import Cells, cell_text, read_cells
 from dragoman.shared.preparing.reader import Reader, SourceRow, seconds
 from dragoman.shared.preparing.split_files import chosen_splits
 from dragoman.shared.ranges import Range
 from dragoman.shared.sound.channels import LAST_CHANNEL, with_channel
 from dragoman.shared.text import languages
 from dragoman.shared.text.lines import Unusable, count_lines
+from dragoman.st.corpora.own_files import OwnFiles, find_own, layouts, other_own_files
+from dragoman.st.corpora.own_tables import Cells, cell_text, read_cells
 
 _CONTENT = ("audio", "source_text", "target_text")
 _OURS = (*COLUMNS, "channel")

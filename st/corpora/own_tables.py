@@ -12,9 +12,9 @@ from reprlib import repr as shown
 from typing import Any
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.json_lines import read_json_lines
 from dragoman.shared.text.lines import Unusable, read_header, read_lines, read_table
 from dragoman.shared.text.quoting import dialect_of
+from dragoman.st.corpora.json_lines import read_json_lines
 
 Cells = dict[str, Any]
 #: Is given the names of columns and the line that has them, and raises a DataError if they cannot be used.
