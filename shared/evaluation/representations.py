@@ -90,15 +90,7 @@ def row_vectors(
     budget: Budget,
     workspace: Workspace,
 ) -> Tensor:
-    """Return (N, D) float32: a vector of each row of a manifest, in the order of the rows.
-
-    Args:
-        system: what ``vectors`` computes with, in its state of evaluation.
-        manifest: of N rows.
-        fields: what the batches have of rows.
-        vectors: makes (B, D) of a batch of B rows, which is where the system is.
-        budget: how large a batch may be.
-        workspace: where to compute.
+    """Return (N, D) float32: of each row what ``vectors`` makes of batches, (B, D), in the order of the rows.
 
     Raises:
         DataError: if there are no rows, a row lacks a field, or vectors of rows have different lengths.
@@ -127,16 +119,7 @@ def sentence_vectors(
     field: str = "source",
     tap: int | str | None = None,
 ) -> Tensor:
-    """Return (N, D) float32: the means of the encoder's states for a column of texts, whatever the side it is on.
-
-    Args:
-        system: that reads text.
-        manifest: of N rows.
-        column: "source_text" or "target_text".
-        budget: how large a batch may be.
-        workspace: where to compute.
-        field: the input as which the texts are read.
-        tap: the states of which of the model's taps; None: those of the last layer.
+    """Return (N, D) float32: the means of the encoder's states, or of one of its taps, for a column of texts.
 
     Raises:
         DataError: if a row lacks the text.

@@ -35,11 +35,7 @@ class DecoderState:
         self.length = length
 
     def fork(self, beams: int) -> DecoderState:
-        """Let each sentence have K beams, equal to the one that it has.
-
-        Raises:
-            ValueError: if it has several already, or ``beams`` is below 1.
-        """
+        """Let each sentence have K beams, equal to the one that it has; several are a ValueError."""
         check_fork(self.beams, beams)
         for cache in self.caches:
             cache.past.repeat(beams)

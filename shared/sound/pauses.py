@@ -93,13 +93,7 @@ def segments(
 def file_segments(
     path: str | Path, *, maximum: float = 20.0, margin: float = MARGIN, longest_pause: float = LONGEST_PAUSE
 ) -> list[Segment]:
-    """Divide a sound file at its pauses, block by block; see :func:`segments`.
-
-    Args:
-        path: a file that libsndfile or FFmpeg reads; the mean of its channels counts.
-        maximum: seconds of the longest segment, at least 1; infinity for no limit.
-        margin: seconds that are kept before and after the speech of a segment.
-        longest_pause: seconds of the longest pause within a segment.
+    """Divide a sound file at its pauses, block by block; see :func:`segments`. The mean of its channels counts.
 
     Raises:
         UsageError: if a number is out of its range.
@@ -167,18 +161,7 @@ def divided(
     longest_pause: float,
     rate: int,
 ) -> list[Segment]:
-    """Return the segments between long pauses, those that are too long divided at the cheapest cuts.
-
-    Args:
-        costs: (F,) what a cut before each frame costs.
-        speech: (F,) bool, which frames are spoken.
-        total: N, the number of samples.
-        size: samples of a frame.
-        maximum: seconds of the longest segment; N must be above it.
-        margin: seconds that are kept before and after the speech of a segment.
-        longest_pause: seconds of the longest pause within a segment.
-        rate: samples per second.
-    """
+    """Return the segments between long pauses, those that are too long divided where costs (F,) of cuts are least."""
     longest = math.floor(min(maximum * rate / size, len(costs)))
     while longest * size / rate > maximum:  # a rounding in the line above
         longest -= 1

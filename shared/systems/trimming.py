@@ -81,27 +81,15 @@ class TrimmedTokenizer(Described, Specials):
         return self.tokenizer.lengths(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the text of ids; specials and tags are left out."""
         return self.tokenizer.decode([self._old(int(id)) for id in ids])
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag.
-
-        Raises:
-            DataError: for an unknown symbol, with the known ones.
-        """
+        """Return the id of a special or tag."""
         return self._numbers[self.tokenizer.id(symbol)]
 
     def symbol(self, id: int) -> str:
-        """Return the piece, special or tag with this id.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the piece, special or tag with this id."""
         return self.tokenizer.symbol(self._old(id))
 
     def _old(self, id: int) -> int:

@@ -63,20 +63,12 @@ class TaggedTokenizer(Described, Specials):
         return self.tokenizer.lengths(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the text of ids; specials and tags are left out."""
         behind = {*self._numbers.values()}
         return self.tokenizer.decode([id for id in map(int, ids) if id not in behind])
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag.
-
-        Raises:
-            DataError: for an unknown symbol, with the known ones.
-        """
+        """Return the id of a special or tag."""
         if symbol in self._numbers:
             return self._numbers[symbol]
         if symbol not in self.tokenizer.symbols:
@@ -84,11 +76,7 @@ class TaggedTokenizer(Described, Specials):
         return self.tokenizer.id(symbol)
 
     def symbol(self, id: int) -> str:
-        """Return the piece, special or tag with this id.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the piece, special or tag with this id."""
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")
         return self.tokenizer.symbol(id) if id < self.tokenizer.size else self._tags[id - self.tokenizer.size]

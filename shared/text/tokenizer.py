@@ -73,15 +73,15 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out."""
+        """Return the text of ids; specials and tags are left out, and one outside the vocabulary is a ValueError."""
         ...
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag."""
+        """Return the id of a special or tag; an unknown one is a DataError, with the known ones."""
         ...
 
     def symbol(self, id: int) -> str:
-        """Return the piece, special or tag with this id."""
+        """Return the piece, special or tag with this id; one outside the vocabulary is a ValueError."""
         ...
 
 
@@ -144,11 +144,7 @@ class Symbols:
         return list(self._symbols)
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag.
-
-        Raises:
-            DataError: for an unknown symbol, with the known ones.
-        """
+        """Return the id of a special or tag; an unknown one is a DataError."""
         if symbol not in self._ids:
             raise DataError(f"the tokenizer has no symbol {symbol!r}, only {' '.join(self._symbols)}")
         return self._ids[symbol]
@@ -212,11 +208,7 @@ class SentencePieceTokenizer(Described, Symbols):
         return result
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out, bytes that are not UTF-8 become U+FFFD.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the text of ids; specials and tags are left out, bytes that are not UTF-8 become U+FFFD."""
         inner = []
         for id in ids:
             id = int(id)
@@ -227,11 +219,7 @@ class SentencePieceTokenizer(Described, Symbols):
         return self._processor.decode(inner)
 
     def symbol(self, id: int) -> str:
-        """Return the piece (``▁`` stands for a space), special or tag with this id.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the piece (``▁`` stands for a space), special or tag with this id."""
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")
         return (

@@ -93,14 +93,7 @@ class Adam8bit(Adam):
     """AdamW whose moments are 8-bit numbers with a scale for each block of 256 (Dettmers et al. 2022, section 2).
 
     Moments of parameters with fewer than 4096 elements, such as norms and biases, stay in 32 bits. The library
-    bitsandbytes does the arithmetic, on GPUs and, slowly, on CPUs.
-
-    Args:
-        betas: decay rates of the two moments.
-        eps: added to the root of the second moment.
-        weight_decay: decoupled decay, times the learning rate.
-        multipliers: as those of :class:`Adam`.
-        tuning: likewise.
+    bitsandbytes does the arithmetic, on GPUs and, slowly, on CPUs. Arguments are those of :class:`Adam`.
 
     Raises:
         UsageError: if bitsandbytes is not installed.
