@@ -35,7 +35,7 @@ def main() -> None:
         result = judge(lines, code, in_play)
         wrong = set(result.wrong)
         characters += sum(map(len, lines))
-        for number, (line, found) in enumerate(zip(lines, result.found, strict=True)):
+        for number, (line, found) in enumerate(zip(lines, result.codes, strict=True)):
             cell = counts[max(bound for bound in BOUNDS if bound <= len(line))]
             cell[0] += 1
             cell[1] += found is not None

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dragoman.shared.preparing.inspection import check_corpus
+from dragoman.commands.inspection import check_corpus
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.st.corpora.mustc import MustC
 

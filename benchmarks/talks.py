@@ -23,10 +23,10 @@ import soundfile
 
 import dragoman
 from benchmarks.silence import in_noise
+from dragoman.commands.whole_talks import evaluate_talks
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.evaluation.scoring import Evaluation, evaluate_system
-from dragoman.shared.evaluation.whole_talks import evaluate_talks
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.sound.audio import SAMPLE_RATE, read_audio
 from dragoman.shared.sound.pauses import Segment

@@ -26,6 +26,8 @@ from sentencepiece import sentencepiece_model_pb2
 from dragoman.almanac.frames import draw
 from dragoman.almanac.sentences import sentence
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.manifest import Manifest
@@ -35,8 +37,6 @@ from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.forced import forced_scores
 from dragoman.shared.systems.system import System
 from dragoman.shared.systems.trimming import trim
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 
 TRAINED = Path(__file__).parent.parent / "tests" / "parity" / "fairseq" / "trained"
 PAIRS = 2000

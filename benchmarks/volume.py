@@ -15,8 +15,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dragoman.commands.runs import Tested, tests_of
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.runs import Tested, tests_of
 from dragoman.shared.evaluation.tables import aligned
 from dragoman.shared.machine.files import replaced_file
 from dragoman.shared.recipe.recipe import Recipe

@@ -120,15 +120,15 @@ class AdaptedReader(Described, HoldsFrozen):
             caches: one a layer of a language model; the tokens continue what they hold.
         """
         causal = isinstance(self.stack, Decoder)
-        known: list[Tensor] = []
+        layers: list[Tensor] = []
         with torch.no_grad():
             states = self.embedding.embed(tokens.values, start)
             mask = None if causal else Padded(tokens.values, tokens.lengths.clamp(min=1)).mask
             for number, layer in enumerate(self.stack.layers):
                 states = layer(states, mask=mask, causal=causal, cache=caches[number] if caches else None)
-                known.append(states)
-            known[-1] = self.stack.norm(states)
-        adapted = [adapter(known[layer - 1]) for layer, adapter in zip(self.layers, self.adapters, strict=True)]
+                layers.append(states)
+            layers[-1] = self.stack.norm(states)
+        adapted = [adapter(layers[layer - 1]) for layer, adapter in zip(self.layers, self.adapters, strict=True)]
         return Padded(torch.stack(adapted, 2), tokens.lengths)
 
 
@@ -141,12 +141,12 @@ def check_reader(side: str, reader: AdaptedReader | None, stack: Stack, embeddin
         )
     if reader is None:
         return
-    for name, own, other in (
+    for name, value, other in (
         ("width", stack.width, reader.width),
         ("vocabulary", embedding.vocabulary, reader.embedding.vocabulary),
     ):
-        if own != other:
-            raise ValueError(f"{side}: the reader's {name} is {other}, the translator's {own}")
+        if value != other:
+            raise ValueError(f"{side}: the reader's {name} is {other}, the translator's {value}")
 
 
 class AptTranslator(Translator):
@@ -203,13 +203,13 @@ class AptTranslator(Translator):
 
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py."""
-        found = super().symbol_fields()
+        fields = super().symbol_fields()
         for name, reader, field in (
             ("source_reader", self.source_reader, MEMORY),
             ("target_reader", self.target_reader, OUTPUT),
         ):
-            found |= {} if reader is None else reader.symbol_fields(name, field)
-        return found
+            fields |= {} if reader is None else reader.symbol_fields(name, field)
+        return fields
 
     @property
     def longest_output(self) -> int | None:
@@ -219,11 +219,13 @@ class AptTranslator(Translator):
 
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the keys and values of an output of `length` tokens take, the target reader's too."""
-        own = super().state_bytes(length)
+        decoder_bytes = super().state_bytes(length)
         if self.target_reader is None:
-            return own
+            return decoder_bytes
         stack = self.target_reader.stack
-        return own + own * stack.depth * stack.state_width // (self.decoder.depth * self.decoder.state_width)
+        return decoder_bytes + decoder_bytes * stack.depth * stack.state_width // (
+            self.decoder.depth * self.decoder.state_width
+        )
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
         """Encode the source of a batch, with what the source reader knows of it.
@@ -245,8 +247,8 @@ class AptTranslator(Translator):
         if self.target_reader is None:
             return super().decode(prefix, encoding)
         adapted = self.target_reader(prefix)
-        known = {ADAPTED: adapted, MEANS: adapted.map(RunningSum().means)}
-        return self.decoder(self.target_embedding(prefix), encoding.memories | known).values
+        memories = {ADAPTED: adapted, MEANS: adapted.map(RunningSum().means)}
+        return self.decoder(self.target_embedding(prefix), encoding.memories | memories).values
 
     @torch.no_grad()
     def start(self, encoding: Encoding, prefix: Padded | None) -> DecoderState:
@@ -269,10 +271,10 @@ class AptTranslator(Translator):
         """Return the states (R, L, D) after tokens (R, L) that continue what a state holds, and its successor."""
         reader = cast(AdaptedReader, self.target_reader)
         count = len(state.caches) - len(self.decoder.layers)
-        (total, *known), own = state.caches[:count], state.caches[count:]
-        adapted = reader(tokens, start=state.length, caches=known)
+        (total, *sums), caches = state.caches[:count], state.caches[count:]
+        adapted = reader(tokens, start=state.length, caches=sums)
         means = adapted.map(cast(RunningSum, total.past).means)
         embedded = tokens.map(lambda values: self.target_embedding.embed(values, state.length))
-        states = self.decoder(embedded, {ADAPTED: adapted, MEANS: means}, caches=own).values
+        states = self.decoder(embedded, {ADAPTED: adapted, MEANS: means}, caches=caches).values
         length = state.length + tokens.values.shape[1]
         return states, DecoderState(state.caches, state.sentences, state.beams, length)

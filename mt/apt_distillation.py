@@ -63,10 +63,10 @@ class Taught(CrossEntropy):
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:
         """Return the number of labels, which is the count of each term."""
-        found = super().counts(batch)
+        units = super().counts(batch)
         taught = {"words": self.words, "states": self.states}
         count = self.beginnings(batch).lengths.sum()
-        return found | {f"{self.prefix}{name}": count for name, weight in taught.items() if weight}
+        return units | {f"{self.prefix}{name}": count for name, weight in taught.items() if weight}
 
     def terms_of(self, model: Any, batch: Batch, states: Tensor) -> dict[str, Term]:
         """Compare the decoder's states (B, T - 1, D) with the right tokens, and with the teacher.
@@ -74,27 +74,27 @@ class Taught(CrossEntropy):
         Raises:
             UsageError: if the teacher's states have another width.
         """
-        found = super().terms_of(model, batch, states)
+        terms = super().terms_of(model, batch, states)
         if not self.words and not self.states:
-            return found
-        known = self.known(batch)
+            return terms
+        counted = self.known(batch)
         mask = self.beginnings(batch).mask
         count = self.beginnings(batch).lengths.sum()
         if self.words:
-            rows = known.flatten(0, 1)
+            rows = counted.flatten(0, 1)
             total = divergence(
                 states.flatten(0, 1), model.projection, lambda part: self.teacher.project(rows[part]), mask.flatten()
             )
-            found[f"{self.prefix}words"] = Term(total, count, self.words)
+            terms[f"{self.prefix}words"] = Term(total, count, self.words)
         if self.states:
-            if states.shape != known.shape:
+            if states.shape != counted.shape:
                 raise UsageError(
                     f"the decoder's states have the width {states.shape[-1]}, those of the teacher "
-                    f"{self.teacher.folder} {known.shape[-1]}: they must be equally wide, or states: 0"
+                    f"{self.teacher.folder} {counted.shape[-1]}: they must be equally wide, or states: 0"
                 )
-            distances = (states - known).float().square().sum(-1)
-            found[f"{self.prefix}states"] = Term(distances.masked_fill(~mask, 0).sum(), count, self.states)
-        return found
+            distances = (states - counted).float().square().sum(-1)
+            terms[f"{self.prefix}states"] = Term(distances.masked_fill(~mask, 0).sum(), count, self.states)
+        return terms
 
     def known(self, batch: Batch) -> Tensor:
         """Return the teacher's states (B, T - 1, D') for the labels: before each of them; an encoder's at each."""

@@ -204,10 +204,10 @@ def _with_own_vectors(above: Translator, old: TextEmbedding) -> tuple[TextEmbedd
         if tied_to is old:
             raise UsageError("text: its output is tied to the vectors of its source, which the source encoder replaces")
         return target, projection
-    own = TextEmbedding(**target.arguments | {"shared_with": None})
-    own.load_state_dict(target.state_dict() | {"tokens.weight": old.weight})
+    embedding = TextEmbedding(**target.arguments | {"shared_with": None})
+    embedding.load_state_dict(target.state_dict() | {"tokens.weight": old.weight})
     if tied_to is None:
-        return own, projection
-    tied = TiedProjection(**arguments | {"embedding": own})
+        return embedding, projection
+    tied = TiedProjection(**arguments | {"embedding": embedding})
     tied.load_state_dict(projection.state_dict())
-    return own, tied
+    return embedding, tied

@@ -66,15 +66,15 @@ class FusedLayer(Layer):
         """Add what attending to the two memories has given, both (R, L, D)."""
         return self.finish(x + self.fused(attended[MEMORY], attended[BERT]), self.memory_attention_norm)
 
-    def fused(self, own: Tensor, known: Tensor) -> Tensor:
+    def fused(self, self_states: Tensor, bert_states: Tensor) -> Tensor:
         """Return the sum of two branches, each dropped out by itself and weighted by drop-net."""
-        own, known = self.drop(own), self.drop(known)
+        self_states, bert_states = self.drop(self_states), self.drop(bert_states)
         if not (self.training and self.drop_net):
-            return (own + known) / 2
-        drawn = torch.rand((), device=own.device)
+            return (self_states + bert_states) / 2
+        drawn = torch.rand((), device=self_states.device)
         one, half = torch.ones_like(drawn), torch.full_like(drawn, 0.5)
         share = torch.where(drawn < self.drop_net / 2, one, torch.where(drawn < self.drop_net, 1 - one, half))
-        return share * own + (1 - share) * known
+        return share * self_states + (1 - share) * bert_states
 
 
 class FusedEncoderLayer(FusedLayer):
@@ -100,9 +100,9 @@ class FusedEncoderLayer(FusedLayer):
             KeyError: if the language model's states are not given, or another memory is.
         """
         h = self.before(x, self.self_attention_norm)
-        own = self.self_attention(h, past=cache.past if cache else None, **given)
-        known = self.memory_attention[BERT](h, self.remember(memories or {}, cache)[BERT], (seen or {}).get(BERT))
-        return self.feed(self.finish(x + self.fused(own, known), self.self_attention_norm))
+        self_states = self.self_attention(h, past=cache.past if cache else None, **given)
+        bert_states = self.memory_attention[BERT](h, self.remember(memories or {}, cache)[BERT], (seen or {}).get(BERT))
+        return self.feed(self.finish(x + self.fused(self_states, bert_states), self.self_attention_norm))
 
 
 class FusedTranslator(Translator, HoldsFrozen):
@@ -151,8 +151,8 @@ class FusedTranslator(Translator, HoldsFrozen):
             UsageError: if the batch lacks a field.
         """
         with torch.no_grad(), naming_longest(batch, BERT):
-            known = self.reader.encode_embedded(self.reader.embeddings[MEMORY](batch[BERT])).memories[MEMORY]
-        memories = {BERT: known}
+            memory = self.reader.encode_embedded(self.reader.embeddings[MEMORY](batch[BERT])).memories[MEMORY]
+        memories = {BERT: memory}
         encoding = self.encode_embedded(self.embed(batch, field), memories if self.encoder.memories else None)
         shown = memories if BERT in self.decoder.memories else {}
         return Encoding({**encoding.memories, **shown}, encoding.extras)

@@ -93,7 +93,7 @@ class SwitchedFragment(GrowingText):
         language = row.get(self.field.language_column)
         if not language:
             raise DataError(f"row {row.get('id')!r} does not name the language of its text")
-        if not self.lexicon.known(language):
+        if not self.lexicon.entries(language):
             raise DataError(f"row {row.get('id')!r}: the lexicon has no words of its language, {language!r}")
         prefix, pieces, suffix = self.field.parts(row)
         text = words_of(self.field.tokenizer).split(pieces, language)
@@ -138,12 +138,12 @@ class SwitchedFragment(GrowingText):
         """Return the pieces of a word with what the lexicon knows in it translated; punctuation stays."""
         text = self.field.tokenizer.decode(word)
         edits: list[Edit] = []
-        for start, end in words(text, language, self.lexicon.known(language), self.lexicon.longest(language)):
+        for start, end in words(text, language, self.lexicon.entries(language), self.lexicon.longest(language)):
             old = text[start:end]
-            found = self.lexicon.candidates(old, language)[: self.top]
-            if found:
-                probabilities = self.lexicon.probabilities(old, language, found)
-                edits.append((start, end, like(old, found[_draw(len(found), probabilities, rng)])))
+            candidates = self.lexicon.candidates(old, language)[: self.top]
+            if candidates:
+                probabilities = self.lexicon.probabilities(old, language, candidates)
+                edits.append((start, end, like(old, candidates[_draw(len(candidates), probabilities, rng)])))
         return self.field.tokenizer.encode(edited(text, edits)) if edits else word
 
     def load(self) -> None:

@@ -80,11 +80,11 @@ class CodeSwitchedSpans(Checked):
                 f"row {row.get('id')!r}: the lexicon has no translations from {language!r} into {other!r}, only "
                 f"{', '.join('-'.join(pair) for pair in sorted(self.lexicon.pairs))}"
             )
-        places = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        places = words(text, language, self.lexicon.entries(language), self.lexicon.longest(language))
         looked_up = ((*place, self.lexicon.candidates(text[slice(*place)], language, (other,))) for place in places)
-        known = [(start, end, found[: self.top]) for start, end, found in looked_up if found]
+        words_known = [(start, end, candidates[: self.top]) for start, end, candidates in looked_up if candidates]
         edits = []
-        for number in (n for span in self._spans(len(known), rng, of=len(places)) for n in range(*span)):
-            start, end, found = known[number]
-            edits.append((start, end, like(text[start:end], found[int(rng.integers(len(found)))])))
+        for number in (n for span in self._spans(len(words_known), rng, of=len(places)) for n in range(*span)):
+            start, end, candidates = words_known[number]
+            edits.append((start, end, like(text[start:end], candidates[int(rng.integers(len(candidates)))])))
         return [edits[number] for number in rng.permutation(len(edits)).tolist()]

@@ -60,12 +60,12 @@ class DynamicSwitch(Described, nn.Module):
     def __init__(self, *, embedding: TextEmbedding, reader: EncoderModel) -> None:
         super().__init__()
         reader.check_read(FIELD)
-        for name, own, other in (
+        for name, value, other in (
             ("width", embedding.width, reader.encoder.width),
             ("vocabulary", embedding.vocabulary, reader.embeddings[FIELD].vocabulary),
         ):
-            if own != other:
-                raise ValueError(f"the reader's {name} is {other}, that of the token vectors {own}")
+            if value != other:
+                raise ValueError(f"the reader's {name} is {other}, that of the token vectors {value}")
         self.embedding = embedding
         self.reader = reader
         self.width = embedding.width
@@ -80,15 +80,15 @@ class DynamicSwitch(Described, nn.Module):
     def symbol_tensors(self) -> list[str]:
         """See shared/nn/symbols.py."""
         read = cast(TextEmbedding, self.reader.embeddings[FIELD]).symbol_tensors()
-        own = self.embedding.symbol_tensors()
-        return [f"embedding.{name}" for name in own] + [f"reader.embeddings.{FIELD}.{name}" for name in read]
+        names = self.embedding.symbol_tensors()
+        return [f"embedding.{name}" for name in names] + [f"reader.embeddings.{FIELD}.{name}" for name in read]
 
     def forward(self, tokens: Padded) -> Padded:
         """Embed tokens (B, S) int64: (B, S, D)."""
-        known = self.reader.encode_embedded(self.reader.embeddings[FIELD](tokens)).memories[MEMORY].values
-        own = self.embedding(tokens).values
-        gate = torch.sigmoid(self.of_states(known) + self.of_tokens(own))
-        return Padded(gate * known + (1 - gate) * own, tokens.lengths)
+        reader_states = self.reader.encode_embedded(self.reader.embeddings[FIELD](tokens)).memories[MEMORY].values
+        embedded = self.embedding(tokens).values
+        gate = torch.sigmoid(self.of_states(reader_states) + self.of_tokens(embedded))
+        return Padded(gate * reader_states + (1 - gate) * embedded, tokens.lengths)
 
 
 class AsymptoticDistillation(Part):

@@ -144,11 +144,11 @@ class GraftedDecoder(Decoder):
         """
         first_caches, caches = _parted(caches, self.below.depth)
         first_prompts, prompts = _parted(prompts, self.below.depth)
-        known = self.below(x, caches=first_caches, prompts=first_prompts)
-        states = super().forward(known, memories, caches=caches, prompts=prompts)
+        below = self.below(x, caches=first_caches, prompts=first_prompts)
+        states = super().forward(below, memories, caches=caches, prompts=prompts)
         if self.language_norm is None:
             return states
-        return Padded(torch.cat([states.values, self.language_norm(known.values)], -1), x.lengths)
+        return Padded(torch.cat([states.values, self.language_norm(below.values)], -1), x.lengths)
 
 
 class FusedProjection(Described, nn.Module):

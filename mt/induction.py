@@ -58,10 +58,10 @@ class InduceLexicon(MainPhase):
         read = [(path.stem, WordVectors.read(path)) for path in self.tables]
         for (one, here), (other, there) in (read, read[::-1]):
             x, y = unit_length(here.values), unit_length(there.values)
-            near, found = nearest(x, y, self.neighbours, self.top)
+            near, rows = nearest(x, y, self.neighbours, self.top)
             likely = (near / self.temperature).softmax(-1).clamp(min=LEAST)
             with replaced_file(workspace.folder / f"{one}-{other}.txt") as new, new.open("w", encoding="utf-8") as file:
-                for word, places, shares in zip(here.words, found.tolist(), likely.tolist(), strict=True):
+                for word, places, shares in zip(here.words, rows.tolist(), likely.tolist(), strict=True):
                     file.writelines(
                         f"{word}\t{there.words[place]}\t{share:.4f}\n"
                         for place, share in zip(places, shares, strict=True)
@@ -99,13 +99,13 @@ class LexiconAccuracy(MainPhase):
         """
         forget_earlier(workspace)
         stopwatch = Stopwatch()
-        found, true = (_by_word(path) for path in (self.lexicon, self.truth))
-        judged = [word for word in true if word in found]
+        induced, true = (_by_word(path) for path in (self.lexicon, self.truth))
+        judged = [word for word in true if word in induced]
         if not judged:
             raise DataError(f"{self.lexicon}: has none of the words of {self.truth}")
-        most = max(len(found[word]) for word in judged)
+        most = max(len(induced[word]) for word in judged)
         values = {
-            f"precision_{count}": sum(not true[word].keys().isdisjoint([*found[word]][:count]) for word in judged)
+            f"precision_{count}": sum(not true[word].keys().isdisjoint([*induced[word]][:count]) for word in judged)
             for count in sorted({1, most})
         }
         scores = [
@@ -123,7 +123,7 @@ class LexiconAccuracy(MainPhase):
 
 def _by_word(path: Path) -> dict[str, dict[str, None]]:
     """Return the translations of each word of a dictionary, in their order."""
-    found: dict[str, dict[str, None]] = {}
+    entries: dict[str, dict[str, None]] = {}
     for word, translation in read_pairs(path):
-        found.setdefault(word, {})[translation] = None
-    return found
+        entries.setdefault(word, {})[translation] = None
+    return entries

@@ -196,13 +196,13 @@ def direction_of(batch: Batch) -> str:
     Raises:
         UsageError: if they have several, or none.
     """
-    found = sorted({*directions_of(batch)})
-    if len(found) != 1:
+    pairs = sorted({*directions_of(batch)})
+    if len(pairs) != 1:
         raise UsageError(
-            f"a batch with rows of {' and '.join(found) or 'no direction'} has no masks: group those of the stream by "
+            f"a batch with rows of {' and '.join(pairs) or 'no direction'} has no masks: group those of the stream by "
             "direction (group_by: [source_language, target_language])"
         )
-    return found[0]
+    return pairs[0]
 
 
 class MaskedSystem(System):
@@ -217,12 +217,12 @@ class MaskedSystem(System):
             rows.setdefault(pair, []).append(number)
         if len(rows) < 2:
             return super().translate_batch(batch, search, forced=forced)
-        found: dict[int, list[Hypothesis]] = {}
+        hypotheses: dict[int, list[Hypothesis]] = {}
         for numbers in rows.values():
             given = None if forced is None else [forced[number] for number in numbers]
             parts = super().translate_batch(_selected(batch, numbers), search, forced=given)
-            found |= dict(zip(numbers, parts, strict=True))
-        return [found[number] for number in range(len(batch))]
+            hypotheses |= dict(zip(numbers, parts, strict=True))
+        return [hypotheses[number] for number in range(len(batch))]
 
     def alone(self, source: str, target: str) -> System:
         """Return an ordinary system of one direction, which others may read: its pruned weights are 0."""

@@ -119,10 +119,12 @@ def seed_entries(x: WordVectors, y: WordVectors, seed: str) -> Entries:
         pairs = [(word, word) for word in x.words if seed == "identical" or word.isdigit()]
     else:
         pairs = [*read_pairs(Path(seed))]
-    known = [(x.places[one], y.places[other]) for one, other in pairs if one in x.places and other in y.places]
-    if len(known) < 2:
-        raise DataError(f"seed {seed!r}: {len(known)} of {len(pairs)} entries have vectors on both sides, 2 are needed")
-    one, other = zip(*known, strict=True)
+    places = [(x.places[one], y.places[other]) for one, other in pairs if one in x.places and other in y.places]
+    if len(places) < 2:
+        raise DataError(
+            f"seed {seed!r}: {len(places)} of {len(pairs)} entries have vectors on both sides, 2 are needed"
+        )
+    one, other = zip(*places, strict=True)
     return Entries(torch.tensor(one), torch.tensor(other))
 
 
@@ -189,14 +191,14 @@ def self_learned(
     best, since = float("-inf"), 0
     theirs = y[:cutoff]
     while True:
-        found = procrustes(x[entries.x], y[entries.y])
-        ours = x[:cutoff] @ found
+        mapping = procrustes(x[entries.x], y[entries.y])
+        ours = x[:cutoff] @ mapping
         near = [nearest(ours, theirs, 0)[0], *([nearest(theirs, ours, 0)[0]] if both_ways else [])]
         gained = torch.cat(near).mean().item()
         since = 0 if gained >= best + GAIN else since + 1
         best = max(best, gained)
         if since > PATIENCE and kept >= 1:
-            return found
+            return mapping
         if since > PATIENCE:
             kept, since = min(1.0, GROWTH * kept), 0
         entries = _nearest_entries(ours, theirs, k, kept, generator, both_ways=both_ways)
@@ -254,7 +256,7 @@ class MapVectors(MainPhase):
         workspace.log.info("begins with %d entries (%s)", len(entries.x), self.seed)
         if self.learn:
             generator = torch.Generator().manual_seed(workspace.seed_for("map"))
-            found = self_learned(
+            mapping = self_learned(
                 x,
                 y,
                 entries,
@@ -265,6 +267,6 @@ class MapVectors(MainPhase):
                 both_ways=self.both_ways,
             )
         else:
-            found = procrustes(x[entries.x], y[entries.y])
-        WordVectors(one.words, (x @ found).float()).write(workspace.folder / self.source.name)
+            mapping = procrustes(x[entries.x], y[entries.y])
+        WordVectors(one.words, (x @ mapping).float()).write(workspace.folder / self.source.name)
         WordVectors(other.words, y.float()).write(workspace.folder / self.target.name)

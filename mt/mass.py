@@ -95,9 +95,9 @@ class MaskedFragment(MaskedText):
         Raises:
             DataError: if the row has no text, or no language where a symbol needs it.
         """
-        found = super().__call__(row, rng)
-        seen = torch.ones_like(found[""]) if self.see_masks else found[""] != self.mask
-        return found | {"seen": seen.nonzero()[:, 0]}
+        tensors = super().__call__(row, rng)
+        seen = torch.ones_like(tensors[""]) if self.see_masks else tensors[""] != self.mask
+        return tensors | {"seen": seen.nonzero()[:, 0]}
 
     def choose(self, pieces: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Return which of the pieces (N,) and the end symbol behind them are the fragment, (K,) int64."""

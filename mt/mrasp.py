@@ -75,18 +75,18 @@ class AlignedSubstitution(Checked):
         """
         if not language:
             raise DataError(f"row {row.get('id')!r} does not say its language, and words are replaced by language")
-        known = self.lexicon.known(language)
-        if not known:
+        lexicon_words = self.lexicon.entries(language)
+        if not lexicon_words:
             return []
-        spans = words(text, language, known, self.lexicon.longest(language))
+        spans = words(text, language, lexicon_words, self.lexicon.longest(language))
         # Numbers in [0, 1) that say whether a word is replaced, by which translation, and when that is given up.
         drawn = rng.random((3, len(spans)))
         edits = []
         for place in np.flatnonzero(drawn[0] < self.share).tolist():
             start, end = spans[place]
             word = text[start:end]
-            found = self.lexicon.candidates(word, language, self.targets)
-            if found:
+            candidates = self.lexicon.candidates(word, language, self.targets)
+            if candidates:
                 which, when = drawn[1:, place].tolist()
-                edits.append((when, start, end, like(word, found[int(which * len(found))])))
+                edits.append((when, start, end, like(word, candidates[int(which * len(candidates))])))
         return [(start, end, word) for _, start, end, word in sorted(edits)]

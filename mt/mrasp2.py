@@ -108,11 +108,11 @@ class Contrast(Part):
             means: of validation, whose batches are others.
         """
         (sentences, batches), self._trained = self._trained, [0, 0]
-        found = sentences / max(1, batches)
-        if not batches or found >= FEW or not self.weight:
+        mean = sentences / max(1, batches)
+        if not batches or mean >= FEW or not self.weight:
             return []
         return [
-            f"the contrastive loss compares a source with {found:.1f} translations, fewer than {FEW}: give batches "
+            f"the contrastive loss compares a source with {mean:.1f} translations, fewer than {FEW}: give batches "
             "more rows (batch_tokens); gradient accumulation does not"
         ]
 

@@ -145,10 +145,10 @@ def _check_alike(model: MaskedTranslator, other: nn.Module, folder: Path) -> Non
     """Raise a DataError if another model lacks a matrix of this one, or has it in another shape."""
     tensors = other.state_dict()
     for name in model.blocks:
-        own, there = model.get_parameter(f"{name}.weight"), tensors.get(f"{name}.weight")
-        if there is None or there.shape != own.shape:
-            found = "is missing" if there is None else f"is {tuple(there.shape)}, not {tuple(own.shape)}"
-            raise DataError(f"{folder}: {name}.weight {found}: a mask of it would not fit")
+        parameter, there = model.get_parameter(f"{name}.weight"), tensors.get(f"{name}.weight")
+        if there is None or there.shape != parameter.shape:
+            what = "is missing" if there is None else f"is {tuple(there.shape)}, not {tuple(parameter.shape)}"
+            raise DataError(f"{folder}: {name}.weight {what}: a mask of it would not fit")
 
 
 class ExchangeMasks(MainPhase):
@@ -202,15 +202,15 @@ class Sharing(MainPhase):
         masks = {pair: model.masks_of(pair) for pair in model.pairs}
         lines = ["layer\tdirection\tother\tsimilarity"]
         for layer, names in layers.items():
-            found = {
+            shares = {
                 (one, other): similarity([masks[one][name] for name in names], [masks[other][name] for name in names])
                 for one in masks
                 for other in masks
                 if one != other
             }
-            lines += [f"{layer}\t{one}\t{other}\t{value:.4f}" for (one, other), value in found.items()]
-            if found:
-                mean = sum(found.values()) / len(found)
+            lines += [f"{layer}\t{one}\t{other}\t{value:.4f}" for (one, other), value in shares.items()]
+            if shares:
+                mean = sum(shares.values()) / len(shares)
                 workspace.log.info("%s: of what a direction keeps, another keeps %.1f %%", layer, 100 * mean)
         with replaced_file(workspace.folder / "sharing.tsv") as temporary:
             temporary.write_text("\n".join(lines) + "\n", encoding="utf-8")

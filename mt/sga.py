@@ -277,7 +277,7 @@ class SemanticGenerator(Described, HoldsFrozen):
         return logits
 
     def _written(self, tokens: Padded, guide: Sequence[Prompts], prompt: Prompt) -> Padded:
-        prompts = [known.joined(own) for known, own in zip(guide, prompt(), strict=True)]
+        prompts = [guided.joined(trained) for guided, trained in zip(guide, prompt(), strict=True)]
         states, _ = self.reader.encoder(self.reader.embeddings[SOURCE](tokens), prompts=prompts)
         return states.map(self.head)
 

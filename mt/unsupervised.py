@@ -62,11 +62,11 @@ class OnTheFly(TaskObjective):
             raise UsageError("back-translation needs one tokenizer for what is read and what is written")
         for stream, language in into.items():
             self._task(stream)
-            known = {*system.source_languages} & {*system.target_languages}
-            if language not in known:
+            both = {*system.source_languages} & {*system.target_languages}
+            if language not in both:
                 raise UsageError(
                     f"stream {stream!r} is to be translated into {language!r}, but the system reads and writes only "
-                    f"{' and '.join(sorted(known)) or 'no language'}"
+                    f"{' and '.join(sorted(both)) or 'no language'}"
                 )
         self.into = dict(into)
         self.search = search

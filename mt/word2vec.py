@@ -80,15 +80,15 @@ def window_pairs(
         rng: the source of random numbers.
     """
     reach = rng.integers(1, window + 1, len(ids))
-    found = []
+    pairs = []
     for distance in range(1, min(window, len(ids) - 1) + 1):
         together = sentences[distance:] == sentences[:-distance]
         first = np.flatnonzero(together & (reach[:-distance] >= distance))
         second = np.flatnonzero(together & (reach[distance:] >= distance)) + distance
-        found += [(ids[first], ids[first + distance]), (ids[second], ids[second - distance])]
-    if not found:
+        pairs += [(ids[first], ids[first + distance]), (ids[second], ids[second - distance])]
+    if not pairs:
         return ids[:0], ids[:0]
-    centres, contexts = (np.concatenate(side) for side in zip(*found, strict=True))
+    centres, contexts = (np.concatenate(side) for side in zip(*pairs, strict=True))
     order = rng.permutation(len(centres))
     return centres[order], contexts[order]
 
@@ -151,14 +151,14 @@ class TrainVectors(MainPhase):
         """
         texts = [*map(self._words, self._texts())]
         counts = Counter(word for text in texts for word in text)
-        known = sorted((word for word in counts if counts[word] >= self.least), key=lambda word: (-counts[word], word))
-        if len(known) < 2:
+        words = sorted((word for word in counts if counts[word] >= self.least), key=lambda word: (-counts[word], word))
+        if len(words) < 2:
             raise DataError(
-                f"{', '.join(self.manifests)}: {len(known)} words of language {self.language} come {self.least} times "
+                f"{', '.join(self.manifests)}: {len(words)} words of language {self.language} come {self.least} times "
                 "in the texts, too few to learn from"
             )
-        vectors = self._learn(texts, known, np.array([counts[word] for word in known]), workspace)
-        WordVectors(known, vectors).write(workspace.folder / f"{self.language}.vec")
+        vectors = self._learn(texts, words, np.array([counts[word] for word in words]), workspace)
+        WordVectors(words, vectors).write(workspace.folder / f"{self.language}.vec")
 
     def _texts(self) -> Iterator[str]:
         """Yield the texts of the language."""
@@ -175,21 +175,21 @@ class TrainVectors(MainPhase):
         spans = sorted([*words(text, self.language), *(match.span() for match in _NUMBER.finditer(text))])
         return [lower(text[start:end], self.language) for start, end in spans]
 
-    def _learn(self, texts: list[list[str]], known: list[str], counts: np.ndarray, workspace: Workspace) -> Tensor:
+    def _learn(self, texts: list[list[str]], words: list[str], counts: np.ndarray, workspace: Workspace) -> Tensor:
         """Return the vectors (V, D)."""
-        places = {word: place for place, word in enumerate(known)}
+        places = {word: place for place, word in enumerate(words)}
         rows = [[places[word] for word in text if word in places] for text in texts]
         ids = np.fromiter((place for row in rows for place in row), dtype=np.int64)
         sentences = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
         share = counts / counts.sum()
-        kept = np.minimum(1.0, np.sqrt(self.subsample / share)) if self.subsample else np.ones(len(known))
+        kept = np.minimum(1.0, np.sqrt(self.subsample / share)) if self.subsample else np.ones(len(words))
         drawn = torch.from_numpy(counts**FLATTENED)
         starts = range(0, len(ids), CHUNK)
         epochs = 1 if workspace.debug else self.epochs
         with torch.random.fork_rng(devices=[]), progress(workspace.phase, enabled=workspace.show_progress) as show:
             torch.manual_seed(workspace.seed_for("vectors", self.language))
             rng = np.random.default_rng(workspace.seed_for("pairs", self.language))
-            model = SkipGram(words=len(known), width=self.width)
+            model = SkipGram(words=len(words), width=self.width)
             optimizer = torch.optim.SparseAdam(model.parameters(), lr=self.learning_rate)
             for epoch in range(epochs):
                 total, pairs = 0.0, 0

@@ -63,7 +63,7 @@ class FromVectors(Checked):
             raise UsageError(f"initialise: no token vectors {self.part!r}; the system has {', '.join(parts) or 'none'}")
         module, tokenizer = parts[self.part]
         table = module.get_parameter(cast(SymbolRows, module).symbol_tensors()[0])
-        found: dict[int, torch.Tensor] = {}
+        vectors: dict[int, torch.Tensor] = {}
         for file in self.files:
             read = WordVectors.read(file)
             if read.values.shape[1] != table.shape[1]:
@@ -71,20 +71,20 @@ class FromVectors(Checked):
                     f"{file}: vectors of {read.values.shape[1]} numbers, where {self.part} has {table.shape[1]}"
                 )
             of_pieces = any(word.startswith(WORD) for word in read.words)
-            known = read.places if of_pieces else {WORD + word: place for word, place in read.places.items()}
+            places = read.places if of_pieces else {WORD + word: place for word, place in read.places.items()}
             for id in range(tokenizer.size):
-                if tokenizer.symbol(id) in known:
-                    found.setdefault(id, read.values[known[tokenizer.symbol(id)]])
+                if tokenizer.symbol(id) in places:
+                    vectors.setdefault(id, read.values[places[tokenizer.symbol(id)]])
         names = map(tokenizer.symbol, range(tokenizer.size - len(tokenizer.symbols)))
         pieces = sum(not BYTE.fullmatch(name) for name in names)
-        if len(found) < self.least * pieces:
+        if len(vectors) < self.least * pieces:
             raise DataError(
-                f"{', '.join(self.files)}: vectors for {len(found)} of {pieces} pieces, a share below {self.least}"
+                f"{', '.join(self.files)}: vectors for {len(vectors)} of {pieces} pieces, a share below {self.least}"
             )
-        rows, values = torch.tensor([*found], device=table.device), torch.stack([*found.values()]).to(table.device)
+        rows, values = torch.tensor([*vectors], device=table.device), torch.stack([*vectors.values()]).to(table.device)
         with torch.no_grad():
             values = values * (table[rows].square().mean() / values.square().mean()).sqrt()
             table[rows] = values.to(table)
-        line = f"{self.part}: {len(found)} of {pieces} pieces from {', '.join(self.files)}"
+        line = f"{self.part}: {len(vectors)} of {pieces} pieces from {', '.join(self.files)}"
         system.origin += [line]
         return [line]

@@ -74,10 +74,10 @@ class CrossFromSelf:
             raise UsageError(
                 f"initialise: {self.decoder} attends to states of width {theirs} ({name}), where its own have {width}"
             )
-        own = layer.self_attention.queries_keys_values
+        projection = layer.self_attention.queries_keys_values
         size = layer.self_attention.inner
         with torch.no_grad():
-            for kind, rows in own.named_parameters():  # (3 H d, D) and (3 H d,): queries, keys, values
+            for kind, rows in projection.named_parameters():  # (3 H d, D) and (3 H d,): queries, keys, values
                 getattr(attention.queries, kind).copy_(rows[:size])
                 getattr(attention.keys_values, kind).copy_(rows[size:])
         attention.output.load_state_dict(layer.self_attention.output.state_dict())

@@ -3,9 +3,9 @@
     make wheel-check
 
 The source archive is built, and the wheel from it. Twine reads the metadata of both. The wheel is installed into an
-empty environment that finds the libraries of this interpreter after its own: those are not downloaded again. A checkout
-that is installed beside them as editable stays out of sight, since Python reads the ``.pth`` files of an environment's
-own folder only, and not of the folders that those name. Nothing here knows the names of the packages.
+empty environment, and beside it there are links to the libraries that it requires, and that those require, without
+extras: they are the copies of this interpreter, which are not downloaded again. So what pyproject.toml does not name is
+missing, as it is for a user, however much is installed here. Nothing here knows the names of the packages.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution
 from itertools import permutations
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parent.parent
 #: Names and adjectives of a corpus of which every sentence can be told from the others.
@@ -39,13 +43,15 @@ for file in files("dragoman"):
     if file.suffix == ".py":
         parts = file.with_suffix("").parts
         names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-extras = {re.split(r"[^\\w-]", line)[0] for line in requires("dragoman") if "extra ==" in line}
+lines = [line.lower().replace("-", "_") for line in requires("dragoman") if "extra ==" in line]
+extras = {re.match(r"\\w+", line)[0] for line in lines}
 for name in names:
     try:
         place = Path(import_module(name).__file__).resolve()
     except ModuleNotFoundError as error:
-        assert error.name in extras, f"{name} needs {error.name}, which no extra names"
-        print(f"{name} needs the extra with {error.name}")
+        library = error.name.partition(".")[0]
+        assert library in extras, f"{name} needs {library}, and pyproject.toml does not require what brings it"
+        print(f"{name} needs the extra with {library}")
         continue
     assert prefix in place.parents, f"{name} was imported from {place}, not from the wheel"
 on_path = [entry for entry in map(Path, sys.path) if entry.resolve() == checkout]
@@ -106,10 +112,55 @@ def installed(wheel: Path, environment: Path) -> Path:
     call(sys.executable, "-m", "venv", "--without-pip", environment)
     commands = environment / "bin"
     call(sys.executable, "-m", "pip", "--python", commands / "python", "install", "--quiet", "--no-deps", wheel)
-    own = call(commands / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    places = dict.fromkeys(place for place in sys.path if Path(place).name in ("site-packages", "dist-packages"))
-    Path(own, "libraries_of_others.pth").write_text("\n".join([*places, ""]), encoding="utf-8")
+    packages = call(commands / "python", "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
+    (metadata,) = Path(packages).glob("dragoman-*.dist-info/METADATA")
+    lines = [line for line in metadata.read_text(encoding="utf-8").splitlines() if line.startswith("Requires-Dist: ")]
+    libraries = environment / "libraries"
+    for name in sorted(required([line.partition(": ")[2] for line in lines])):
+        link(name, libraries)
+    Path(packages, "libraries.pth").write_text(f"{libraries}\n", encoding="utf-8")
     return commands
+
+
+def required(lines: Iterable[str]) -> set[str]:
+    """Return the names of what requirements ask for on this machine, and of what that requires in its turn.
+
+    Raises:
+        SystemExit: naming what is not installed here.
+
+    """
+    seen: set[tuple[str, str]] = set()
+    waiting = [(line, "") for line in lines]
+    while waiting:
+        line, extra = waiting.pop()
+        requirement = Requirement(line)
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        for inner in ("", *requirement.extras):
+            if (requirement.name, inner) not in seen:
+                seen.add((requirement.name, inner))
+                try:
+                    needs = distribution(requirement.name).requires or []
+                except PackageNotFoundError as error:
+                    raise SystemExit(f"{requirement.name} is required, but not installed here") from error
+                waiting += [(need, inner) for need in needs]
+    return {name for name, _ in seen}
+
+
+def link(name: str, folder: Path) -> None:
+    """Link the packages, modules and metadata of a distribution that is installed here into a folder."""
+    source = distribution(name)
+    pending = {Path(file.parts[0]) for file in source.files or [] if file.parts[0] not in ("..", "__pycache__")}
+    files = {Path(*file.parts[:length]) for file in source.files or [] for length in range(1, len(file.parts) + 1)}
+    while pending:
+        part = pending.pop()
+        place = Path(str(source.locate_file(part)))
+        # A folder without __init__.py may hold packages of other distributions: google, nvidia.
+        if place.is_dir() and "." not in part.name and not (place / "__init__.py").exists():
+            pending |= {inner for inner in files if inner.parent == part}
+        elif place.exists() and not (folder / part).exists():
+            (folder / part).parent.mkdir(parents=True, exist_ok=True)
+            (folder / part).symlink_to(place)
 
 
 def start_type_checker(python: Path, program: Path) -> subprocess.Popen[str]:

@@ -125,7 +125,10 @@ SPEECH = [
     ),
     System("Imported encoders of waveforms", "recipes/own/st_finetune.yaml", "st_finetune", "shared/nn/waveform.py"),
     System(
-        "Imported translators of speech", "recipes/own/speech_finetune.yaml", "speech_finetune", "shared/nn/log_mel.py"
+        "Imported translators of speech",
+        "recipes/own/speech_finetune.yaml",
+        "speech_finetune",
+        "dragoman/exchange/huggingface/log_mel.py",
     ),
     System(
         "Simultaneous translation",

@@ -65,9 +65,11 @@ def is_protocol(base: Any) -> bool:
 def methods(protocol: type) -> list[str]:
     """Return the methods of a protocol; its plain attributes may be set by constructors, and are not known before."""
     bases = [base for base in protocol.__mro__ if is_protocol(base) and base is not typing.Protocol]
-    own = {name: value for base in bases for name, value in vars(base).items()}
+    attributes = {name: value for base in bases for name, value in vars(base).items()}
     return [
-        name for name, value in own.items() if inspect.isfunction(value) and (name == "__call__" or name[:1] != "_")
+        name
+        for name, value in attributes.items()
+        if inspect.isfunction(value) and (name == "__call__" or name[:1] != "_")
     ]
 
 
@@ -78,26 +80,26 @@ def hints(function: Any) -> dict[str, Any]:
     """
     function = inspect.unwrap(function)
     names = getattr(function, "__globals__", {})
-    found = {name: _evaluated(text, names) for name, text in getattr(function, "__annotations__", {}).items()}
-    for name, hint in list(found.items()):
+    by_parameter = {name: _evaluated(text, names) for name, text in getattr(function, "__annotations__", {}).items()}
+    for name, hint in list(by_parameter.items()):
         if keys := _keys(hint):
-            del found[name]
-            found |= {key: typing.get_args(kind)[0] if _may_lack(kind) else kind for key, kind in keys.items()}
-    return found
+            del by_parameter[name]
+            by_parameter |= {key: typing.get_args(kind)[0] if _may_lack(kind) else kind for key, kind in keys.items()}
+    return by_parameter
 
 
 def parameters(function: Any) -> dict[str, inspect.Parameter]:
     """Return the parameters of a function; those of an unpacked TypedDict have the default ``...`` if they may lack."""
-    found = dict(inspect.signature(function).parameters)
+    accepted = dict(inspect.signature(function).parameters)
     names = getattr(inspect.unwrap(function), "__globals__", {})
-    for name, parameter in list(found.items()):
+    for name, parameter in list(accepted.items()):
         hint = _evaluated(parameter.annotation, names) if parameter.kind is parameter.VAR_KEYWORD else None
         if keys := _keys(hint):
-            del found[name]
+            del accepted[name]
             for key, kind in keys.items():
                 default = ... if _may_lack(kind) else parameter.empty
-                found[key] = inspect.Parameter(key, parameter.KEYWORD_ONLY, default=default)
-    return found
+                accepted[key] = inspect.Parameter(key, parameter.KEYWORD_ONLY, default=default)
+    return accepted
 
 
 def _keys(hint: Any) -> dict[str, Any]:
@@ -174,13 +176,7 @@ def _is_limited(hint: Any) -> bool:
 
 
 def mismatch(value: Any, hint: Any, values: Values = AS_THEY_ARE) -> str:
-    """Compare a value with an annotation; return what is wrong, "" if nothing is.
-
-    Args:
-        value: anything that ``values`` can open.
-        hint: the annotation.
-        values: how values are opened and shown.
-    """
+    """Compare a value, which ``values`` opens and shows, with an annotation; return what is wrong, "" if nothing is."""
     if any(hint is anything for anything in _ANYTHING) or isinstance(hint, typing.TypeVar | str):
         return ""
     if isinstance(hint, typing.NewType):
@@ -193,7 +189,7 @@ def mismatch(value: Any, hint: Any, values: Values = AS_THEY_ARE) -> str:
     base = origin or hint
     fits, plain = values.fits(value, base), values.inside(value)
     if origin is typing.Literal:
-        same = fits is None and any(type(known) is type(plain) and known == plain for known in arguments)
+        same = fits is None and any(type(argument) is type(plain) and argument == plain for argument in arguments)
         return "" if same else f"{values.show(value)} is not one of {', '.join(map(repr, arguments))}"
     if fits is not None:
         return "" if fits else f"{values.show(value)} is not {name_of(hint)}"

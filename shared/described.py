@@ -29,7 +29,7 @@ from dragoman.shared.errors import UsageError, shortened, shown
 from dragoman.shared.moved import importable
 
 #: The packages of this project whose classes model folders name.
-PACKAGES = ("dragoman.shared", "dragoman.mt", "dragoman.st")
+PACKAGES = ("dragoman.shared", "dragoman.mt", "dragoman.st", "dragoman.exchange")
 GROUP = "dragoman.packages"
 
 #: Packages and modules that were registered for this process.
@@ -151,11 +151,7 @@ def _known(inside: dict[str, Any], name: str, path: str) -> dict[str, Any]:
 
 
 def build(description: Any, folder: Path | None = None) -> Any:
-    """Build what :func:`describe` described.
-
-    Args:
-        description: plain data, as read from JSON.
-        folder: the model folder that holds the assets.
+    """Build what :func:`describe` described; ``folder`` is the model folder that holds the assets.
 
     Raises:
         ValueError: if the description names a class outside this project, or one that is not a described class, or an
@@ -192,8 +188,8 @@ def _build(value: Any, folder: Path | None, built: dict[str, Any], path: str) ->
         return {key: _build(item, folder, built, f"{path}/{key}") for key, item in value.items()}
     kind = _class(value["class"], path)
     if not isinstance(value["arguments"], dict):
-        found = shown(value["arguments"])
-        raise ValueError(f"{path or 'model'}: the arguments of a {kind.__name__} are named, not {found}")
+        value_shown = shown(value["arguments"])
+        raise ValueError(f"{path or 'model'}: the arguments of a {kind.__name__} are named, not {value_shown}")
     for name in kind.asset_arguments:
         given = value["arguments"].get(name)
         if given is not None and not (isinstance(given, dict) and set(given) == {"asset"}):
@@ -231,8 +227,8 @@ def _class(name: str, path: str) -> type[Described]:
         )
     own_name = name.rpartition(".")[2]
     modules = _modules(packages()).get(own_name, [])
-    found = [getattr(importlib.import_module(module), own_name) for module in modules]
-    kinds = [kind for kind in found if isinstance(kind, type) and issubclass(kind, Described)]
+    candidates = [getattr(importlib.import_module(module), own_name) for module in modules]
+    kinds = [kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Described)]
     if not kinds:
         raise ValueError(
             f"{path or 'model'}: {shortened(repr(name))} is not a class that a model folder may name; if it is one of "
@@ -259,8 +255,8 @@ def modules_of(description: Any) -> set[str]:
         return {module for inside in description for module in modules_of(inside)}
     if not isinstance(description, dict):
         return set()
-    own = {_class(description["class"], "").__module__} if _is_object(description) else set()
-    return own | {module for inside in description.values() for module in modules_of(inside)}
+    module_here = {_class(description["class"], "").__module__} if _is_object(description) else set()
+    return module_here | {module for inside in description.values() for module in modules_of(inside)}
 
 
 def packages() -> tuple[str, ...]:
@@ -291,10 +287,7 @@ def _place(name: str) -> Path:
 
 
 def use_package(path: Path) -> None:
-    """Register a package or module that is not installed, so that it can be imported.
-
-    Args:
-        path: its folder or file.
+    """Register a package or module that is not installed by its folder or file, so that it can be imported.
 
     Raises:
         UsageError: if there is none, or another one of its name is found first.
@@ -304,9 +297,9 @@ def use_package(path: Path) -> None:
     path = path.resolve()
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
-    found = _place(path.stem)
-    if found.resolve() != path:
-        raise UsageError(f"--package {path}: hidden by {found}: give it another name")
+    place = _place(path.stem)
+    if place.resolve() != path:
+        raise UsageError(f"--package {path}: hidden by {place}: give it another name")
     register(path.stem)
 
 
@@ -318,13 +311,13 @@ def _registered() -> tuple[str, ...]:
 @cache
 def _modules(names: tuple[str, ...]) -> dict[str, list[str]]:
     """Return the modules that define a class, by the name of the class; nothing is imported to find them."""
-    found: dict[str, list[str]] = {}
+    by_class: dict[str, list[str]] = {}
     for name in names:
         for module, file in _files(name):
             for kind in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE):
-                found.setdefault(kind, []).append(module)
+                by_class.setdefault(kind, []).append(module)
     # A package without __init__.py may lie in several folders, and have a module of one name in each.
-    return {kind: list(dict.fromkeys(modules)) for kind, modules in found.items()}
+    return {kind: list(dict.fromkeys(modules)) for kind, modules in by_class.items()}
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:

@@ -90,12 +90,7 @@ class Generator(Protocol):
         ...
 
     def start(self, encoding: Encoding, prefix: Padded | None) -> State:
-        """Return the state before the next token, for one row a sentence.
-
-        Args:
-            encoding: of B sentences; it is never repeated per beam, so that memories are stored and attended once.
-            prefix: (B, P) tokens already consumed, equally long in all rows, or None for none.
-        """
+        """Return the state before the next token, a row a sentence; prefix (B, P) has been consumed, None: nothing."""
         ...
 
     def step(self, tokens: Tensor, state: Any) -> tuple[Tensor, State]:

@@ -17,15 +17,25 @@ PACKAGES = ("shared", "mt", "st")
 _FROM_CORPUS = {
     "batches": "crop fields find growing_text joined_text lengths loader manifest masked_text noise plan randomness "
     "rewriting speech_field spoken_words stream workers",
-    "preparing": "cuts findings finished held_out inspection journal json_lines line_pairs own_files own_tables "
-    "preparation probing reader report seen sharding split_files tsv_tables",
+    "preparing": "findings finished held_out journal line_pairs preparation probing reader report seen split_files",
     "sound": "audio channels media mpeg pauses segmentation shards silero speech_activity speech_gaps speech_spans",
     "text": "compressed lexicon lines normalise quoting word_vectors",
 }
+_FROM_SHARED = {
+    "exchange.vocabularies": {"text": "json_file letters segmenters vocabulary"},
+    "exchange.huggingface": {"nn": "log_mel"},
+}
 #: Earlier place -> present one.
-MOVED = {
-    f"shared.corpus.{name}": f"shared.{room}.{name}" for room, names in _FROM_CORPUS.items() for name in names.split()
-} | {"shared.almanac": "dragoman.almanac"}
+MOVED = (
+    {f"shared.corpus.{name}": f"shared.{room}.{name}" for room, names in _FROM_CORPUS.items() for name in names.split()}
+    | {
+        f"shared.{room}.{name}": f"dragoman.{target}.{name}"
+        for target, rooms in _FROM_SHARED.items()
+        for room, names in rooms.items()
+        for name in names.split()
+    }
+    | {"shared.almanac": "dragoman.almanac"}
+)
 _EARLIEST = {now: before for before, now in MOVED.items()}
 #: The earlier name of an argument, by the present one.
 _ARGUMENTS = {"label_smoothing": "smoothing"}

@@ -153,7 +153,7 @@ class ChainedDecoder(Described, StateDecoder):
     def read(self, x: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """Read embedded tokens x (R, L, E) after those of a state; return o (R, L, O) and the state after them."""
         [(hidden, cells)] = state.layers
-        found = []
+        states = []
         for token in x.unbind(1):
             context = read = token
             for number, cell in enumerate(self.layers):
@@ -161,8 +161,8 @@ class ChainedDecoder(Described, StateDecoder):
                 hidden = self._dropped(hidden)
                 if number == 0:
                     context = read = self._dropped(self._context(hidden, state))
-            found.append(torch.cat([hidden, context, token], -1))
-        outputs = self._dropped(torch.tanh(self.output(torch.stack(found, 1))))
+            states.append(torch.cat([hidden, context, token], -1))
+        outputs = self._dropped(torch.tanh(self.output(torch.stack(states, 1))))
         return outputs, RecurrentState([(hidden, cells)], state.memories, state.beams, state.length + x.shape[1])
 
     def _context(self, hidden: Tensor, state: RecurrentState) -> Tensor:

@@ -79,8 +79,8 @@ class OneBest(Described):
 
     def translate(self, translator: System, heard: list[Heard], search: AnySearch) -> Translated:
         """See :class:`Mixing`."""
-        found = translated(translator, [one.rows[0] for one in heard], search)
-        return [[(0, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+        outputs = translated(translator, [one.rows[0] for one in heard], search)
+        return [[(0, hypothesis) for hypothesis in hypotheses] for hypotheses in outputs]
 
 
 class BestOf(Described):
@@ -101,12 +101,12 @@ class BestOf(Described):
     def translate(self, translator: System, heard: list[Heard], search: AnySearch) -> Translated:
         """See :class:`Mixing`; scores are those of the pairs."""
         rows = [row for one in heard for row in one.rows]
-        found = iter(translated(translator, rows, search))
+        outputs = iter(translated(translator, rows, search))
         results = []
         for one in heard:
             pairs, wanted = [], 0
             for number, score in enumerate(one.scores):
-                hypotheses = next(found)
+                hypotheses = next(outputs)
                 wanted = max(wanted, len(hypotheses))
                 pairs += [(number, replace(h, score=h.score + self.weight * score)) for h in hypotheses]
             # What normalizers leave nothing of is not read: its empty translation has no score of its own.
@@ -149,15 +149,15 @@ class Marginal(Described):
         inner, outer = (batch_of(translator, some) for some in (rows, [one.rows[0] for one in heard]))
         translator.check_memory(inner, search)
         generator = MarginalGenerator(translator.model, inner, log_weights.to(translator.device))
-        found = translator.searched(generator, outer, search)
-        return [[(0, hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+        outputs = translator.searched(generator, outer, search)
+        return [[(0, hypothesis) for hypothesis in hypotheses] for hypotheses in outputs]
 
 
 def translated(translator: System, rows: list[Row], search: AnySearch) -> list[list[Hypothesis]]:
     """Translate rows, in batches that fit into memory."""
     budget = translation_budget(max(1, len(rows)))
-    found = dict(translate_rows(translator, rows, search=search, budget=budget))
-    return [found[number] for number in range(len(rows))]
+    by_number = dict(translate_rows(translator, rows, search=search, budget=budget))
+    return [by_number[number] for number in range(len(rows))]
 
 
 def batch_of(translator: System, rows: list[Row]) -> Batch:
@@ -312,8 +312,8 @@ class Cascade(System):
         [read] = restorer.input_fields.values()
         assert isinstance(field, TextField) and isinstance(read, TextField)
         flat = [row | {read.column: row[field.column]} for some in rows for row in some]
-        found = iter(translated(restorer, flat, restorer.default_search()))
-        written = (next(found)[0].texts[restorer.output_name].strip() for _ in flat)
+        restored = iter(translated(restorer, flat, restorer.default_search()))
+        written = (next(restored)[0].texts[restorer.output_name].strip() for _ in flat)
         return [[row | {field.column: next(written) or row[field.column]} for row in some] for some in rows]
 
 

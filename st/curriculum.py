@@ -176,8 +176,8 @@ class WordPrediction(Part):
     def _asked(self, batch: Batch) -> Tensor:
         """Return which words have pieces, of hidden ones if only they are asked for, (B, W) bool."""
         pieces, hidden = batch[self.field], batch[HIDDEN]
-        found = torch.zeros_like(hidden.values, dtype=torch.int64)
-        if found.shape[1]:
-            found.scatter_add_(1, pieces.values[..., 0], pieces.mask.long())
-        asked = (found > 0) & hidden.mask
+        wanted = torch.zeros_like(hidden.values, dtype=torch.int64)
+        if wanted.shape[1]:
+            wanted.scatter_add_(1, pieces.values[..., 0], pieces.mask.long())
+        asked = (wanted > 0) & hidden.mask
         return asked & hidden.values if self.hidden else asked

@@ -96,10 +96,10 @@ class Almanac:
 
     def _check_pair_names(self) -> None:
         """Raise UsageError for `pair_sizes` and `wide` of pairs that there are not."""
-        known = ["-".join(sorted(pair)) for pair in self.pairs]
+        names = ["-".join(sorted(pair)) for pair in self.pairs]
         for name in (*self.pair_sizes, *self.wide):
-            if self.world == 1 or name not in known:
-                there = f"has the pairs {', '.join(known)}" if self.world == 2 else "1 has no settings of single pairs"
+            if self.world == 1 or name not in names:
+                there = f"has the pairs {', '.join(names)}" if self.world == 2 else "1 has no settings of single pairs"
                 raise UsageError(f"almanac: pair {name!r}: world {there}")
 
     @property
@@ -178,8 +178,8 @@ class Almanac:
                 raise DataError(f"{self.root}: not empty, and no almanac.json says that Almanac wrote it")
             return False
         try:
-            found = json.loads(self.marker.read_text(encoding="utf-8"))
-            settings, finished = found["settings"], found["finished"]
+            marker = json.loads(self.marker.read_text(encoding="utf-8"))
+            settings, finished = marker["settings"], marker["finished"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise DataError(f"{self.marker}: not a file that Almanac wrote ({error!r})") from error
         for key, value in self.settings.items():
@@ -204,9 +204,9 @@ def _pair(pair: Sequence[str], languages: tuple[str, ...]) -> tuple[str, str]:
     return pair[0], pair[1]
 
 
-def _known(what: str, given: Sequence[str] | Mapping[str, Any], known: Collection[str]) -> None:
+def _known(what: str, given: Sequence[str] | Mapping[str, Any], names: Collection[str]) -> None:
     if not given or len(set(given)) != len(given):
         raise UsageError(f"almanac: every {what} once, and at least one, not {list(given)!r}")
     for name in given:
-        if name not in known:
-            raise UsageError(f"almanac has no {what} {name!r}; it has {', '.join(known)}")
+        if name not in names:
+            raise UsageError(f"almanac has no {what} {name!r}; it has {', '.join(names)}")

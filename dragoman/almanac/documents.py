@@ -53,22 +53,24 @@ class Document:
 
 def draw_documents(split: str, size: int, generator: random.Random) -> list[Document]:
     """`size` documents whose first meanings are of a split. Raises DataError when there are fewer."""
-    found: list[Document] = []
+    documents: list[Document] = []
     seen: set[Meaning] = set()
     rejected = 0
-    while len(found) < size:
+    while len(documents) < size:
         opening = draw_meaning(generator, generator.choice(OPENINGS))
         if opening.split != split or (split != "train" and opening in seen):
             if (rejected := rejected + 1) > MOST_REJECTIONS:
-                raise DataError(f"almanac: {size} documents are asked for; the meanings of {split} give {len(found)}")
+                raise DataError(
+                    f"almanac: {size} documents are asked for; the meanings of {split} give {len(documents)}"
+                )
             continue
         rejected = 0
         seen.add(opening)
         number = SENTENCES[0] + int(generator.random() * (SENTENCES[1] - SENTENCES[0] + 1))
         chosen = generator.sample(list(FOLLOW_UPS), number)
         following = tuple((*key, _lender(key, split, generator)) for key in chosen)
-        found.append(Document(Saying(opening, generator.getrandbits(32), ALL_PHRASINGS), following))
-    return found
+        documents.append(Document(Saying(opening, generator.getrandbits(32), ALL_PHRASINGS), following))
+    return documents
 
 
 def _lender(key: tuple[str, int], split: str, generator: random.Random) -> Meaning:

@@ -37,7 +37,7 @@ def split_words(text: str, language: str = "") -> list[str]:
 def forms(language: str) -> dict[Place, frozenset[str]]:
     """The forms of every filler, by intent, act and slot; without those of several words."""
     spaced = languages.spaced(language)
-    found: dict[Place, set[str]] = {}
+    by_place: dict[Place, set[str]] = {}
     for intent, act, phrasing in product(INTENTS, ACTS, range(PHRASINGS)):
         for slot in filter(lambda slot: class_of(slot) in KINDS, INTENTS[intent]):
             fillers = CLASSES[class_of(slot)]
@@ -46,8 +46,8 @@ def forms(language: str) -> dict[Place, frozenset[str]]:
             same = ([word] if word in text else [] for word, text in zip(words, texts, strict=True))
             for filler, form in zip(fillers, _contrast(texts, language) if spaced else same, strict=True):
                 place = (intent, act, slot, filler)
-                found.setdefault(place, set()).update(form)
-    return {place: frozenset(words) for place, words in found.items()}
+                by_place.setdefault(place, set()).update(form)
+    return {place: frozenset(words) for place, words in by_place.items()}
 
 
 def _text(language: str, intent: str, act: str, phrasing: int, slot: str, filler: str | int) -> str:
@@ -62,8 +62,8 @@ def _contrast(texts: list[str], language: str) -> Iterator[list[str]]:
     bags = [set(split_words(text, language)) for text in texts]
     counts = Counter(word for bag in bags for word in bag)
     for bag in bags:
-        own = [word for word in bag if counts[word] == 1]
-        yield own if len(own) == 1 else []
+        once = [word for word in bag if counts[word] == 1]
+        yield once if len(once) == 1 else []
 
 
 def lexicon(source: str, target: str) -> list[tuple[str, str]]:
@@ -77,12 +77,12 @@ def lexicon(source: str, target: str) -> list[tuple[str, str]]:
 @cache
 def _frequencies(language: str) -> Counter[str]:
     generator = randomness("frequencies")
-    found: Counter[str] = Counter()
+    frequencies: Counter[str] = Counter()
     for _ in range(SAMPLE):
         meaning = draw_meaning(generator)
         for slot, filler in meaning.slots.items():
-            found.update(forms(language).get((meaning.intent, meaning.act, slot, filler), ()))
-    return found
+            frequencies.update(forms(language).get((meaning.intent, meaning.act, slot, filler), ()))
+    return frequencies
 
 
 def halves(pairs: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:

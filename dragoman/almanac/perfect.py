@@ -30,8 +30,8 @@ def perfect_scores(file: Path) -> tuple[float, float]:
 
 def main(folder: str) -> None:
     """Print a line for each test and language."""
-    found = [path.with_suffix("") for path in Path(folder).rglob("*.*.1")]
-    files = sorted(path for path in found if path.name.startswith(("test", "tst-")))
+    stems = [path.with_suffix("") for path in Path(folder).rglob("*.*.1")]
+    files = sorted(path for path in stems if path.name.startswith(("test", "tst-")))
     if not files:
         raise DataError(f"{folder}: no tests with further references (test.de.1)")
     print("test\tBLEU against one reference\tagainst all")

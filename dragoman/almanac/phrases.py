@@ -142,20 +142,22 @@ def _word(genders: dict[str, str], kind: str, key: str, text: str) -> Word:
 
 def _sayings(text: str) -> dict[str, list[list[Part]]]:
     """The phrasings by name, cut into text and places. Raises ValueError where one is missing or too many."""
-    found: dict[str, list[list[Part]]] = {}
+    sayings: dict[str, list[list[Part]]] = {}
     made: dict[tuple[object, ...], Made] = {}  # places with one form and the same classes share what was made
     name = ""
     for line in filter(None, map(str.strip, text.splitlines())):
         if start := re.match(r"(\w+\.\w+|it|who): ", line):
             name = start[1]
-            found[name] = []
+            sayings[name] = []
             line = line[start.end() :]
-        found[name] += [_parts(phrasing.strip(), made) for phrasing in line.split("|")]
+        sayings[name] += [_parts(phrasing.strip(), made) for phrasing in line.split("|")]
     for intent in INTENTS:
         for act in ACTS:
-            if len(found.get(f"{intent}.{act}", ())) != PHRASINGS:
-                raise ValueError(f"{intent}.{act}: {len(found.get(f'{intent}.{act}', ()))} phrasings, not {PHRASINGS}")
-    return found
+            if len(sayings.get(f"{intent}.{act}", ())) != PHRASINGS:
+                raise ValueError(
+                    f"{intent}.{act}: {len(sayings.get(f'{intent}.{act}', ()))} phrasings, not {PHRASINGS}"
+                )
+    return sayings
 
 
 def _parts(phrasing: str, made: dict[tuple[object, ...], Made]) -> list[Part]:
@@ -168,15 +170,15 @@ def _parts(phrasing: str, made: dict[tuple[object, ...], Made]) -> list[Part]:
         slots, _, form = names.partition(":")
         form, taken = form.strip(), tuple(slots.split())
         kinds = tuple(map(class_of, taken))
-        known = made.setdefault((form, kinds, tuple(choices)), {})
-        parts.append(Place(form, taken, kinds, tuple(choices), known))
+        choices_made = made.setdefault((form, kinds, tuple(choices)), {})
+        parts.append(Place(form, taken, kinds, tuple(choices), choices_made))
     return [part for part in parts if part]
 
 
 def _number(module: ModuleType, language: str, kind: str, value: int) -> str:
     """A number as it is written in running text: counts in words, dates and clock times as CLDR has them."""
-    own: Callable[[str, int], str | None] = module.number
-    text = own(kind, value)
+    spelled: Callable[[str, int], str | None] = module.number
+    text = spelled(kind, value)
     if text is not None:
         return text
     if kind == "count":

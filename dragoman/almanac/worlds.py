@@ -112,21 +112,21 @@ def draw(
 
     Raises DataError when its meanings give fewer.
     """
-    found: list[Saying] = []
+    sayings: list[Saying] = []
     seen: set[Meaning] = set()
     rejected = 0
-    while len(found) < size:
+    while len(sayings) < size:
         meaning = draw_meaning(generator)
         fits = meaning.split == kind.split and not (kind.distinct and meaning in seen)
         fits = fits and (keep is None or keep(meaning))
         if fits:
-            found.append(Saying(meaning, generator.getrandbits(32), kind.phrasings))
+            sayings.append(Saying(meaning, generator.getrandbits(32), kind.phrasings))
             rejected = 0
             if kind.distinct:
                 seen.add(meaning)
         elif (rejected := rejected + 1) > MOST_REJECTIONS:
-            raise DataError(f"almanac: {size} sentences are asked for; the meanings of the split give {len(found)}")
-    return found
+            raise DataError(f"almanac: {size} sentences are asked for; the meanings of the split give {len(sayings)}")
+    return sayings
 
 
 class SecondWorld:

@@ -94,14 +94,14 @@ def talks(split: str, size: int, seed: int, world: World) -> list[Talk]:
     variants = list(voices.UNSEEN_VOICES if split in NEW_VOICES else voices.SEEN_VOICES)
     generator.shuffle(variants)
     sayings = world.draw(split, size, randomness(seed, "sayings", SAME_MEANINGS.get(split, split)))
-    found: list[Talk] = []
+    drawn: list[Talk] = []
     start = 0
     while start < size:
         length = TALK[0] + int(generator.random() * (TALK[1] - TALK[0] + 1))
-        number = FIRST_TALK[split] + len(found)
-        found.append(Talk(number, variants[len(found) % len(variants)], tuple(sayings[start : start + length])))
+        number = FIRST_TALK[split] + len(drawn)
+        drawn.append(Talk(number, variants[len(drawn) % len(variants)], tuple(sayings[start : start + length])))
         start += length
-    return found
+    return drawn
 
 
 class MustCWriter:

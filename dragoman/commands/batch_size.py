@@ -70,7 +70,7 @@ def print_batch_sizes(source: str, overrides: Sequence[str], *, memory: str | No
     earlier = recipe.phases[: recipe.phases.index(name)]
     if earlier:
         run_recipe(recipe, until=earlier[-1])
-    found = []
+    sizes = []
     fewer = False
     for setting in settings(recipe, name, source, overrides):
         print(f"stream {setting.stream!r} of phase {name!r} on {device}, at most {_memory(limit)}")
@@ -85,10 +85,10 @@ def print_batch_sizes(source: str, overrides: Sequence[str], *, memory: str | No
             return trial
 
         largest = search(setting.value, attempt, whole=setting.kind != "seconds")
-        found.append(f"--{setting.key} {_shown(largest)}")
+        sizes.append(f"--{setting.key} {_shown(largest)}")
     if fewer:
         print(f"larger batches fit into memory, but an epoch of this data would have fewer than {LEAST_BATCHES}")
-    print("use: " + " ".join(found))
+    print("use: " + " ".join(sizes))
 
 
 def search(start: float, attempt: Callable[[float], Trial], *, whole: bool) -> float:
@@ -144,18 +144,18 @@ def settings(recipe: Recipe, phase: str, source: str, overrides: Sequence[str]) 
     Raises:
         UsageError: if no key of the recipe sets one.
     """
-    found = []
+    keys = []
     for number, (name, budget) in enumerate(_budgets(recipe, phase)):
         kind = next(kind for kind in ("seconds", "tokens", "rows") if budget.get(kind) is not None)
         value = budget[kind]
         for key in _candidates(recipe, kind, value):
             other = Recipe.load(source, [*overrides, f"--{key}={_shown(2 * value)}"])
             if _budgets(other, phase)[number][1][kind] == 2 * value:
-                found.append(Setting(name, number, kind, key, value))
+                keys.append(Setting(name, number, kind, key, value))
                 break
         else:
             raise UsageError(f"{recipe.source}: no key sets the {kind} of the budget of stream {name!r}: give it one")
-    return found
+    return keys
 
 
 def training_phase(recipe: Recipe, name: str | None = None) -> str:
@@ -195,12 +195,12 @@ def _candidates(recipe: Recipe, kind: str, value: float) -> list[str]:
     direct, inside = [], []
     for key in recipe.keys:
         try:
-            found = recipe.value(key)
+            given = recipe.value(key)
         except UsageError:  # a key that is unused here, and refers to something without a value
             continue
-        if isinstance(found, int | float) and found == value:
+        if isinstance(given, int | float) and given == value:
             direct.append(key)
-        elif "budget" in arguments_in(found) and arguments_in(arguments_in(found)["budget"]).get(kind) == value:
+        elif "budget" in arguments_in(given) and arguments_in(arguments_in(given)["budget"]).get(kind) == value:
             inside.append(f"{key}.budget.{kind}")
     return direct + inside
 

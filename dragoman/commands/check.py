@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from dragoman.commands.inspection import Checked, check_corpus, check_manifests
 from dragoman.commands.prepare import corpora
 from dragoman.shared.batches.find import find_manifests
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.progress import progress
-from dragoman.shared.preparing.inspection import Checked, check_corpus, check_manifests
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.text.surrogates import printable
 

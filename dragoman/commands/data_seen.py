@@ -65,8 +65,8 @@ def learning_parameters(recipe: Recipe) -> float | None:
     """Return how many million parameters the last training of a recipe changes; None if it tunes no part of them."""
     from dragoman.shared.training.fit import Fit
 
-    own = [phase for phase in recipe.phases if recipe.plan[phase].inner is None and recipe.plan[phase].kind is Fit]
-    fit = _built(recipe, own[-1]) if own else None
+    phases = [phase for phase in recipe.phases if recipe.plan[phase].inner is None and recipe.plan[phase].kind is Fit]
+    fit = _built(recipe, phases[-1]) if phases else None
     if fit is None or fit.optimizer.tuning is None:
         return None
     fit.optimizer.tuning.apply(fit.objective)
@@ -130,17 +130,17 @@ def _reads(recipe: Recipe, reader: str, phase: str) -> bool:
 
     inner, texts = recipe.plan[phase].inner, {*strings(recipe.plan[reader].plain)}
     if inner is None:
-        own = f"{_output(recipe)}/{phase}"
-        return recipe.plan[phase].kind is not TrainTokenizer and any(within(text, own) for text in texts)
+        folder = f"{_output(recipe)}/{phase}"
+        return recipe.plan[phase].kind is not TrainTokenizer and any(within(text, folder) for text in texts)
     written = [name for name in inner.phases if inner.plan[name].kind is not TrainTokenizer]
     return any(within(text, f"{_output(inner)}/{name}") for text in texts for name in written)
 
 
 def _other_runs(recipe: Recipe, phase: str) -> Iterator[tuple[Recipe, str]]:
     """Yield the recipes of other runs that a phase reads from, with the phase there; not those that the recipe runs."""
-    own = [_output(recipe), *(_output(inner) for name in recipe.phases if (inner := recipe.plan[name].inner))]
+    outputs = [_output(recipe), *(_output(inner) for name in recipe.phases if (inner := recipe.plan[name].inner))]
     for text in sorted({*strings(recipe.plan[phase].plain)}):
-        written = None if any(within(text, place) for place in own) else _written_by(Path(text))
+        written = None if any(within(text, place) for place in outputs) else _written_by(Path(text))
         if written is None:
             continue
         folder, name = written

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dragoman.commands.runs import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
 from dragoman.shared.errors import DataError
-from dragoman.shared.evaluation.runs import Tested, check_same_test, common_metrics, pairs_of_tests, tests_of
 from dragoman.shared.evaluation.scoring import check_metrics
 from dragoman.shared.evaluation.significance import SAMPLES, SEED, TRIALS, Comparison, compare
 from dragoman.shared.evaluation.tables import aligned
@@ -45,8 +45,8 @@ def diff_runs(
             f"{first} was tested on {', '.join(tests[0])}, {second} on {', '.join(tests[1])}: nothing to compare"
         )
     parts = [f"A  {first}\nB  {second}"]
-    for run, own, shared in zip("AB", tests, zip(*pairs, strict=True), strict=True):
-        only = [split for split, test in own.items() if test not in shared]
+    for run, tests_of_run, shared in zip("AB", tests, zip(*pairs, strict=True), strict=True):
+        only = [split for split, test in tests_of_run.items() if test not in shared]
         if only:
             parts.append(f"only {run} was tested on {', '.join(only)}")
     for pair in pairs:
@@ -111,8 +111,8 @@ def _diff_recipes(first: Path, second: Path) -> str:
     missing = [str(file) for file in files if not file.is_file()]
     if missing:
         return f"no recipes to compare: {', '.join(missing)} missing"
-    found = differing_keys(*(Recipe.load(file).flat() for file in files))
-    return render_keys(found, ("A", "B")) if found else "the recipes have the same keys and values"
+    keys = differing_keys(*(Recipe.load(file).flat() for file in files))
+    return render_keys(keys, ("A", "B")) if keys else "the recipes have the same keys and values"
 
 
 def differing_keys(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -122,6 +122,6 @@ def differing_keys(first: Mapping[str, str], second: Mapping[str, str]) -> dict[
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def render_keys(found: Mapping[str, tuple[str, str]], names: tuple[str, str]) -> str:
+def render_keys(keys: Mapping[str, tuple[str, str]], names: tuple[str, str]) -> str:
     """Return a table of keys that differ."""
-    return aligned([["key", *names], *([key, *values] for key, values in found.items())])
+    return aligned([["key", *names], *([key, *values] for key, values in keys.items())])

@@ -11,11 +11,11 @@ from dragoman.commands.loading import load_models, workspace_for
 from dragoman.commands.options import DivisionOptions, ModelOptions, SearchOptions
 from dragoman.commands.score import print_scores
 from dragoman.commands.searching import fitting, search_for
+from dragoman.commands.whole_talks import evaluate_talks
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import translation_budget
 from dragoman.shared.errors import UsageError
 from dragoman.shared.evaluation.scoring import check_metrics, evaluate_system
-from dragoman.shared.evaluation.whole_talks import evaluate_talks
 from dragoman.shared.machine.processes import join, leave, together
 from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.run.running import log_to_terminal
@@ -29,13 +29,13 @@ def metrics_by_text(words: Sequence[str]) -> dict[str, list[str]]:
     Raises:
         UsageError: for one that is written in another way.
     """
-    found = {}
+    by_text = {}
     for word in words:
         name, mark, metrics = word.partition(":")
         if not (name and mark and metrics):
             raise UsageError(f"--text {word}: name a text and its metrics, such as transcript:wer,cer")
-        found[name] = metrics.split(",")
-    return found
+        by_text[name] = metrics.split(",")
+    return by_text
 
 
 def check_options(*, out: Path | None, limit: int, talks: bool, division: DivisionOptions) -> None:

@@ -58,7 +58,7 @@ def sound_files(inputs: list[Path]) -> list[Path]:
     """
     if not inputs:
         raise UsageError("this system reads speech: give sound files, or folders of them")
-    found: list[Path] = []
+    paths: list[Path] = []
     for path in inputs:
         if path.is_dir():
             files = sorted(file for file in path.rglob("*") if not file.is_dir())
@@ -68,10 +68,10 @@ def sound_files(inputs: list[Path]) -> list[Path]:
             if others := Counter(file.suffix for file in files if file.suffix.lower() not in AUDIO_SUFFIXES):
                 named = ", ".join(f"{count} {suffix or 'without ending'}" for suffix, count in others.most_common(9))
                 warn(f"{path}: {plural(others.total(), 'file')} not read as sound: {named}")
-            found += inside
+            paths += inside
         else:
-            found.append(path)
-    return found
+            paths.append(path)
+    return paths
 
 
 def report_cut(names: list[str]) -> None:

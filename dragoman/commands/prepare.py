@@ -10,12 +10,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
 from dragoman.shared.annotations import hints, name_of
 from dragoman.shared.errors import UsageError, check_number
 from dragoman.shared.machine.progress import progress
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.report import render
-from dragoman.shared.preparing.sharding import Waiting, prepare_shard, read_shard
 from dragoman.shared.run.running import log_to_terminal
 from dragoman.shared.sound.audio import LATEST
 from dragoman.shared.text.surrogates import printable
@@ -23,11 +23,11 @@ from dragoman.shared.text.surrogates import printable
 
 def corpus_class(name: str) -> type:
     """Return the reader that a package registered under ``dragoman.corpora``."""
-    known = {entry.name: entry for entry in entry_points(group="dragoman.corpora")}
-    if name not in known:
-        raise UsageError(f"no corpus {name!r}; there are {', '.join(sorted(known))}")
-    found: type = known[name].load()
-    return found
+    entries = {entry.name: entry for entry in entry_points(group="dragoman.corpora")}
+    if name not in entries:
+        raise UsageError(f"no corpus {name!r}; there are {', '.join(sorted(entries))}")
+    kind: type = entries[name].load()
+    return kind
 
 
 def corpora(name: str, *, root: Path, arguments: list[str]) -> Iterator[Any]:
@@ -76,11 +76,11 @@ def prepare_corpus(
                 reports = prepare(corpus, out, workers=workers, progress=show, **allowed)
                 print(printable(f"{title}\n{render(reports)}"))
                 continue
-            found = prepare_shard(corpus, out, shard=part, workers=workers, progress=show, **allowed)
-        if isinstance(found, Waiting):
-            print(f"{title}: shard {shard} is done; {found} of {part[1]} still to be run")
+            prepared = prepare_shard(corpus, out, shard=part, workers=workers, progress=show, **allowed)
+        if isinstance(prepared, Waiting):
+            print(f"{title}: shard {shard} is done; {prepared} of {part[1]} still to be run")
         else:
-            print(printable(f"{title}\n{render(found)}"))
+            print(printable(f"{title}\n{render(prepared)}"))
 
 
 def reader_options(kind: type, arguments: list[str]) -> dict[str, Any]:
@@ -106,8 +106,8 @@ def _options(kind: type, given: dict[str, Any]) -> dict[str, Any]:
     options: dict[str, Any] = {}
     for key, text in given.items():
         if key not in parameters or key in ("root", "workers"):
-            known = ", ".join("--" + name.replace("_", "-") for name in parameters if name not in ("root", "workers"))
-            raise UsageError(f"--{key.replace('_', '-')} is not an option of {kind.__name__}, which has {known}")
+            names = ", ".join("--" + name.replace("_", "-") for name in parameters if name not in ("root", "workers"))
+            raise UsageError(f"--{key.replace('_', '-')} is not an option of {kind.__name__}, which has {names}")
         annotation = name_of(annotated.get(key, Any))
         if "Mapping[" in annotation:
             options[key] = dict(_pair(item, key) for item in text.split(","))

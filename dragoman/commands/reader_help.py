@@ -62,8 +62,8 @@ def _arguments(docstring: str) -> dict[str, str]:
     """Return the texts of the arguments that a docstring lists under "Args:"."""
     section = re.search(r"^Args:\n((?: .*\n?|\n(?= ))*)", docstring, re.MULTILINE)
     block = dedent(section[1]) if section else ""
-    found = re.findall(r"^(\w+): (.*(?:\n[ \n].*)*)", block, re.MULTILINE)
-    return {key: _plain(" ".join(text.split())) for key, text in found}
+    entries = re.findall(r"^(\w+): (.*(?:\n[ \n].*)*)", block, re.MULTILINE)
+    return {key: _plain(" ".join(text.split())) for key, text in entries}
 
 
 def _plain(text: str) -> str:

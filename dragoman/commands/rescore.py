@@ -26,8 +26,8 @@ def rescore_manifest(
     opened = Manifest.open(manifest)
     texts = None if outputs is None else list(lines([outputs]))
     system = load_models(model, models, workspace)
-    found = rescore(system, opened, texts=texts, budget=translation_budget(models.batch_size), workspace=workspace)
+    rescored = rescore(system, opened, texts=texts, budget=translation_budget(models.batch_size), workspace=workspace)
     if out is not None:
-        write_rescored(found, out)
+        write_rescored(rescored, out)
     if models.lm is None:
-        print_scores([perplexity(found, system.output.tokenizer.fingerprint)], str(outputs or manifest))
+        print_scores([perplexity(rescored, system.output.tokenizer.fingerprint)], str(outputs or manifest))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from dragoman.commands.diff import render_comparisons
 from dragoman.commands.input_files import lines
+from dragoman.commands.resegment import resegment_text
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.metrics import Counts
 from dragoman.shared.evaluation.outputs import ONE_LINE
-from dragoman.shared.evaluation.resegment import resegment_text
 from dragoman.shared.evaluation.scores import Score, TextScorer
 from dragoman.shared.evaluation.scoring import check_metrics
 from dragoman.shared.evaluation.significance import compare
@@ -42,7 +42,7 @@ class Learned:
             UsageError: if the model cannot use the references.
         """
         from dragoman.exchange.comet import read_comet
-        from dragoman.shared.evaluation.learned import LearnedMetric
+        from dragoman.exchange.learned import LearnedMetric
 
         sources = list(lines([self.sources]))
         if len(sources) != len(sets[0]):
@@ -98,15 +98,15 @@ def score_files(
     outputs = {path: list(lines([path])) for path in [hypotheses, *([baseline] if baseline else [])]}
     if talks is not None:
         cut = cutter(sets[0], None if talks[0] is None else list(lines([talks[0]])), language)
-        outputs = {path: cut(found, path) for path, found in outputs.items()}
-    for path, found in [*zip(references, sets, strict=True), *outputs.items()]:
-        if len(found) != len(sets[0]):
-            raise DataError(f"{path}: {len(found)} lines, but {references[0]} has {len(sets[0])}")
+        outputs = {path: cut(texts, path) for path, texts in outputs.items()}
+    for path, texts in [*zip(references, sets, strict=True), *outputs.items()]:
+        if len(texts) != len(sets[0]):
+            raise DataError(f"{path}: {len(texts)} lines, but {references[0]} has {len(sets[0])}")
     scorer = TextScorer(sets, language, metrics)
-    counts = {path: scorer.count(found) for path, found in outputs.items()}
+    counts = {path: scorer.count(texts) for path, texts in outputs.items()}
     if learned is not None:
         count = learned.counter(sets)
-        counts = {path: [*counts[path], count(found)] for path, found in outputs.items()}
+        counts = {path: [*counts[path], count(texts)] for path, texts in outputs.items()}
     for path, counted in counts.items():
         print_scores([Score.of(item) for item in counted], str(path))
     if baseline:

@@ -96,12 +96,12 @@ def listed_symbols(path: Path, tokenizer: Tokenizer) -> list[int]:
     Raises:
         DataError: naming the line that is no symbol of the tokenizer.
     """
-    known = {tokenizer.symbol(id): id for id in range(tokenizer.size)}
+    numbers = {tokenizer.symbol(id): id for id in range(tokenizer.size)}
     ids = []
     for number, symbol in enumerate(lines([path]), start=1):
-        if symbol not in known:
+        if symbol not in numbers:
             raise DataError(f"{path}: line {number}: {symbol!r} is no symbol of the tokenizer")
-        ids.append(known[symbol])
+        ids.append(numbers[symbol])
     if not ids:
         raise DataError(f"{path}: names no symbol")
     return ids

@@ -16,10 +16,10 @@ import numpy as np
 
 from dragoman.commands.data_seen import data_seen, learning_parameters, training_minutes
 from dragoman.commands.diff import differing_keys, render_keys
+from dragoman.commands.runs import Tested, check_same_test, common_metrics, tests_of
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation import directions
 from dragoman.shared.evaluation.results import collect, commit, of_run
-from dragoman.shared.evaluation.runs import Tested, check_same_test, common_metrics, tests_of
 from dragoman.shared.evaluation.significance import (
     SAMPLES,
     SEED,
@@ -142,10 +142,10 @@ def run_seeds(
         raise UsageError(f"seeds must be different numbers, not {','.join(map(str, seeds)) or 'none'}")
     arms = [Arm.load("A", [recipe, *overrides, *_named(arm)], seeds)]
     if against is not None:
-        name, *own = shlex.split(against) or [""]
+        name, *keys = shlex.split(against) or [""]
         is_arm = name in arms[0].any_recipe.arms
         other = [recipe, *overrides, *_named(name)] if is_arm else [name, *overrides]
-        arms.append(Arm.load("B", [*other, *own], seeds))
+        arms.append(Arm.load("B", [*other, *keys], seeds))
     print("\n".join(map(str, arms)))
     if len(arms) == 2:
         _check_arms(*arms)
@@ -157,13 +157,13 @@ def run_seeds(
     print("".join(f"FAILED: {run}\n" for run in failed), end="")
     tests = [_tests(each, phase) for each in arms]
     rows, runs = [], []
-    for each, found in zip(arms, tests, strict=True):
-        for seed in _seeds(found):
+    for each, tested in zip(arms, tests, strict=True):
+        for seed in _seeds(tested):
             runs.append(folder(each.recipes[seed]))
             rows += [row | _trained(each.recipes[seed]) for row in of_run(runs[-1])]
-        for split, by_seed in found.items():
+        for split, by_seed in tested.items():
             _print_spread(each.label, split, by_seed)
-        _print_directions(each.label, found)
+        _print_directions(each.label, tested)
     if len(arms) == 2:
         rows += [{"command": command, "commit": commit()} | row for row in _compare(arms, tests)]
     table = collect(rows, into or Path(os.path.commonpath([run.parent for run in runs])))
@@ -180,8 +180,8 @@ def _check_arms(first: Arm, second: Arm) -> None:
     clash = {folder(r) for r in first.recipes.values()} & {folder(r) for r in second.recipes.values()}
     if clash:
         raise UsageError(f"both recipes would run in {clash.pop()}: give one a folder of its own with --run NAME")
-    found = differing_keys(one.flat(), other.flat())
-    print(render_keys(found, (first.label, second.label)) if found else "the recipes have the same keys and values")
+    keys = differing_keys(one.flat(), other.flat())
+    print(render_keys(keys, (first.label, second.label)) if keys else "the recipes have the same keys and values")
     for what, names in EQUAL.items():
         mine, theirs = (list(_of_training(recipe, names)) for recipe in (one, other))
         if mine != theirs:
@@ -229,18 +229,18 @@ def _run(arm: Arm, seed: int, launcher: str) -> bool:
 
 def _tests(arm: Arm, phase: str | None) -> dict[str, dict[int, Tested]]:
     """Return what the runs that came to their end were tested on, by test set and seed."""
-    found: dict[str, dict[int, Tested]] = {}
+    by_split: dict[str, dict[int, Tested]] = {}
     for seed, recipe in arm.recipes.items():
         if is_finished(recipe):
             for split, tested in tests_of(folder(recipe), phase).items():
-                found.setdefault(split, {})[seed] = tested
-    if not found:
+                by_split.setdefault(split, {})[seed] = tested
+    if not by_split:
         raise DataError(f"{shlex.join(arm.words)}: no run was completed")
-    for by_seed in found.values():
+    for by_seed in by_split.values():
         first, *others = by_seed.values()
         for other in others:
             check_same_test(first, other)
-    return found
+    return by_split
 
 
 def _trained(recipe: Recipe) -> dict[str, Any]:
@@ -250,8 +250,8 @@ def _trained(recipe: Recipe) -> dict[str, Any]:
     return {"data": data, "minutes": round(training_minutes(recipe), 1)} | tuned if data else {}
 
 
-def _seeds(found: Mapping[str, Mapping[int, Tested]]) -> list[int]:
-    return sorted({seed for by_seed in found.values() for seed in by_seed})
+def _seeds(tests: Mapping[str, Mapping[int, Tested]]) -> list[int]:
+    return sorted({seed for by_seed in tests.values() for seed in by_seed})
 
 
 def _common(arm: Arm, tested: Tested) -> dict[str, Any]:
@@ -276,7 +276,7 @@ def _print_directions(label: str, tests: Mapping[str, Mapping[int, Tested]]) -> 
     for name, group in directions.by_name(tests).items():
         for metric in common_metrics([tested for split in group for tested in tests[split].values()]):
             values = {split: [tested.rows[metric]["value"] for tested in tests[split].values()] for split in group}
-            scores = {split: float(np.mean(found)) for split, found in values.items()}
+            scores = {split: float(np.mean(scores_of_split)) for split, scores_of_split in values.items()}
             print(f"\n{label}: {metric} on {name}, sources by targets\n{aligned(directions.table(scores))}")
 
 
@@ -289,12 +289,12 @@ def _compare(arms: Sequence[Arm], tests: Sequence[Mapping[str, Mapping[int, Test
     if not shared:
         raise DataError(f"{arms[0].words[0]} and {arms[1].words[0]} were not tested on the same sets")
     for split in shared:
-        mine, theirs = (found[split] for found in tests)
+        mine, theirs = (by_split[split] for by_split in tests)
         first = next(iter(mine.values()))
         check_same_test(first, next(iter(theirs.values())))
         metrics = common_metrics([*mine.values(), *theirs.values()])
         scorer = first.scorer(metrics)
-        counts, others = ({seed: t.count(scorer) for seed, t in found.items()} for found in (mine, theirs))
+        counts, others = ({seed: t.count(scorer) for seed, t in by_split.items()} for by_split in (mine, theirs))
         paired = [seed for seed in mine if seed in theirs]
         table = [["metric", "difference", "95 % from", "to", "p", *(f"p seed {s}" for s in paired), "A is"]]
         for i, metric in enumerate(metrics):
@@ -325,7 +325,7 @@ def _compare_means(
 ) -> Iterator[dict[str, Any]]:
     """Print, for test sets of one name in several directions, the comparison of means over directions; yield rows."""
     for name, group in directions.by_name(splits).items():
-        sets = [[found[split] for split in group] for found in tests]
+        sets = [[by_split[split] for split in group] for by_split in tests]
         metrics = common_metrics([test for arm in sets for by_seed in arm for test in by_seed.values()])
         counted = [[[test.count(test.scorer(metrics)) for test in by_seed.values()] for by_seed in arm] for arm in sets]
         first = [next(iter(by_seed.values())) for by_seed in sets[0]]

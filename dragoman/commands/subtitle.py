@@ -76,7 +76,7 @@ def _words(
         return None
     words = words_of_segments(system, file, segments, batch_size=batch_size)
     pairs = zip(segments, words, strict=True)
-    unknown = sum(not timed_by_words(Cue(s.start, s.end, s.texts[name]), own) for s, own in pairs if s.texts[name])
+    unknown = sum(not timed_by_words(Cue(s.start, s.end, s.texts[name]), cues) for s, cues in pairs if s.texts[name])
     if unknown:
         warn(f"{file}: words of {unknown} segments have no times")
     return words

@@ -79,13 +79,13 @@ def _parts(model: nn.Module) -> Iterator[str]:
     for name, part in _named_parts(model):
         if next(part.parameters(), None) is None:
             continue
-        own = [parameter for parameter in part.parameters() if id(parameter) not in owner]
+        parameters = [parameter for parameter in part.parameters() if id(parameter) not in owner]
         shared = sorted({owner[id(parameter)] for parameter in part.parameters() if id(parameter) in owner})
-        owner |= {id(parameter): name for parameter in own}
+        owner |= {id(parameter): name for parameter in parameters}
         layers = getattr(part, "layers", None)
         stack = f", {len(layers)} layer{'s' * (len(layers) > 1)}" if isinstance(layers, nn.ModuleList) else ""
         beside = f"; shares those of {', '.join(shared)}" if shared else ""
-        yield f"{name}: {sum(parameter.numel() for parameter in own):,} ({type(part).__name__}{stack}){beside}"
+        yield f"{name}: {sum(parameter.numel() for parameter in parameters):,} ({type(part).__name__}{stack}){beside}"
 
 
 def _named_parts(model: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -62,8 +62,8 @@ def rendered(kind: str, system: System, *, batch_size: int = 16) -> Render:
         listed = [_object(segment) for segment in segments]
         if aligned_text(system) is not None:
             words = words_of_segments(system, file, segments, batch_size=batch_size)
-            for segment, own in zip(listed, words, strict=True):
-                segment["words"] = None if own is None else [_word(cue) for cue in own]
+            for segment, cues in zip(listed, words, strict=True):
+                segment["words"] = None if cues is None else [_word(cue) for cue in cues]
         return json.dumps({"file": str(file), "segments": listed}, ensure_ascii=False) + "\n"
 
     kinds: dict[str, Render] = {

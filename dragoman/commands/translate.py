@@ -75,8 +75,8 @@ def translate_inputs(
     while chunk := list(islice(iterator, CHUNK)):
         before = len(unreadable)
         with pace.working(), machine.autocast():
-            found = system.hypotheses([item for _, item in chunk], search=chosen, unreadable=unreadable, **options)
-        for (number, item), hypotheses in zip(chunk, found, strict=True):
+            outputs = system.hypotheses([item for _, item in chunk], search=chosen, unreadable=unreadable, **options)
+        for (number, item), hypotheses in zip(chunk, outputs, strict=True):
             if kind == "json":
                 listed = [{"score": round(one.score, 4), "cut": one.cut, **one.texts} for one in hypotheses]
                 place = {"file": str(item)} if speech else {"line": number}
@@ -89,9 +89,9 @@ def translate_inputs(
                 print("\t".join([*cells, *texts]))
         sys.stdout.flush()
         report_unreadable(unreadable[before:])
-        cut = [item if speech else number for (number, item), h in zip(chunk, found, strict=True) if h and h[0].cut]
+        cut = [item if speech else number for (number, item), h in zip(chunk, outputs, strict=True) if h and h[0].cut]
         report_cut([str(name) if speech else f"line {name}" for name in cut])
-        for (_, item), hypotheses in zip(chunk, found, strict=True):
+        for (_, item), hypotheses in zip(chunk, outputs, strict=True):
             if speech and hypotheses:
                 pace.heard(item)
     pace.report()

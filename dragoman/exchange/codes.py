@@ -31,13 +31,13 @@ def tags_by_code(tags: Iterable[str]) -> dict[str, str]:
     """
     given = [*dict.fromkeys(tags)]
     meanings = sorted((rank, tag, code) for tag in given for code, rank in _meanings(tag))
-    found: dict[str, str] = {}
+    by_code: dict[str, str] = {}
     # Languages first: what is left has a code with a region or script at best.
     for whole in (True, False):
         for _, tag, code in meanings:
-            if ("-" not in code) is whole and code not in found and tag not in found.values():
-                found[code] = tag
-    return dict(sorted(found.items(), key=lambda item: given.index(item[1])))
+            if ("-" not in code) is whole and code not in by_code and tag not in by_code.values():
+                by_code[code] = tag
+    return dict(sorted(by_code.items(), key=lambda item: given.index(item[1])))
 
 
 def language_of(symbol: str) -> str | None:
@@ -56,10 +56,10 @@ def warn_of_unnamed(tags: Collection[str], named: Iterable[str], source: str | P
 
 def _meanings(symbol: str) -> list[tuple[str, tuple[int, int]]]:
     """Return the codes that a symbol can stand for, with the rank among those of the same code; smaller is better."""
-    found = _WRITTEN.fullmatch(symbol)
-    if not found:
+    match = _WRITTEN.fullmatch(symbol)
+    if not match:
         return []
-    written, script, region = found[1].lower(), (found[2] or "").title(), (found[3] or "").upper()
+    written, script, region = match[1].lower(), (match[2] or "").title(), (match[3] or "").upper()
     code = OTHERS.get(written, written)
     if code not in LANGUAGES:
         return []
@@ -70,8 +70,8 @@ def _meanings(symbol: str) -> list[tuple[str, tuple[int, int]]]:
     meanings = []
     if script and f"{code}-{script}" in LANGUAGES:
         meanings.append((f"{code}-{script}", (2 if region else 0, spelled)))
-    if region and (own := LANGUAGES.get(f"{code}-{region}")) and (not script or script == own.script):
-        meanings.append((own.code, (1 if script else 0, spelled)))
+    if region and (regional := LANGUAGES.get(f"{code}-{region}")) and (not script or script == regional.script):
+        meanings.append((regional.code, (1 if script else 0, spelled)))
     if usual and f"{code}-{region}" not in _ELSEWHERE:
         home = region == code.upper() or f"{code}-{region}" in LANGUAGES
         rank = 0 if not (script or region) else 1 if region in ("", "XX") else 2 if home else 3

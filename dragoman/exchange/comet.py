@@ -26,10 +26,10 @@ from dragoman.exchange.huggingface.hf_reading import CONFIG, Config
 from dragoman.exchange.huggingface.hf_text import read_texts
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.regression import LayerMix, SegmentRegressor
 from dragoman.exchange.unpickling import read_checkpoint
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, shown
-from dragoman.shared.nn.regression import LayerMix, SegmentRegressor
 from dragoman.shared.nn.state import evaluating
 from dragoman.shared.padded import Padded
 
@@ -77,15 +77,15 @@ class CometModel:
         distinct = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         tokens = [self._tokens(text) for text in distinct]
         order = sorted(range(len(tokens)), key=lambda number: len(tokens[number]))
-        found: list[Tensor] = [torch.empty(0)] * len(tokens)
+        rows: list[Tensor] = [torch.empty(0)] * len(tokens)
         device = next(self.regressor.parameters()).device
         with evaluating(self.regressor), torch.inference_mode():
             for start in range(0, len(order), batch_size):
                 numbers = order[start : start + batch_size]
                 batch = Padded.from_sequences([tokens[number] for number in numbers], padding=self.field.padding)
                 for number, vector in zip(numbers, self.regressor.vectors(batch.to(device)).cpu(), strict=True):
-                    found[number] = vector
-        return torch.stack([found[distinct[text]] for text in texts])
+                    rows[number] = vector
+        return torch.stack([rows[distinct[text]] for text in texts])
 
     def score(self, hypotheses: Tensor, sources: Tensor, references: Tensor | None) -> Tensor:
         """Return the scores (S,) of segments whose texts have these vectors (S, D)."""
@@ -151,18 +151,18 @@ def read_comet(folder: Path) -> CometModel:
 
 def _part(checkpoint: dict[str, Any], name: str, path: Path) -> dict[str, Any]:
     """Return one of the dictionaries in a checkpoint."""
-    found = checkpoint.get(name)
-    if not isinstance(found, dict):
+    part = checkpoint.get(name)
+    if not isinstance(part, dict):
         raise DataError(f"{path}: has no {name}, so it is no checkpoint of unbabel-comet")
-    return found
+    return part
 
 
-def _choice(settings: Mapping[str, Any], name: str, known: Mapping[str, Any], path: Path) -> Any:
+def _choice(settings: Mapping[str, Any], name: str, choices: Mapping[str, Any], path: Path) -> Any:
     """Return what a setting stands for here."""
     value = settings.get(name)
-    if not isinstance(value, str) or value not in known:
-        raise DataError(f"{path}: {name} {shown(value)} has no counterpart here, only {', '.join(known)}")
-    return known[value]
+    if not isinstance(value, str) or value not in choices:
+        raise DataError(f"{path}: {name} {shown(value)} has no counterpart here, only {', '.join(choices)}")
+    return choices[value]
 
 
 def _encoder_files(folder: Path, settings: Mapping[str, Any], path: Path) -> tuple[Config, TextField]:
@@ -184,7 +184,7 @@ def _encoder_files(folder: Path, settings: Mapping[str, Any], path: Path) -> tup
 def _checked_layers(config: Config, settings: Mapping[str, Any], tensors: Mapping[str, Tensor], path: Path) -> int:
     """Return the number of the encoder's layers, on which all that concerns layers must agree."""
     layers: int = config.need("num_hidden_layers")
-    numbers = [int(found[1]) for name in tensors if (found := _LAYER.match(name))]
+    numbers = [int(match[1]) for name in tensors if (match := _LAYER.match(name))]
     if len({*numbers}) != layers:
         raise DataError(f"{path}: holds an encoder of {len({*numbers})} layers, but {config.path} describes {layers}")
     layer = settings.get("layer")

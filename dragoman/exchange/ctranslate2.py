@@ -310,12 +310,12 @@ class CTranslate2System(System):
             limit = min(max(proportional + rules.extra, rules.minimum), rules.maximum)
             limit = min(limit, self._longest - rules.start_symbols)
             rows[max(limit, len(prefixes[row]) - rules.start_symbols)].append(row)
-        found: list[list[Hypothesis]] = [[] for _ in sources]
+        hypotheses: list[list[Hypothesis]] = [[] for _ in sources]
         for limit, members in rows.items():
             chosen = [sources[row] for row in members], [prefixes[row] for row in members]
             for row, result in zip(members, self._translate(*chosen, limit, options), strict=True):
-                found[row] = result
-        return found
+                hypotheses[row] = result
+        return hypotheses
 
     def _translate(
         self, sources: list[list[str]], prefixes: list[list[str]], limit: int, options: dict[str, Any]

@@ -88,19 +88,19 @@ def load_renamed(module: nn.Module, tensors: Mapping[str, Tensor], names: Names,
         DataError: if a tensor that is to be loaded holds a value that is not a finite number.
     """
     report, used = LoadReport(source), set()
-    for name, own in module.state_dict().items():
+    for name, tensor in module.state_dict().items():
         parts = [part for part in names.get(name, ()) if part in tensors]
         used |= {*parts}
         if not parts or len(parts) < len(names[name]):
             report.missing.append(name)
             continue
         value = torch.cat([tensors[part] for part in parts]) if len(parts) > 1 else tensors[parts[0]]
-        if value.shape != own.shape:
-            report.reshaped[name] = f"{tuple(value.shape)} instead of {tuple(own.shape)}"
+        if value.shape != tensor.shape:
+            report.reshaped[name] = f"{tuple(value.shape)} instead of {tuple(tensor.shape)}"
             continue
         if not value.isfinite().all():
             raise DataError(f"{source}: {' or '.join(parts)} holds values that are not finite numbers")
-        own.copy_(value)
+        tensor.copy_(value)
         report.loaded.append(name)
     report.unexpected = [name for name in tensors if name not in used]
     return report

@@ -118,23 +118,23 @@ def globals_of(path: Path) -> set[str]:
             names = [name for name in archive.namelist() if name.endswith(".pkl")]
             if not names:
                 raise ValueError("an archive without data.pkl")
-            found = set()
+            pairs = set()
             for name in names:
                 with archive.open(name) as file:
-                    found |= _globals(file)
-            return found
+                    pairs |= _globals(file)
+            return pairs
     with open(path, "rb") as file:  # before torch 1.6: magic number, protocol, system, content, keys of storages
         return set().union(*(_globals(file) for _ in range(5)))
 
 
 def _globals(file: IO[bytes]) -> set[str]:
     """Read one pickle, up to its end; a name that is put together on the stack cannot be told and counts as "?"."""
-    found = set()
+    names = set()
     for opcode, argument, _ in pickletools.genops(file):
         if opcode.name in ("GLOBAL", "INST"):
             module, _, name = str(argument).partition(" ")
             module, name = NAME_MAPPING.get((module, name), (IMPORT_MAPPING.get(module, module), name))
-            found.add(f"{module}.{name}")
+            names.add(f"{module}.{name}")
         elif opcode.name in ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
-            found.add("?")
-    return found
+            names.add("?")
+    return names

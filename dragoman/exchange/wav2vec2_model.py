@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, one_line
@@ -22,7 +23,6 @@ from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolut
 from dragoman.shared.systems.ctc_system import CtcSystem
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.vocabulary import VocabularyTokenizer
 
 SPEECH = "embeddings.speech"
 QUANTISER = "heads.contrastive.quantiser"

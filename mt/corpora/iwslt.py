@@ -92,10 +92,10 @@ class IWSLT(Reader):
             for folder in (root, root / f"{source}-{target}", root / f"{target}-{source}"):
                 ending, alone = f".{mark}.{source}.xml", []
                 tests = plain_or_packed(folder, f"IWSLT*{ending}")
-                found = {plain_name(path).partition(".")[2].removesuffix(ending): path for path in tests}
+                names = {plain_name(path).partition(".")[2].removesuffix(ending): path for path in tests}
                 for path in plain_or_packed(folder, f"train.tags.{mark}.{source}"):
-                    found[TRAIN] = path
-                for name, path in found.items():
+                    names[TRAIN] = path
+                for name, path in names.items():
                     xml = "" if name == TRAIN else ".xml"
                     partner = beside(path.with_name(plain_name(path).removesuffix(f"{source}{xml}") + target + xml))
                     if partner is None or name in pairs:

@@ -47,7 +47,7 @@ def read_segments(path: Path) -> Iterator[Segment]:
     content = "\n".join(read_lines(path, "surrogateescape"))
     document = translator = ""
     position, line = 0, 1
-    found = False
+    any_segment = False
     for match in _TAG.finditer(content):
         line += content.count("\n", position, match.start())
         position = match.start()
@@ -62,11 +62,11 @@ def read_segments(path: Path) -> Iterator[Segment]:
             raise DataError(f"{path}, line {line}: segment {number} of document {document!r} has no end")
         plain = " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
         yield Segment(document, translator, number, plain, line)
-        found = True
-    if not found:
+        any_segment = True
+    if not any_segment:
         raise DataError(f"{path}: no <seg> in it")
 
 
 def _attribute(attributes: str, name: str) -> str:
-    found = re.search(rf"""\b{name}\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", attributes, re.IGNORECASE)
-    return next((value for value in found.groups() if value is not None), "") if found else ""
+    match = re.search(rf"""\b{name}\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", attributes, re.IGNORECASE)
+    return next((value for value in match.groups() if value is not None), "") if match else ""

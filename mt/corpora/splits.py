@@ -23,15 +23,15 @@ def chosen_splits(splits: list[str] | None, files: Collection[str], *, root: str
         DataError: if there is no file of a name.
         UsageError: if a name cannot be that of a manifest, or two splits have the same.
     """
-    found: dict[str, list[str]] = {}
+    stems: dict[str, list[str]] = {}
     for choice in splits or sorted(files, key=lambda name: (_ORDER.index(name) if name in _ORDER else 9, name)):
         name, joined, names = choice.partition("=")
         if not name or "/" in name or "\0" in name:
             raise UsageError(f"{root}: a split cannot be called {name!r}, since a file is named after it")
-        if name in found:
+        if name in stems:
             raise UsageError(f"{root}: two splits are called {name!r}")
-        found[name] = names.split("+") if joined else [name]
-        for one in found[name]:
+        stems[name] = names.split("+") if joined else [name]
+        for one in stems[name]:
             if one not in files:
                 raise DataError(f"{root}: no files {one!r} for split {name!r}; there are {', '.join(sorted(files))}")
-    return found
+    return stems

@@ -106,6 +106,6 @@ class Ted(Reader):
         """Return the name of a language's column."""
         names = next(read_lines(path), "").split("\t")
         if code.lower() not in names:
-            known = ", ".join(name for name in names if name != TALK)
-            raise DataError(f"{path}: no column {code.lower()!r} for the language {code!r}; there are {known:.500}")
+            codes = ", ".join(name for name in names if name != TALK)
+            raise DataError(f"{path}: no column {code.lower()!r} for the language {code!r}; there are {codes:.500}")
         return code.lower()

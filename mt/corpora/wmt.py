@@ -70,18 +70,18 @@ class WMT(Moses):
 
     def _rows(self, stem: str, source_file: Path, target_file: Path, passed: Counter[str]) -> Iterator[SourceRow]:
         if plain_name(source_file).endswith(".xml"):
-            found = read_document_file(source_file, passed)
-            yield from self._numbered(stem, found, source_file, target_file)
+            segments = read_document_file(source_file, passed)
+            yield from self._numbered(stem, segments, source_file, target_file)
         elif _is_test_set(source_file):
             yield from self._numbered(stem, read_test_set(source_file, target_file), source_file, target_file)
         else:
             yield from super()._rows(stem, source_file, target_file, passed)
 
     def _numbered(
-        self, stem: str, found: Iterator[tuple[Segment, list[str]]], source_file: Path, target_file: Path
+        self, stem: str, segments: Iterator[tuple[Segment, list[str]]], source_file: Path, target_file: Path
     ) -> Iterator[SourceRow]:
         """Return rows of segments with their references."""
-        for number, (segment, references) in enumerate(found, 1):
+        for number, (segment, references) in enumerate(segments, 1):
             row = {
                 **{f"target_text_{n}": text or None for n, text in enumerate(references[1:], 1)},
                 "id": f"{stem}_{number}",
@@ -145,10 +145,10 @@ def read_document_file(path: Path, passed: Counter[str]) -> Iterator[tuple[Segme
         references = {ref.get("translator", ""): _texts(ref, path) for ref in doc.iter("ref")}
         for source in doc.iter("src"):
             for number, text in _texts(source, path).items():
-                found = [references.get(translator, {}).get(number, "") for translator in translators]
-                if any(found):
-                    found = [found[0] or next(filter(None, found)), *found[1:]]
-                    yield Segment(doc.get("id", ""), "", number, text, 1), found
+                texts = [references.get(translator, {}).get(number, "") for translator in translators]
+                if any(texts):
+                    texts = [texts[0] or next(filter(None, texts)), *texts[1:]]
+                    yield Segment(doc.get("id", ""), "", number, text, 1), texts
                 else:
                     passed["segments without a reference"] += 1
 

@@ -55,12 +55,7 @@ class Field(Protocol):
         ...
 
     def lengths(self, rows: Rows, folder: Path | None = None) -> np.ndarray:
-        """Return the lengths of all rows, int64, -1 where the row lacks what the field needs.
-
-        Args:
-            rows: a manifest or a list of rows.
-            folder: where counts may be kept if the manifest's own folder is read-only.
-        """
+        """Return the lengths of all rows, int64, -1 where the row lacks what is needed; ``folder`` may keep counts."""
         ...
 
     def evaluating(self) -> Field:
@@ -258,12 +253,7 @@ class TextField(Described):
 
 
 def reading(*, field: TextField, column: str) -> TextField:
-    """Return a field that reads another column, in its language, and is as another field in all else.
-
-    Args:
-        field: the other one.
-        column: "source_text" or "target_text".
-    """
+    """Return a field that reads another column, "source_text" or "target_text", and is else the same."""
     return type(field)(**field.arguments | {"column": column, "language_column": None})
 
 

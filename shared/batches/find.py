@@ -17,14 +17,14 @@ def find_manifests(patterns: Sequence[str | Path]) -> list[Path]:
     Raises:
         DataError: if a path does not exist or a pattern matches nothing.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for pattern in map(str, patterns):
         # A name may hold what is special in patterns, such as brackets.
         matching = [Path(pattern)] if os.path.isfile(pattern) else [Path(name) for name in sorted(glob.glob(pattern))]
         if not matching:
             raise DataError(f"{pattern}: there is no such manifest")
-        found += [path for path in matching if path not in found]
-    return found
+        paths += [path for path in matching if path not in paths]
+    return paths
 
 
 def directions(
@@ -46,22 +46,22 @@ def directions(
     Raises:
         UsageError: for a pair that is not of a source and another target, a pivot that is neither, or no direction.
     """
-    found = [(source, target) for source in sources for target in targets if source != target]
+    every = [(source, target) for source in sources for target in targets if source != target]
     if pivot is not None and pivot not in (*sources, *targets):
         raise UsageError(f"pivot must be one of the languages {', '.join([*sources, *targets])}, not {pivot!r}")
     for given in (pairs or (), without):
         for pair in given:
-            if isinstance(pair, str) or tuple(pair) not in found:
+            if isinstance(pair, str) or tuple(pair) not in every:
                 raise UsageError(
                     f"a pair must be of a source language ({', '.join(sources)}) and another target language "
                     f"({', '.join(targets)}), not {pair!r}"
                 )
     if pairs is not None:
-        found = list(dict.fromkeys((source, target) for source, target in pairs))
-    found = [pair for pair in found if (pivot is None or pivot in pair) and list(pair) not in map(list, without)]
-    if not found and (pivot is not None or pairs is not None):
+        every = list(dict.fromkeys((source, target) for source, target in pairs))
+    every = [pair for pair in every if (pivot is None or pivot in pair) and list(pair) not in map(list, without)]
+    if not every and (pivot is not None or pairs is not None):
         raise UsageError("there is no direction between the source and target languages that were given")
-    return found
+    return every
 
 
 def readers(
@@ -72,17 +72,9 @@ def readers(
     pivot: str | None = None,
     pairs: list[list[str]] | None = None,
 ) -> list[Any]:
-    """Make a corpus reader for each direction.
-
-    Args:
-        reader: takes ``source_language`` and ``target_language``.
-        sources: language codes.
-        targets: language codes.
-        pivot: see :func:`directions`.
-        pairs: see :func:`directions`.
-    """
-    found = directions(sources, targets, pivot, pairs)
-    return [reader(source_language=source, target_language=target) for source, target in found]
+    """Make a corpus reader for each of :func:`directions`; it takes ``source_language`` and ``target_language``."""
+    chosen = directions(sources, targets, pivot, pairs)
+    return [reader(source_language=source, target_language=target) for source, target in chosen]
 
 
 def pair_manifests(
@@ -95,17 +87,14 @@ def pair_manifests(
     pairs: list[list[str]] | None = None,
 ) -> list[str]:
     """Return the paths of the manifests of each direction and split, ``<folder>/<source>-<target>/<split>.arrow``."""
-    found = directions(sources, targets, pivot, pairs)
-    return [str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in found for split in splits]
+    chosen = directions(sources, targets, pivot, pairs)
+    return [
+        str(Path(folder) / f"{source}-{target}" / f"{split}.arrow") for source, target in chosen for split in splits
+    ]
 
 
 def text_readers(*, reader: Callable[..., Any], languages: list[str]) -> list[Any]:
-    """Make a reader of monolingual text for each language.
-
-    Args:
-        reader: takes ``language``.
-        languages: codes.
-    """
+    """Make a reader of monolingual text, which takes ``language``, for each of some language codes."""
     return [reader(language=code) for code in languages]
 
 

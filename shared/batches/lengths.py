@@ -42,17 +42,17 @@ def kept_counts(
         return count().astype(np.int64)
     stored = re.sub(r"[^A-Za-z0-9_]", "_", manifest.stored_name(column))
     name = f".lengths-{key}-{stored}-{manifest.fingerprint[:16]}.arrow"
-    own = manifest.path.parent
-    for place in (own, folder):
+    beside = manifest.path.parent
+    for place in (beside, folder):
         if place is not None and (place / name).is_file():
-            found = _read(place / name, len(manifest))
-            if found is not None:
-                return found
+            kept = _read(place / name, len(manifest))
+            if kept is not None:
+                return kept
     counts = count().astype(np.int64)
-    place = own if os.access(own, os.W_OK) else folder
+    place = beside if os.access(beside, os.W_OK) else folder
     if place is None:
         logging.getLogger("dragoman").warning(
-            "%s: the folder is read-only and no other was given: tokens are counted again at each start", own
+            "%s: the folder is read-only and no other was given: tokens are counted again at each start", beside
         )
     else:
         _write(place / name, counts)

@@ -119,10 +119,10 @@ class Loader:
         What does not fit into memory is found before training starts.
         """
         for number, (stream, passes) in enumerate(zip(self.streams, self.plan(0).passes, strict=True)):
-            found = passes[0]
-            for index in found.worst(stream.table.lengths):
-                part = slice(found.bounds[index], found.bounds[index + 1])
-                yield _unwrapped(self._dataset[Step(number, found.rows[part], found.copies[part])])
+            first = passes[0]
+            for index in first.worst(stream.table.lengths):
+                part = slice(first.bounds[index], first.bounds[index + 1])
+                yield _unwrapped(self._dataset[Step(number, first.rows[part], first.copies[part])])
 
     def mean_bytes(self) -> int:
         """Return about how much memory a batch takes, on the average of an epoch."""
@@ -225,13 +225,13 @@ def _assemble(
     return Batch(padded, languages, [str(row.get("id", "")) for row in rows], stream, group)
 
 
-def _padded(name: str, found: list[Any], field: Field) -> dict[str, Padded]:
+def _padded(name: str, items: list[Any], field: Field) -> dict[str, Padded]:
     """Pad what a field made of each row: one tensor, or several by key."""
-    if not isinstance(found[0], dict):
-        return {name: Padded.from_sequences(found, padding=field.padding)}
+    if not isinstance(items[0], dict):
+        return {name: Padded.from_sequences(items, padding=field.padding)}
     return {
-        f"{name}.{key}" if key else name: Padded.from_sequences([tensors[key] for tensors in found], field.padding)
-        for key in found[0]
+        f"{name}.{key}" if key else name: Padded.from_sequences([tensors[key] for tensors in items], field.padding)
+        for key in items[0]
     }
 
 

@@ -287,10 +287,10 @@ def _schema(path: Path, rows: list[Mapping[str, Any]], columns: Mapping[str, typ
 
 def _record_batch(path: Path, schema: pa.Schema, rows: list[Mapping[str, Any]], first: int) -> pa.RecordBatch:
     """Turn rows into columns; ``first`` is the number of the first of them, for messages."""
-    known = set(schema.names)
+    names = set(schema.names)
     for number, row in enumerate(rows, first):
-        if not known.issuperset(row):
-            raise DataError(f"{path}: row {number} has the new column {sorted(set(row) - known)[0]!r}")
+        if not names.issuperset(row):
+            raise DataError(f"{path}: row {number} has the new column {sorted(set(row) - names)[0]!r}")
         if not row.get("id"):
             raise DataError(f"{path}: row {number} has no id (column 'id' is {row.get('id')!r})")
     arrays = []

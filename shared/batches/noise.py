@@ -175,12 +175,7 @@ class WordFinder:
         self._pieces = bytearray(tokenizer.size)  # the bits of each, so that a text costs one look a piece
 
     def split(self, ids: list[int], language: str | None = None) -> list[Word]:
-        """Return the words of a text's pieces.
-
-        Args:
-            ids: (L,) pieces, without symbols.
-            language: its code, if it is known; in those without spaces, each piece is a word.
-        """
+        """Return the words of pieces (L,) without symbols; each piece is one in a language without spaces."""
         if not ids:
             return []
         pieces = [self._pieces[id] or self._look_up(id) for id in ids]
@@ -208,15 +203,15 @@ class WordFinder:
         Further full stops, quotes and brackets that stand alone behind it belong to it (opening ones as well, if there
         are languages that close with them).
         """
-        found: list[list[Word]] = [[]]
+        divided: list[list[Word]] = [[]]
         stopped = False
         for word in words:
             trails, stops = self._tail(word)
             if stopped and not trails:
-                found.append([])
-            found[-1].append(word)
+                divided.append([])
+            divided[-1].append(word)
             stopped = stops or (stopped and trails)
-        return found if words else []
+        return divided if words else []
 
     def _tail(self, word: Word) -> tuple[bool, bool]:
         """Tell whether a word is nothing but full stops and what closes, and whether there is one at its end."""
@@ -236,7 +231,7 @@ class WordFinder:
         between = written[len(text) : len(written) - len(text)]
         inside = between.strip()
         trails, stops = _tail_of(inside)
-        found = {
+        looks = {
             _KNOWN: True,
             _SPACE_BEFORE: not word or between[:1].isspace(),
             _SPACE_BEHIND: not word or between[-1:].isspace(),
@@ -245,7 +240,7 @@ class WordFinder:
             _BROKEN: bool(inside) and not inside.strip("\ufffd"),
             _BLANK: not inside and id not in self._symbols,
         }
-        self._pieces[id] = sum(bit for bit, holds in found.items() if holds)
+        self._pieces[id] = sum(bit for bit, holds in looks.items() if holds)
         return self._pieces[id]
 
 

@@ -111,12 +111,12 @@ class Plan:
         for stream in streams[1:]:
             share = stream.weight / main.weight
             done, through = divmod(epoch * share * estimated_batches(main) / estimated_batches(stream), 1)
-            found = [plan_pass(stream, seed=seed, number=int(done), world=world)]
+            drawn = [plan_pass(stream, seed=seed, number=int(done), world=world)]
             counts.append(round(counts[0] * share))
-            begins.append(int(round(through * len(found[0]), 6)) // world)
-            while sum(map(len, found)) // world < begins[-1] + counts[-1]:
-                found.append(plan_pass(stream, seed=seed, number=int(done) + len(found), world=world))
-            self.passes.append(found)
+            begins.append(int(round(through * len(drawn[0]), 6)) // world)
+            while sum(map(len, drawn)) // world < begins[-1] + counts[-1]:
+                drawn.append(plan_pass(stream, seed=seed, number=int(done) + len(drawn), world=world))
+            self.passes.append(drawn)
         times = [(np.arange(count) + 0.5) / stream.weight for count, stream in zip(counts, streams, strict=True)]
         order = np.argsort(np.concatenate(times), kind="stable")
         self._stream = np.repeat(np.arange(len(streams)), counts)[order]
@@ -134,13 +134,13 @@ class Plan:
     def step(self, index: int, rank: int) -> Step:
         """Return a step of any rank."""
         stream, batch = int(self._stream[index]), int(self._within[index])
-        for found in self.passes[stream]:
-            if batch < len(found) // self._world:
+        for one in self.passes[stream]:
+            if batch < len(one) // self._world:
                 break
-            batch -= len(found) // self._world
+            batch -= len(one) // self._world
         position = batch * self._world + rank
-        part = slice(found.bounds[position], found.bounds[position + 1])
-        return Step(stream, found.rows[part], found.copies[part])
+        part = slice(one.bounds[position], one.bounds[position + 1])
+        return Step(stream, one.rows[part], one.copies[part])
 
     @property
     def shares(self) -> list[int]:
@@ -150,18 +150,12 @@ class Plan:
     @property
     def nbytes(self) -> int:
         """The memory that it takes, without the streams' tables."""
-        passes = sum(found.nbytes for stream in self.passes for found in stream)
+        passes = sum(one.nbytes for stream in self.passes for one in stream)
         return passes + self._stream.nbytes + self._within.nbytes
 
 
 def plan_pass(stream: Stream, *, seed: int, number: int, world: int = 1) -> Pass:
-    """Plan one pass through a stream: draw rows, bucket them by length, cut batches, shuffle the batches.
-
-    Args:
-        stream: the stream.
-        seed: of the run.
-        number: how many passes came before.
-        world: the number of batches is a multiple of this.
+    """Plan a pass, before which came ``number``: draw rows, bucket them by length, cut batches, shuffle the batches.
 
     Raises:
         DataError: if there are fewer rows than ranks.
@@ -316,9 +310,9 @@ def estimated_batches(stream: Stream) -> float:
     return float(sum((1 / table.capacities[part]).mean() * count for part, count in parts))
 
 
-def _shuffled(found: Pass, rng: np.random.Generator) -> Pass:
-    order = rng.permutation(len(found))
-    sizes = np.diff(found.bounds)[order]
+def _shuffled(unshuffled: Pass, rng: np.random.Generator) -> Pass:
+    order = rng.permutation(len(unshuffled))
+    sizes = np.diff(unshuffled.bounds)[order]
     bounds = np.concatenate([[0], np.cumsum(sizes)])
-    index = np.arange(len(found.rows)) + np.repeat(found.bounds[:-1][order] - bounds[:-1], sizes)
-    return Pass(found.rows[index], found.copies[index], bounds)
+    index = np.arange(len(unshuffled.rows)) + np.repeat(unshuffled.bounds[:-1][order] - bounds[:-1], sizes)
+    return Pass(unshuffled.rows[index], unshuffled.copies[index], bounds)

@@ -8,10 +8,6 @@ import numpy as np
 
 
 def generator(*key: int | str) -> np.random.Generator:
-    """Return a generator that is determined by the key alone, on every machine and in every process.
-
-    Args:
-        key: for example (seed, epoch, row id, field name).
-    """
+    """Return a generator that the key alone determines, (seed, epoch, row id, field name) say, on every machine."""
     digest = hashlib.blake2b(repr(key).encode(), digest_size=16).digest()
     return np.random.default_rng(int.from_bytes(digest, "little"))

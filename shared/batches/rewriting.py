@@ -30,14 +30,7 @@ class Rewriting(Protocol):
         ...
 
     def __call__(self, text: str, rng: np.random.Generator, *, language: str | None, row: Row) -> list[Edit]:
-        """Return edits that do not overlap, those that are given up first at the end.
-
-        Args:
-            text: of the row, after its normalizers.
-            rng: all randomness comes from it.
-            language: the text's code.
-            row: of the manifest.
-        """
+        """Return edits of a normalised text that do not overlap, those that are given up first at the end."""
         ...
 
 
@@ -61,9 +54,9 @@ def rewritten(
     edits = rewriting(text, rng, language=row.get(field.language_column), row=row)
     room = math.ceil(rewriting.growth * len(pieces))
     for count in range(len(edits), 0, -1):
-        found = field.tokenizer.encode(edited(text, edits[:count]))
-        if len(found) <= room:
-            return prefix, found, suffix
+        ids = field.tokenizer.encode(edited(text, edits[:count]))
+        if len(ids) <= room:
+            return prefix, ids, suffix
     return prefix, pieces, suffix
 
 

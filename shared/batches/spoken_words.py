@@ -85,7 +85,7 @@ class SpokenWords(Checked):
         if words and self.share:
             count = max(1, round(self.share * len(words)))
             hidden[torch.from_numpy(rng.choice(len(words), count, replace=False))] = True
-        found = {
+        tensors = {
             "": waveform,
             "words": torch.tensor(spans, dtype=torch.int64).reshape(-1, 2).clamp(0, len(waveform)),
             "hidden": hidden,
@@ -93,8 +93,8 @@ class SpokenWords(Checked):
         texts = {"said": [word["text"] for word in words], "translated": translations}
         for key, field in (("said", self.said), ("translated", self.translated)):
             pieces, shares = pieces_of(texts[key], field, row.get(field.language_column))
-            found |= {key: pieces, f"{key}_shares": shares}
-        return found
+            tensors |= {key: pieces, f"{key}_shares": shares}
+        return tensors
 
     def length(self, row: Row) -> int:
         """Return the number of samples, N, at the slowest speed."""
@@ -104,10 +104,10 @@ class SpokenWords(Checked):
         """Return the numbers of samples at the slowest speed, -1 where there is no audio, or no words are known."""
         lengths = self.speech.lengths(rows, folder)
         if isinstance(rows, Manifest):
-            known = np.asarray(rows.column(WORDS).is_valid()) & np.asarray(rows.column(TRANSLATIONS).is_valid())
+            complete = np.asarray(rows.column(WORDS).is_valid()) & np.asarray(rows.column(TRANSLATIONS).is_valid())
         else:
-            known = np.array([row.get(WORDS) is not None and row.get(TRANSLATIONS) is not None for row in rows])
-        return np.where(known, lengths, -1)
+            complete = np.array([row.get(WORDS) is not None and row.get(TRANSLATIONS) is not None for row in rows])
+        return np.where(complete, lengths, -1)
 
     def evaluating(self) -> SpeechField:
         """Return the recording alone, at its own speed."""

@@ -35,15 +35,7 @@ class Feed(Sampler):
 
 
 def data_loader(dataset: Dataset, feed: Feed, workers: int, *, keep: bool, pin_memory: bool) -> DataLoader:
-    """Return torch's loader of finished batches.
-
-    Args:
-        dataset: makes a batch of a work item.
-        feed: the work items.
-        workers: the number of processes; 0: none but this one.
-        keep: let the workers live on after the last item.
-        pin_memory: put batches where a GPU copies from without waiting.
-    """
+    """Return torch's loader of finished batches, one of each item; ``keep``: its workers live on after the last."""
     return DataLoader(
         dataset,
         batch_size=None,

@@ -82,32 +82,26 @@ def detect(
         return []
     empty = [number for number, line in enumerate(hypotheses) if not line.strip()]
     repeated = [number for number, line in enumerate(hypotheses) if loops(line)]
-    found = [
+    alarms = [
         _alarm("empty", hypotheses, empty, EMPTY_SHARE),
         _alarm("cut off at the maximum length", hypotheses, list(cut), CUT_SHARE),
         _alarm("repeated", hypotheses, repeated, REPEATED_SHARE),
     ]
     if len(hypotheses) >= CONSTANT_LINES:
-        found.append(_constant(hypotheses, references))
+        alarms.append(_constant(hypotheses, references))
     if sources is not None:
         usual = len(_copies(references, sources)) / len(hypotheses) if references is not None else 0.0
-        found.append(_alarm("copied", hypotheses, _copies(hypotheses, sources), usual + COPIED_SHARE))
-    return [alarm for alarm in found if alarm is not None]
+        alarms.append(_alarm("copied", hypotheses, _copies(hypotheses, sources), usual + COPIED_SHARE))
+    return [alarm for alarm in alarms if alarm is not None]
 
 
-def detect_off_target(hypotheses: Sequence[str], found: OffTarget, *, usual: float = 0.0) -> list[Alarm]:
-    """Look for outputs in another language.
-
-    Args:
-        hypotheses: the outputs.
-        found: their languages.
-        usual: the share of references that seem to be in another language.
-    """
-    if found.share <= usual + OFF_TARGET_SHARE:
+def detect_off_target(hypotheses: Sequence[str], languages: OffTarget, *, usual: float = 0.0) -> list[Alarm]:
+    """Look for outputs in another language, beyond the share of references that is ``usual``."""
+    if languages.share <= usual + OFF_TARGET_SHARE:
         return []
-    judged = f"{found.judged} outputs (of {len(hypotheses)}) whose language can be told"
-    example = f"{found.found[found.wrong[0]]} in {_example(hypotheses, found.wrong[0])}"
-    return [Alarm("in another language", found.share, example, judged)]
+    judged = f"{languages.judged} outputs (of {len(hypotheses)}) whose language can be told"
+    example = f"{languages.codes[languages.wrong[0]]} in {_example(hypotheses, languages.wrong[0])}"
+    return [Alarm("in another language", languages.share, example, judged)]
 
 
 def loops(line: str) -> bool:

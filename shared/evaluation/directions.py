@@ -23,26 +23,22 @@ def by_name(splits: Iterable[str]) -> dict[str, list[str]]:
     """Return the test sets of several directions that have one name: {"test": ["de-en/test", "fr-en/test"]}."""
     groups: dict[str, list[str]] = {}
     for split in splits:
-        found = direction_of(split)
-        if found:
-            groups.setdefault(found[2], []).append(split)
-    return {name: own for name, own in groups.items() if len(own) > 1}
+        direction = direction_of(split)
+        if direction:
+            groups.setdefault(direction[2], []).append(split)
+    return {name: members for name, members in groups.items() if len(members) > 1}
 
 
 def table(scores: Mapping[str, float]) -> list[list[str]]:
-    """Return sources by targets in the same order, headings included, with the means of rows and columns.
-
-    Args:
-        scores: by test set, all of one name: ``{"de-en/test": 31.2}``.
-    """
+    """Return scores by test set (``{"de-en/test": 31.2}``) as sources by targets, with headings and means."""
     cells = {parts[:2]: value for split, value in scores.items() if (parts := direction_of(split))}
     sources = list(dict.fromkeys(source for source, _ in cells))
-    found = list(dict.fromkeys(target for _, target in cells))
-    targets = [code for code in sources if code in found] + [code for code in found if code not in sources]
+    written = list(dict.fromkeys(target for _, target in cells))
+    targets = [code for code in sources if code in written] + [code for code in written if code not in sources]
     lines = [["", *targets, "mean"]]
     for source in sources:
-        own = [cells.get((source, target)) for target in targets]
-        lines.append([source, *map(_shown, own), _mean(own)])
+        row = [cells.get((source, target)) for target in targets]
+        lines.append([source, *map(_shown, row), _mean(row)])
     columns = [[cells.get((source, target)) for source in sources] for target in targets]
     lines.append(["mean", *map(_mean, columns), _mean(list(cells.values()))])
     return lines
@@ -53,5 +49,5 @@ def _shown(value: float | None) -> str:
 
 
 def _mean(values: Iterable[float | None]) -> str:
-    found = [value for value in values if value is not None]
-    return _shown(mean(found) if found else None)
+    numbers = [value for value in values if value is not None]
+    return _shown(mean(numbers) if numbers else None)

@@ -65,13 +65,7 @@ def words_of(text: str, language: str) -> list[str]:
 
 
 def average_lagging(delays: Sequence[float], source: float, target: int) -> float:
-    """Return AL in milliseconds; LAAL, if ``target`` is the greater of the numbers of words.
-
-    Args:
-        delays: of each word, at least one.
-        source: |X|, milliseconds.
-        target: number of words.
-    """
+    """Return AL, in milliseconds as what is given; LAAL, if ``target`` is the greater of the numbers of words."""
     rate = source / target
     heard_all = next((number for number, delay in enumerate(delays, 1) if delay >= source), len(delays))
     return sum(delay - number * rate for number, delay in enumerate(delays[:heard_all])) / heard_all

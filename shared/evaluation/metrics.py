@@ -183,10 +183,10 @@ def chrf(totals: np.ndarray) -> np.ndarray:
     """
     parts = totals.reshape(*totals.shape[:-1], -1, 3)
     hypothesis, reference, match = parts[..., 0], parts[..., 1], parts[..., 2]
-    known = (hypothesis > 0) & (reference > 0)
-    orders = np.maximum(known.sum(axis=-1), 1)
-    precision = np.divide(match, hypothesis, out=np.zeros_like(match), where=known).sum(axis=-1) / orders
-    recall = np.divide(match, reference, out=np.zeros_like(match), where=known).sum(axis=-1) / orders
+    defined = (hypothesis > 0) & (reference > 0)
+    orders = np.maximum(defined.sum(axis=-1), 1)
+    precision = np.divide(match, hypothesis, out=np.zeros_like(match), where=defined).sum(axis=-1) / orders
+    recall = np.divide(match, reference, out=np.zeros_like(match), where=defined).sum(axis=-1) / orders
     weight = CHRF_BETA**2
     below = weight * precision + recall
     return 100 * (1 + weight) * precision * recall / np.where(below > 0, below, 1.0)
@@ -235,7 +235,7 @@ class EditRate:
         from rapidfuzz.distance import Levenshtein
 
         pairs = zip(self._expected, map(self._units, hypotheses), strict=True)
-        counts = [(Levenshtein.distance(expected, found), len(expected)) for expected, found in pairs]
+        counts = [(Levenshtein.distance(expected, written), len(expected)) for expected, written in pairs]
         mark = "" if self._raw is None else _form_of(self._raw, hypotheses)
         return Counts(self.name, self._signature + mark, np.array(counts, dtype=np.float64), rate)
 

@@ -63,14 +63,7 @@ def _joined(states: Padded) -> Tensor:
 
 
 def plot_pairs(one: Tensor, other: Tensor, path: Path, labels: tuple[str, str]) -> None:
-    """Draw rows in the plane of their two principal components; a line joins the two vectors of a row.
-
-    Args:
-        one: (N, E).
-        other: (N, E).
-        path: of the PNG.
-        labels: what the two are.
-    """
+    """Draw rows (N, E) of both in the plane of their principal components, PNG; a line joins the two of a row."""
     if not present("matplotlib", "plots", "pictures of pairs are not drawn"):
         return
     from matplotlib.backends.backend_agg import FigureCanvasAgg

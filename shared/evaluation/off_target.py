@@ -35,24 +35,24 @@ class OffTarget:
 
     Attributes:
         expected: the code of the language that they should be in.
-        found: the language of each output; None for those that could not be judged.
+        codes: the language of each output; None for those that could not be judged.
         signature: how they were judged.
     """
 
     expected: str
-    found: list[str | None]
+    codes: list[str | None]
     signature: str
 
     @property
     def judged(self) -> int:
         """The number of outputs that could be judged."""
-        return sum(code is not None for code in self.found)
+        return sum(code is not None for code in self.codes)
 
     @property
     def wrong(self) -> list[int]:
         """The numbers of the outputs in another language, from 0."""
         right = _label(self.expected)
-        return [number for number, code in enumerate(self.found) if code not in (None, right)]
+        return [number for number, code in enumerate(self.codes) if code not in (None, right)]
 
     @property
     def share(self) -> float:
@@ -66,30 +66,25 @@ class OffTarget:
 
 
 def judge(lines: Sequence[str], expected: str, in_play: Sequence[str]) -> OffTarget:
-    """Tell what language each line is in.
-
-    Args:
-        lines: the outputs.
-        expected: the code of the language that they should be in.
-        in_play: the codes of the languages that they may be in.
+    """Tell what language each line is in, of those in play.
 
     Raises:
         DataError: for an unknown code.
     """
-    known = set(_identifier().nb_classes) if lines else set()
+    codes = set(_identifier().nb_classes) if lines else set()
     labels = {_label(code) for code in [expected, *in_play]}
-    candidates = sorted(labels & known) if len(labels) > 1 else None
+    candidates = sorted(labels & codes) if len(labels) > 1 else None
     among = "+".join(candidates) if candidates else "all"
     signature = f"off_target|lid:py3langid:{version('py3langid')}|among:{among}|certain:{CERTAIN}"
-    if _label(expected) not in known or (candidates and len(candidates) < 2):
+    if _label(expected) not in codes or (candidates and len(candidates) < 2):
         return OffTarget(expected, [None] * len(lines), signature)
     identifier = _identifier()
     identifier.set_languages(candidates)
     try:
-        found = [identifier.classify(line) for line in lines]
+        classes = [identifier.classify(line) for line in lines]
     finally:
         identifier.set_languages(None)
-    return OffTarget(expected, [code if sure >= CERTAIN else None for code, sure in found], signature)
+    return OffTarget(expected, [code if sure >= CERTAIN else None for code, sure in classes], signature)
 
 
 def _label(code: str) -> str:

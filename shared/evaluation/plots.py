@@ -170,12 +170,7 @@ def _dress(axis: Axes) -> None:
 
 
 def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> None:
-    """Draw words as points on a plane, PNG.
-
-    Args:
-        points: x, y, the word, and the language, which chooses the colour.
-        path: of the PNG; replaced when the new one is complete.
-    """
+    """Draw words as points on a plane, PNG: x, y, the word, and the language, which chooses the colour."""
     if not present("matplotlib", "plots", "pictures of words are not drawn"):
         return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -186,9 +181,9 @@ def plot_points(points: Sequence[tuple[float, float, str, str]], path: Path) -> 
     axis = figure.subplots()
     languages = list(dict.fromkeys(language for *_, language in points))
     for number, language in enumerate(languages):
-        own = [(x, y) for x, y, _, code in points if code == language]
+        places = [(x, y) for x, y, _, code in points if code == language]
         colour = COLOURS[number % len(COLOURS)]
-        axis.scatter([x for x, _ in own], [y for _, y in own], s=12, color=colour, label=language)
+        axis.scatter([x for x, _ in places], [y for _, y in places], s=12, color=colour, label=language)
     for x, y, word, _ in points:
         axis.annotate(word, (x, y), xytext=(3, 3), textcoords="offset points", fontsize=7, color=INK)
     axis.legend(frameon=False)

@@ -90,32 +90,24 @@ def row_vectors(
     budget: Budget,
     workspace: Workspace,
 ) -> Tensor:
-    """Return (N, D) float32: a vector of each row of a manifest, in the order of the rows.
-
-    Args:
-        system: what ``vectors`` computes with, in its state of evaluation.
-        manifest: of N rows.
-        fields: what the batches have of rows.
-        vectors: makes (B, D) of a batch of B rows, which is where the system is.
-        budget: how large a batch may be.
-        workspace: where to compute.
+    """Return (N, D) float32: of each row what ``vectors`` makes of batches, (B, D), in the order of the rows.
 
     Raises:
         DataError: if there are no rows, a row lacks a field, or vectors of rows have different lengths.
     """
-    found: Tensor | None = None
+    table: Tensor | None = None
     with evaluating(system), torch.inference_mode():
         for batch, numbers in Loader.evaluation(manifest, fields, budget, workspace.workers):
             with workspace.autocast():
                 some = vectors(batch.to(system.device)).float().cpu()
-            if found is None:
-                found = some.new_empty(len(manifest), some.shape[1])
-            if some.shape[1] != found.shape[1]:
+            if table is None:
+                table = some.new_empty(len(manifest), some.shape[1])
+            if some.shape[1] != table.shape[1]:
                 raise DataError(f"{manifest.path}: rows have different numbers of states: compare their means")
-            found[torch.from_numpy(numbers)] = some
-    if found is None:
+            table[torch.from_numpy(numbers)] = some
+    if table is None:
         raise DataError(f"{manifest.path}: holds no rows")
-    return found
+    return table
 
 
 def sentence_vectors(
@@ -127,16 +119,7 @@ def sentence_vectors(
     field: str = "source",
     tap: int | str | None = None,
 ) -> Tensor:
-    """Return (N, D) float32: the means of the encoder's states for a column of texts, whatever the side it is on.
-
-    Args:
-        system: that reads text.
-        manifest: of N rows.
-        column: "source_text" or "target_text".
-        budget: how large a batch may be.
-        workspace: where to compute.
-        field: the input as which the texts are read.
-        tap: the states of which of the model's taps; None: those of the last layer.
+    """Return (N, D) float32: the means of the encoder's states, or of one of its taps, for a column of texts.
 
     Raises:
         DataError: if a row lacks the text.
@@ -185,8 +168,8 @@ def retrieved(queries: Tensor, candidates: Tensor, texts: Sequence[str]) -> int:
         candidates: of their translations, in the same order.
         texts: of the candidates: one that is spelled like the right one is right, too.
     """
-    found = (F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T).argmax(1).tolist()
-    return sum(texts[place] == texts[number] for number, place in enumerate(found))
+    nearest = (F.normalize(queries, dim=-1) @ F.normalize(candidates, dim=-1).T).argmax(1).tolist()
+    return sum(texts[place] == texts[number] for number, place in enumerate(nearest))
 
 
 def text_reader(system: ReadingModel, field: str) -> TextField:
@@ -195,7 +178,7 @@ def text_reader(system: ReadingModel, field: str) -> TextField:
     Raises:
         UsageError: if it reads no such field, or it is not of text.
     """
-    found = system.inputs.get(field)
-    if not isinstance(found, TextField):
+    reader = system.inputs.get(field)
+    if not isinstance(reader, TextField):
         raise UsageError(f"the system reads {', '.join(system.inputs) or 'nothing'}, not a text field {field!r}")
-    return found
+    return reader

@@ -95,11 +95,7 @@ OF_TRAINING = ("data", "minutes", "learning")
 
 
 def record(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Append measurements; several processes may do so at once, and a kill leaves a whole file behind.
-
-    Args:
-        path: results.jsonl; made if missing.
-        rows: plain data with at least the keys of :data:`ROW`.
+    """Append measurements (plain data with the keys of :data:`ROW`) whole, though several processes do so at once.
 
     Raises:
         DataError: if a key is missing or the value is not a finite number.
@@ -152,10 +148,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def of_run(run: Path) -> list[dict[str, Any]]:
-    """Return the measurements of a run.
-
-    Args:
-        run: its output folder.
+    """Return the measurements of a run, by its output folder.
 
     Raises:
         DataError: if it has no results, or a line is not a row.
@@ -223,9 +216,11 @@ def _measurements(line: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows that a line of a file holds."""
     common = {name: value for name, value in line.items() if name not in BY_METRIC.values()}
     for metric in line["scores"]:
-        own = {name: line[nested] for name, nested in BY_METRIC.items() if nested in line}
-        own = {name: value.get(metric) if isinstance(value, dict) else value for name, value in own.items()}
-        yield common | {"metric": metric} | own
+        nested_values = {name: line[nested] for name, nested in BY_METRIC.items() if nested in line}
+        nested_values = {
+            name: value.get(metric) if isinstance(value, dict) else value for name, value in nested_values.items()
+        }
+        yield common | {"metric": metric} | nested_values
 
 
 def _text(rows: Iterable[dict[str, Any]]) -> str:

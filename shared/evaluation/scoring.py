@@ -144,17 +144,17 @@ class TestSet:
         Raises:
             DataError: if a row was not translated.
         """
-        found = {number: hypothesis for share in shares for number, hypothesis in share.items()}
-        missing = len(self.manifest) - len(found)
+        hypotheses = {number: hypothesis for share in shares for number, hypothesis in share.items()}
+        missing = len(self.manifest) - len(hypotheses)
         if missing:
             raise DataError(f"{self.manifest.path}: {missing} of {len(self.manifest)} rows were not translated")
         system, language = self.system, self.language
-        lines = [found[number].texts[self.text] for number in range(len(self.manifest))]
+        lines = [hypotheses[number].texts[self.text] for number in range(len(self.manifest))]
         outputs = replace(self.outputs, hypotheses=lines)
         scores = [Score.of(counts) for counts in self.scorer.count(outputs.hypotheses)]
         references = [line or "" for line in outputs.references[0]]
         copies = outputs.sources if self.field.column != "source_text" else None  # a transcript is its source
-        cut = [number for number in range(len(lines)) if found[number].cut]
+        cut = [number for number in range(len(lines)) if hypotheses[number].cut]
         alarms = detect(lines, references=references, sources=copies, cut=cut)
         in_play = languages.union(system.source_languages, system.target_languages)
         judged = judge(outputs.hypotheses, language, in_play)
@@ -181,8 +181,8 @@ def _references(written: TextField, manifest: Manifest) -> tuple[Outputs, str]:
         sources.append(row["source_text"] or "")
         codes.add(row[f"{written.side}_language"])
     if len(codes) != 1 or None in codes:
-        found = f"references in {sorted(map(str, codes))}" if codes else "no rows"
-        raise DataError(f"{manifest.path}: holds {found}; only references in one language can be scored")
+        what = f"references in {sorted(map(str, codes))}" if codes else "no rows"
+        raise DataError(f"{manifest.path}: holds {what}; only references in one language can be scored")
     return Outputs(ids, [], [list(lines) for lines in zip(*references, strict=True)], sources), codes.pop()
 
 
@@ -220,9 +220,9 @@ def evaluate_system(
         UsageError: if the system does not write one of the texts.
     """
     wanted = {system.output_name: metrics} | dict(texts or {})
-    tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
-    for test, own in zip(tests, wanted.values(), strict=True):
-        problem = test.rewritten() if workspace.main and {*own} - OF_SPEECH else None
+    tests = [TestSet(system, manifest, names, text) for text, names in wanted.items()]
+    for test, names in zip(tests, wanted.values(), strict=True):
+        problem = test.rewritten() if workspace.main and {*names} - OF_SPEECH else None
         if problem:
             workspace.log.warning("%s: references: %s", manifest.path, problem)
     share = translate_share(system, manifest, search=search, budget=budget, workspace=workspace)

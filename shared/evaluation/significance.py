@@ -121,13 +121,7 @@ def verdict(difference: float, p: float, higher_is_better: bool) -> str:
 
 
 def compare(system: Counts, baseline: Counts, *, samples: int = SAMPLES, trials: int = TRIALS) -> Comparison:
-    """Compare two systems on one test set.
-
-    Args:
-        system: what a metric counted in its outputs.
-        baseline: the same of the other's.
-        samples: resamples of the bootstrap.
-        trials: of the randomisation.
+    """Compare what a metric counted in the outputs of two systems on one test set.
 
     Raises:
         DataError: if the counts are not of one metric and one number of sentences.

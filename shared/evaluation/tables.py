@@ -56,8 +56,8 @@ def render(rows: Iterable[Row], source: str) -> str:
     for row in rows:
         groups[str(row["recipe"]).rpartition("/")[0] or "others"].append(row)
     parts = [f"# Results\n\nMade from `{source}`, which has every run, by command; do not edit.\n\n{LEGEND}"]
-    for group, own in sorted(groups.items()):
-        shown = [row for row in _headlines(own) if PART not in row["split"]]
+    for group, members in sorted(groups.items()):
+        shown = [row for row in _headlines(members) if PART not in row["split"]]
         tables = [table for splits, arms in _by_tests(_arms(shown)).items() for table in _tables(arms, splits)]
         parts.append(f"## {group}\n\n" + "\n\n".join(tables) + f"\n\n{_signatures(shown)}")
     return "\n".join(parts)
@@ -91,11 +91,7 @@ def _table(arms: Sequence[Sequence[Row]], tests: Mapping[str, str]) -> str:
 
 
 def details(rows: Iterable[Row]) -> Iterator[str]:
-    """Yield tables that RESULTS.md has no room for: by parts of test sets, and by directions, sources by targets.
-
-    Args:
-        rows: one of each measurement, oldest first.
-    """
+    """Yield tables that RESULTS.md has no room for: by parts of test sets, and by directions, sources by targets."""
     measured = [row for row in rows if row.get("kind") is None]
     for test in sorted({row["split"].partition(PART)[0] for row in measured if PART in row["split"]}):
         arms = _arms([row for row in measured if row["split"].startswith(test + PART)])
@@ -122,10 +118,10 @@ def _by_tests(arms: Mapping[tuple[str, ...], list[Row]]) -> dict[tuple[str, ...]
     tests: dict[str, set[str]] = defaultdict(set)
     for (recipe, *_), rows in arms.items():
         tests[recipe] |= {row["split"] for row in rows if row.get("kind") != MEANS}
-    found: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
+    groups: dict[tuple[str, ...], list[list[Row]]] = defaultdict(list)
     for (recipe, *_), rows in sorted(arms.items()):
-        found[tuple(sorted(tests[recipe]))].append(rows)
-    return found
+        groups[tuple(sorted(tests[recipe]))].append(rows)
+    return groups
 
 
 def _headlines(rows: Sequence[Row]) -> list[Row]:
@@ -287,10 +283,10 @@ def summarise(rows: Sequence[Row], file: Path) -> None:
     _, end, after = rest.partition(closing)
     if not (mark and end):
         raise DataError(f"{file}: has no {opening} ... {closing}")
-    found = [row for row in rows if row["metric"] in ("bleu", "wer") and "kind" not in row]
-    splits = list(dict.fromkeys(row["split"] for row in found))
+    headlines = [row for row in rows if row["metric"] in ("bleu", "wer") and "kind" not in row]
+    splits = list(dict.fromkeys(row["split"] for row in headlines))
     table: dict[tuple[str, str], Row] = {}
-    for row in found:
+    for row in headlines:
         cells = table.setdefault((row["recipe"], row["metric"]), {})
         cells |= {row["split"]: f"{row['value']:.1f}", "minutes": f"{row.get('minutes') or 0:.0f}"}
         cells |= {"hardware": row.get("hardware", "")}

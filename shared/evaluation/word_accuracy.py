@@ -45,16 +45,10 @@ class Bucket:
         return 200 * self.matches / total if total else 0.0
 
 
-def frequencies(texts: Iterable[str], language: str, known: Collection[str] | None = None) -> Counter[str]:
-    """Count the words of texts, in their case.
-
-    Args:
-        texts: in one language.
-        language: its code.
-        known: words of a lexicon, by which texts are divided (see :func:`dragoman.shared.text.word_spans.words`).
-    """
-    longest = max(map(len, known or ()), default=1)
-    return Counter(text[slice(*span)] for text in texts for span in words(text, language, known, longest))
+def frequencies(texts: Iterable[str], language: str, lexicon: Collection[str] | None = None) -> Counter[str]:
+    """Count the words of texts, in their case; those of a lexicon divide texts without spaces."""
+    longest = max(map(len, lexicon or ()), default=1)
+    return Counter(text[slice(*span)] for text in texts for span in words(text, language, lexicon, longest))
 
 
 def by_frequency(
@@ -85,8 +79,8 @@ def by_frequency(
     sums = [[0, 0, 0] for _ in bounds]
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         written, wanted = Counter(_words(hypothesis, language)), Counter(_words(reference, language))
-        for part, found in enumerate((written & wanted, written, wanted)):
-            for word, number in found.items():
+        for part, counter in enumerate((written & wanted, written, wanted)):
+            for word, number in counter.items():
                 bucket = sum(counts.get(word, 0) >= edge for edge in edges)
                 sums[bucket][part] += number
     ends = [*bounds[1:], None]

@@ -10,12 +10,7 @@ from dragoman.shared.errors import UsageError
 
 
 def require(library: str, extra: str, user: str) -> None:
-    """Refuse what cannot work without a library.
-
-    Args:
-        library: the name by which it is imported.
-        extra: of this project, which brings it.
-        user: what needs it, as the beginning of the message.
+    """Refuse what cannot work (``user``, which begins the message) without a library that an extra brings.
 
     Raises:
         UsageError: naming library and extra, if it is not installed.
@@ -26,13 +21,7 @@ def require(library: str, extra: str, user: str) -> None:
 
 @cache
 def present(library: str, extra: str, lacking: str) -> bool:
-    """Tell whether a library is there; if not, warn once of what is left out for want of it.
-
-    Args:
-        library: the name by which it is imported.
-        extra: of this project, which brings it.
-        lacking: what is left out, as the beginning of the message.
-    """
+    """Tell whether a library of an extra is there; if not, warn once of what is ``lacking`` for want of it."""
     if find_spec(library) is not None:
         return True
     logging.getLogger("dragoman").warning("%s: install %s (pip install 'dragoman[%s]')", lacking, library, extra)

@@ -45,10 +45,6 @@ _SPECIAL = {
 def check_regular(path: str | Path, what: str = "file") -> None:
     """Refuse what is no file on a disk: who reads a named pipe waits for ever, and a device may have no end.
 
-    Args:
-        path: of what is to be read; where there is nothing, whoever opens it says so.
-        what: it should be, for the message.
-
     Raises:
         DataError: if there is something else.
     """
@@ -172,7 +168,7 @@ def discard_folder(path: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Delete what killed processes left half written anywhere below a folder in which nobody is at work."""
-    for place in [found for found in folder.rglob(".*") if _LEFT_BEHIND.fullmatch(found.name)]:
+    for place in [path for path in folder.rglob(".*") if _LEFT_BEHIND.fullmatch(path.name)]:
         if place.is_dir():
             shutil.rmtree(place)
         else:

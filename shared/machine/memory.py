@@ -48,13 +48,7 @@ def available_memory(device: str | torch.device = "cpu") -> int:
 def refuse_over(
     needed: int, what: str, device: str | torch.device = "cpu", *, error: type[DataError | UsageError] = UsageError
 ) -> None:
-    """Refuse a computation that needs more memory than there is.
-
-    Args:
-        needed: bytes, estimated.
-        what: what needs them, with its value, to begin the message with: "--beam 100000".
-        device: where.
-        error: DataError if a file asks for them.
+    """Refuse a computation (``what``: "--beam 100000") that needs more bytes of memory than the device has.
 
     Raises:
         UsageError: with both figures; or ``error``.
@@ -102,11 +96,11 @@ def _left_to_process(proc: Path) -> Iterator[int]:
 def _left_in_groups(proc: Path, cgroups: Path) -> Iterator[int]:
     """Yield what the control groups of this process, and those around them, leave; nothing for those without limit."""
     for line in _text(proc / "self" / "cgroup").splitlines():
-        number, controllers, own = line.split(":", 2)
+        number, controllers, path = line.split(":", 2)
         if number != "0" and "memory" not in controllers.split(","):
             continue
         root = cgroups if number == "0" else cgroups / "memory"
-        group = root / own.strip("/")
+        group = root / path.strip("/")
         # In a container, the path is the host's, and the files of its group are in the root.
         for folder in [group, *(above for above in group.parents if above.is_relative_to(root))]:
             yield from _left_in(folder)

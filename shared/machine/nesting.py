@@ -23,14 +23,7 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 def yaml_problem(text: str) -> tuple[int, str] | None:
-    """Tell what keeps a parser of YAML from following a text; to be called before the text is parsed.
-
-    Args:
-        text: a document; what is not YAML is left to the parser.
-
-    Returns:
-        The line, counted from 1, and the problem; None if there is none.
-    """
+    """Return line, from 1, and problem of a text that no parser of YAML could follow; to be called before one is."""
     values = repeated = 0
     begun: list[tuple[str | None, int]] = []
     sizes: dict[str, int] = {}
@@ -72,14 +65,14 @@ def from_json(text: str | bytes) -> Any:
         ValueError: if it is not JSON (``json.JSONDecodeError``), or nested too deep.
     """
     try:
-        found = json.loads(text)
+        plain = json.loads(text)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
-    level = [found]
+    level = [plain]
     for _ in range(DEPTH):
         level = [inside for value in level for inside in _inside(value) if isinstance(inside, dict | list)]
         if not level:
-            return found
+            return plain
     raise ValueError(_TOO_DEEP)
 
 

@@ -94,13 +94,7 @@ def _leaves(workspace: Workspace, roll: dist.Store | None) -> None:
 
 
 def silent(workspace: Workspace, roll: dist.Store | None, patience: timedelta = ROLL_CALL) -> list[int]:
-    """Say that this process leaves; return the ranks that do not say so within some time: they were killed, or hang.
-
-    Args:
-        workspace: for rank and world.
-        roll: where processes say so; None if this one is alone.
-        patience: the time.
-    """
+    """Say that this process leaves; return the ranks that do not say so in time: they were killed, or hang."""
     if roll is None:
         return []
     _leaves(workspace, roll)

@@ -15,13 +15,7 @@ from dragoman.shared.machine.nesting import from_json
 
 
 def read_record(path: Path, kinds: Mapping[str, Any], what: str, advice: str = "") -> dict[str, Any]:
-    """Read a file that holds one record.
-
-    Args:
-        path: of the file.
-        kinds: as those of :func:`parse_record`.
-        what: the file should be: "a phase record".
-        advice: what to do about a damaged one, for the message.
+    """Read a file that holds one record; for the arguments see :func:`parse_record`.
 
     Raises:
         DataError: if it cannot be read, naming the file, the key and its value.

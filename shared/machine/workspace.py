@@ -253,8 +253,10 @@ class PhaseRecord:
         what, advice = "a phase record", f"delete it and {self.folder} to do the phase again"
         record = read_record(self.path, {"status": str}, what, advice)
         if record["status"] not in self.STATUSES:
-            known = ", ".join(self.STATUSES)
-            raise DataError(f"{self.path}: not {what} ('status' is {record['status']!r}, not one of {known}); {advice}")
+            statuses = ", ".join(self.STATUSES)
+            raise DataError(
+                f"{self.path}: not {what} ('status' is {record['status']!r}, not one of {statuses}); {advice}"
+            )
         if record["status"] != "discarded":
             check_record(record, str(self.path), _STARTED, what, advice)
         return record

@@ -38,11 +38,7 @@ class JointState:
 
 
 class Combination(nn.Module):
-    """Runs several generators side by side; :meth:`combine` makes one score of theirs.
-
-    Args:
-        models: generators.
-    """
+    """Runs several generators side by side; :meth:`combine` makes one score of theirs."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         super().__init__()
@@ -70,8 +66,8 @@ class Combination(nn.Module):
     def step(self, tokens: Tensor, state: JointState) -> tuple[Tensor, JointState]:
         """Consume one token per row (R,) with each, and return the combined scores (R, V)."""
         scores, states = [], []
-        for model, own in zip(self._generators(), state.states, strict=True):
-            score, new = next_scores(model, tokens, own)
+        for model, part in zip(self._generators(), state.states, strict=True):
+            score, new = next_scores(model, tokens, part)
             scores.append(score)
             states.append(new)
         return self.combine(scores), JointState(states)

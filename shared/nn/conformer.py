@@ -256,16 +256,7 @@ class ConformerLayer(EncoderLayer):
         memories: Mapping[str, Padded] | None = None,
         prompts: Prompts | None = None,
     ) -> Tensor:
-        """Apply the layer.
-
-        Args:
-            x: (R, L, D).
-            mask: (R, L) bool, True where an element is real, at least one a row; None: all.
-            memories: none; the layer attends to itself.
-            prompts: none; they would have no distance.
-
-        Returns:
-            (R, L, D).
+        """Apply the layer to x (R, L, D); mask (R, L) bool is True where an element is real, at least one a row.
 
         Raises:
             ValueError: if there are memories or prompts.

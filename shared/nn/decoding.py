@@ -35,11 +35,7 @@ class DecoderState:
         self.length = length
 
     def fork(self, beams: int) -> DecoderState:
-        """Let each sentence have K beams, equal to the one that it has.
-
-        Raises:
-            ValueError: if it has several already, or ``beams`` is below 1.
-        """
+        """Let each sentence have K beams, equal to the one that it has; several are a ValueError."""
         check_fork(self.beams, beams)
         for cache in self.caches:
             cache.past.repeat(beams)
@@ -60,13 +56,7 @@ class DecoderState:
 
 
 class TokenWriter(nn.Module):
-    """The common part of all decoders of tokens; subclasses say how they write step by step.
-
-    Attributes:
-        target_embedding: of the tokens.
-        decoder: from embedded tokens (B, T, E) and memories to states (B, T, D).
-        projection: from the decoder's states to logits.
-    """
+    """The common part of all decoders of tokens; subclasses say how they write step by step."""
 
     target_embedding: TextEmbedding
     decoder: nn.Module
@@ -96,11 +86,7 @@ class TokenWriter(nn.Module):
 
 
 class TokenDecoder(TokenWriter):
-    """Decodes with a Transformer: all positions at once for training, or step by step for search.
-
-    Attributes:
-        decoder: from embedded tokens to states.
-    """
+    """Decodes with a Transformer: all positions at once for training, or step by step for search."""
 
     decoder: Decoder
 
@@ -149,11 +135,11 @@ class TokenDecoder(TokenWriter):
         attention = getattr(self.decoder.layers[number - 1], "memory_attention", {})
         if memory not in attention:
             raise UsageError(f"layer {number} of the decoder does not attend to {memory!r}")
-        found: list[Tensor] = []
+        weights: list[Tensor] = []
 
         def look(module: nn.Module, given: tuple[Tensor, KeysValues]) -> None:
-            found.append(cast(MemoryAttention, module).weights(*given))
+            weights.append(cast(MemoryAttention, module).weights(*given))
 
         with attention[memory].register_forward_pre_hook(look):
             self.decode(prefix, encoding)
-        return found[0]
+        return weights[0]

@@ -13,11 +13,6 @@ def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """Set elements to zero with a probability, in training, and scale up the others.
 
     On a CPU the probability is rounded to a multiple of 2^-16, for the scale as well: the expectation stays.
-
-    Args:
-        x: of any shape.
-        probability: at least 0 and below 1.
-        training: without it, x comes back as it is.
     """
     if not training or probability == 0.0:
         return x

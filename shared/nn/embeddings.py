@@ -19,11 +19,7 @@ from dragoman.shared.ranges import PositiveFloat, PositiveInt, ShareBelowOne
 
 
 class TypeVector(Described, nn.Module):
-    """One trained vector that is added to every element, to tell a modality or a side from others.
-
-    Args:
-        width: D.
-    """
+    """One trained vector that is added to every element, to tell a modality or a side from others."""
 
     def __init__(self, *, width: int) -> None:
         super().__init__()

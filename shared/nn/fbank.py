@@ -173,9 +173,6 @@ class GlobalNorm(Described, nn.Module):
     """Subtract means and divide by deviations that were taken over a corpus once (fairseq's global_cmvn).
 
     They belong to the model, and stand in its folder beside the parameters; fresh ones change nothing.
-
-    Args:
-        bins: F.
     """
 
     mean: Tensor

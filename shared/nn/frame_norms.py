@@ -11,11 +11,7 @@ from torch.nn import functional as F
 
 
 class FrameNorm(nn.Module):
-    """Base class of the norms of convolutions: a factor and a summand for each channel.
-
-    Args:
-        channels: C.
-    """
+    """Base class of the norms of convolutions: a factor and a summand for each channel."""
 
     EPSILON = 1e-5
 

@@ -118,14 +118,14 @@ class CtcPrefixes:
     def extended(self, tokens: Tensor, blank: int) -> CtcPrefixes:
         """Return the prefixes with one more token each, (R,) int64."""
         source = torch.where((tokens == self.last)[:, None], _one_later(self.blank), self._before())
-        own = self._of(tokens)
-        token = _accumulated(own, source)
+        scores = self._of(tokens)
+        token = _accumulated(scores, source)
         return replace(
             self,
             blank=_accumulated(self._of(torch.full_like(tokens, blank)), _one_later(token)),
             token=token,
             last=tokens,
-            total=(source + own).logsumexp(1).clamp(min=LOWEST),
+            total=(source + scores).logsumexp(1).clamp(min=LOWEST),
         )
 
     def ended(self, chosen: Tensor) -> CtcPrefixes:
@@ -164,10 +164,10 @@ def _one_later(values: Tensor) -> Tensor:
     return F.pad(values, (1, 0), value=NOTHING)[:, :-1]
 
 
-def _accumulated(own: Tensor, source: Tensor) -> Tensor:
+def _accumulated(factors: Tensor, source: Tensor) -> Tensor:
     """Return r_t = own_t + log(exp r_{t-1} + exp source_t), all (R, S), without a loop."""
-    product = own.cumsum(1)
-    return product + (source - (product - own)).logcumsumexp(1)
+    product = factors.cumsum(1)
+    return product + (source - (product - factors)).logcumsumexp(1)
 
 
 @dataclass(frozen=True)
@@ -272,11 +272,11 @@ class JointCtc(Described, nn.Module):
     def log_probabilities(self, prefix: Padded, encoding: Encoding) -> Tensor:
         """Return the joint scores (B, T, V) of the token after each token of prefix (B, T)."""
         decoded = self._generator.log_probabilities(prefix, encoding)
-        prefixes, found = self._empty(encoding), []
+        prefixes, rows = self._empty(encoding), []
         for place, tokens in enumerate(prefix.values.unbind(1)):
             prefixes = self._consumed(tokens, prefixes)
-            found.append(self._joint(decoded[:, place], prefixes))
-        return torch.stack(found, dim=1)
+            rows.append(self._joint(decoded[:, place], prefixes))
+        return torch.stack(rows, dim=1)
 
     def scores(self, logits: Tensor) -> Tensor:
         """Return what ``step`` returned: scores already."""

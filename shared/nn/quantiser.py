@@ -81,12 +81,7 @@ class ProductQuantiser(Described, nn.Module):
         self.codes = nn.Parameter(torch.empty(groups, entries, width // groups).uniform_())
 
     def forward(self, x: Padded, temperature: float = 1.0) -> Quantised:
-        """Quantise x (B, M, C).
-
-        Args:
-            x: what to quantise; padding is quantised as well, but takes no part in the means.
-            temperature: of the softmax in training.
-        """
+        """Quantise x (B, M, C), in training at a temperature of the softmax; no mean has padding in it."""
         logits = self.logits(dropout(x.values, self.dropout, self.training)).float()
         logits = logits.unflatten(-1, (self.groups, self.entries))  # (B, M, G, E)
         best = logits.argmax(-1)

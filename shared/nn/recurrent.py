@@ -163,11 +163,7 @@ class RecurrentState:
         self.length = length
 
     def fork(self, beams: int) -> RecurrentState:
-        """Let each sentence have K beams, equal to the one that it has.
-
-        Raises:
-            ValueError: if it has several already, or ``beams`` is below 1.
-        """
+        """Let each sentence have K beams, equal to the one that it has; several are a ValueError."""
         check_fork(self.beams, beams)
         layers = [
             (state.repeat_interleave(beams, 0), cells.repeat_interleave(beams, 0)) for state, cells in self.layers

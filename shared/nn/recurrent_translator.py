@@ -21,11 +21,7 @@ from dragoman.shared.padded import Padded
 
 
 class RecurrentWriter(TokenWriter):
-    """Decodes with a state of one size: all positions in one call for training, or step by step for search.
-
-    Attributes:
-        decoder: from embedded tokens to states.
-    """
+    """Decodes with a state of one size: all positions in one call for training, or step by step for search."""
 
     decoder: StateDecoder
 

@@ -58,8 +58,8 @@ def others(sizes: Tensor, count: int) -> Tensor:
     rest = (sizes - 1)[:, None, None]
     drawn = (torch.rand(len(sizes), longest, count, device=device) * rest).long()
     drawn = drawn.minimum(rest - 1)  # a random number just below 1 may have been rounded up
-    own = torch.arange(longest, device=device)[None, :, None]
-    return drawn + (drawn >= own)  # the element itself is skipped
+    places = torch.arange(longest, device=device)[None, :, None]
+    return drawn + (drawn >= places)  # the element itself is skipped
 
 
 class SpanMasking(Described, nn.Module):

@@ -44,18 +44,18 @@ def check_fit(module: nn.Module, tensors: dict[str, torch.Tensor], source: str) 
     Raises:
         DataError: naming the source and what is missing, unexpected, differently shaped or of another kind.
     """
-    own = module.state_dict()
-    problems = [f"missing {name}" for name in own if name not in tensors]
-    problems += [f"unexpected {name}" for name in tensors if name not in own]
+    expected = module.state_dict()
+    problems = [f"missing {name}" for name in expected if name not in tensors]
+    problems += [f"unexpected {name}" for name in tensors if name not in expected]
     problems += [
-        f"{name} is {tuple(tensors[name].shape)} instead of {tuple(own[name].shape)}"
-        for name in own
-        if name in tensors and tensors[name].shape != own[name].shape
+        f"{name} is {tuple(tensors[name].shape)} instead of {tuple(expected[name].shape)}"
+        for name in expected
+        if name in tensors and tensors[name].shape != expected[name].shape
     ]
     problems += [
-        f"{name} holds {tensors[name].dtype} instead of {own[name].dtype}"
-        for name in own
-        if name in tensors and tensors[name].is_floating_point() != own[name].is_floating_point()
+        f"{name} holds {tensors[name].dtype} instead of {expected[name].dtype}"
+        for name in expected
+        if name in tensors and tensors[name].is_floating_point() != expected[name].is_floating_point()
     ]
     if problems:
         more = f" and {len(problems) - 5} more" if len(problems) > 5 else ""

@@ -19,11 +19,7 @@ from dragoman.shared.ranges import PositiveInt
 
 
 class HalvingSubsampler(nn.Module):
-    """Convolutions over time, padded, each with stride 2: of t frames (t - 1) // 2 + 1 are left.
-
-    Attributes:
-        convolutions: one after the other.
-    """
+    """Convolutions over time, padded, each with stride 2: of t frames (t - 1) // 2 + 1 are left."""
 
     STRIDE = 2
     convolutions: nn.ModuleList
@@ -94,10 +90,6 @@ class ConvolutionalStem(Described, nn.Module):
     """Two convolutions of three frames, each followed by GELU, the second with stride 2 (Radford et al. 2022, 2.2).
 
     A row's result does not depend on the others of its batch: what is beyond its length counts as zero.
-
-    Args:
-        inputs: F.
-        width: D.
     """
 
     KERNEL, STRIDE = 3, 2

@@ -44,4 +44,4 @@ class SymbolArguments(Protocol):
 def tensors_below(module: nn.Module, name: str) -> list[str]:
     """Return the symbol tensors of a module's part, by their names in the module."""
     part = module.get_submodule(name)
-    return [f"{name}.{own}" for own in part.symbol_tensors()] if isinstance(part, SymbolRows) else []
+    return [f"{name}.{tensor}" for tensor in part.symbol_tensors()] if isinstance(part, SymbolRows) else []

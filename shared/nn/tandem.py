@@ -66,11 +66,7 @@ class Tandem(FieldEncoder):
         return Encoding({}, {f"tap.{ACOUSTIC}": states})
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode speech by both encoders, or text by the second.
-
-        Args:
-            batch: of B sentences.
-            field: which; by default speech, if the batch has it.
+        """Encode speech by both encoders, or text by the second; by default speech, if the batch has it.
 
         Returns:
             The memory "source" (B, S, D); of speech, also what :meth:`heard` returns.

@@ -186,12 +186,7 @@ class Encoder(Stack):
         memories: Mapping[str, Padded] | None = None,
         prompts: Sequence[Prompts] | None = None,
     ) -> tuple[Padded, dict[int, Padded]]:
-        """Encode.
-
-        Args:
-            x: (B, L, D), embedded.
-            memories: what the layers attend to beside their input; all that they were built with, or none at all.
-            prompts: one pair of extra keys and values a layer.
+        """Encode x (B, L, D), embedded; ``memories`` are all that the layers were built with, or none.
 
         Returns:
             The states (B, L, D) and those of the tapped layers.

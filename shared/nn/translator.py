@@ -41,15 +41,11 @@ class FieldEncoder(nn.Module):
     def symbol_fields(self) -> dict[str, str]:
         """See shared/nn/symbols.py; a head says itself whose symbols it scores."""
         heads = getattr(self, "heads", {})
-        found = {f"heads.{name}": head.symbols_of for name, head in heads.items() if hasattr(head, "symbols_of")}
-        return {f"embeddings.{name}": name for name in self.embeddings} | found
+        fields = {f"heads.{name}": head.symbols_of for name, head in heads.items() if hasattr(head, "symbols_of")}
+        return {f"embeddings.{name}": name for name in self.embeddings} | fields
 
     def encode(self, batch: Batch, field: str | None = None) -> Encoding:
-        """Encode one field of a batch.
-
-        Args:
-            batch: of B sentences.
-            field: which; by default :meth:`default_field`.
+        """Encode one field of a batch of B sentences, by default :meth:`default_field`.
 
         Returns:
             The memory "source" (B, S, D), and for each of :attr:`taps` the extra "tap.<name>" (B, S, D).

@@ -159,20 +159,20 @@ def _draw(folder: str) -> Tensor:
 
 @lru_cache
 def _files(folder: str) -> list[Path]:
-    found = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in (".wav", ".flac"))
-    if not found:
+    paths = sorted(path for path in Path(folder).rglob("*") if path.suffix.lower() in (".wav", ".flac"))
+    if not paths:
         raise DataError(f"{folder}: there is no sound file (.wav, .flac) in this folder")
-    return found
+    return paths
 
 
 def _sound(path: Path) -> Tensor:
     if path not in _SOUNDS:
         _SOUNDS[path] = _read(path)
     _SOUNDS.move_to_end(path)
-    found = _SOUNDS[path]
+    sound = _SOUNDS[path]
     while sum(map(len, _SOUNDS.values())) > KEPT:
         _SOUNDS.popitem(last=False)
-    return found
+    return sound
 
 
 def _read(path: Path) -> Tensor:

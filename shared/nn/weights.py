@@ -64,11 +64,7 @@ def size_of(module: nn.Module) -> int:
 
 @contextmanager
 def described_by(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[None]:
-    """Stop the construction of a model, on the meta device, that has far more parameters than its weights.
-
-    Args:
-        path: of the file that describes the model.
-        tensors: the weights.
+    """Stop the construction of a described model, on the meta device, that has far more parameters than its weights.
 
     Raises:
         DataError: with both figures, when the block has made too many.

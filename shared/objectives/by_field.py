@@ -33,7 +33,7 @@ class FieldObjective(EncoderDecoderObjective):
         Raises:
             UsageError: if there is none.
         """
-        found = [part for part in super().parts_of(batch) if cast(str, part.field) in batch]
-        if not found:
+        parts = [part for part in super().parts_of(batch) if cast(str, part.field) in batch]
+        if not parts:
             raise UsageError(f"stream {batch.stream!r} has no field that a part of the objective is about")
-        return found
+        return parts

@@ -183,8 +183,8 @@ class _ProjectedLoss(torch.autograd.Function):
             blocks = zip(part_logits.split(block), part_labels.split(block), strict=True)
             for number, (block_logits, block_labels) in enumerate(blocks):
                 block_weights = None if part_weights is None else part_weights[number]
-                found = lose(block_logits, block_labels, block_weights, label_smoothing, any(wanted))
-                for total, value in zip(sums, found, strict=True):
+                block_sums = lose(block_logits, block_labels, block_weights, label_smoothing, any(wanted))
+                for total, value in zip(sums, block_sums, strict=True):
                     total += value
                 if any(wanted):
                     _take_from_labels(block_logits, block_labels, block_weights, label_smoothing)
@@ -224,12 +224,12 @@ def _lose(
     scores = logits if scores is None else scores[: len(logits)]
     torch.log_softmax(logits, -1, dtype=scores.dtype, out=scores)
     label, ignored, at_label, everywhere = _targets(labels, weights, label_smoothing, logits.shape[1])
-    found = scores.gather(1, label)  # (n, K)
-    lost = -(at_label * found).sum(-1)
+    of_labels = scores.gather(1, label)  # (n, K)
+    lost = -(at_label * of_labels).sum(-1)
     if label_smoothing:  # the sum over the vocabulary is a pass over all logits: not made for nothing
         lost -= (everywhere * scores.sum(-1, keepdim=True))[:, 0]
-    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -found[:, 0]))
-    correct = ((found[:, 0] == scores.amax(-1)) & ~ignored).sum()
+    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, -of_labels[:, 0]))
+    correct = ((of_labels[:, 0] == scores.amax(-1)) & ~ignored).sum()
     if learning:  # written over what is not needed any more, without a third (n, V)
         torch.sub(scores.exp_(), everywhere, out=logits)
     return loss, nll, correct
@@ -242,12 +242,12 @@ def _lose_at_once(
     exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
     label, ignored, at_label, everywhere = _targets(labels, weights, label_smoothing, logits.shape[1])
     normaliser = exact.logsumexp(-1, keepdim=True)
-    found = exact.gather(1, label)  # (n, K)
-    lost = -(at_label * (found - normaliser)).sum(-1)
+    of_labels = exact.gather(1, label)  # (n, K)
+    lost = -(at_label * (of_labels - normaliser)).sum(-1)
     if label_smoothing:
         lost = lost - (everywhere * (exact.sum(-1, keepdim=True) - logits.shape[1] * normaliser))[:, 0]
-    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, (normaliser - found)[:, 0]))
-    correct = ((found[:, 0] == exact.amax(-1)) & ~ignored).sum()
+    loss, nll = (values.masked_fill(ignored, 0).sum() for values in (lost, (normaliser - of_labels)[:, 0]))
+    correct = ((of_labels[:, 0] == exact.amax(-1)) & ~ignored).sum()
     if learning:
         logits.copy_((exact - normaliser).exp() - everywhere)
     return loss, nll, correct

@@ -70,12 +70,12 @@ class Loss:
             UsageError: naming a part whose count differs, or that one of the two lacks.
         """
         for name in sorted(self.parts.keys() | counts.keys()):
-            own = float(self.parts[name].count) if name in self.parts else None
+            count = float(self.parts[name].count) if name in self.parts else None
             told = float(counts[name]) if name in counts else None
-            if own != told:
+            if count != told:
                 raise UsageError(
                     f"part {name!r} of the loss: the objective's counts(batch) says {told}, the loss was summed over "
-                    f"{own}: the two must agree, or the part is normalised wrongly over several batches"
+                    f"{count}: the two must agree, or the part is normalised wrongly over several batches"
                 )
 
 

@@ -64,22 +64,11 @@ class Part(Checked, nn.Module):
         """Return the part's terms by name; those of weight 0 are only reported.
 
         A part that reads several encodings, or none, overrides this method; others define :meth:`terms`.
-
-        Args:
-            model: usually a ``dragoman.shared.nn.translator.Translator``.
-            batch: the prepared batch.
-            encode: returns the encoding of a field of the batch.
         """
         return self.terms(model, batch, encode(self.source))
 
     def terms(self, model: Any, batch: Batch, encoding: Encoding) -> dict[str, Term]:
-        """Return the terms of a part that reads one encoding.
-
-        Args:
-            model: usually a ``dragoman.shared.nn.translator.Translator``.
-            batch: the prepared batch.
-            encoding: of the field ``source``.
-        """
+        """Return the terms of a part that reads one encoding, that of the field ``source``."""
         raise TypeError(f"{type(self).__name__} does not define terms(model, batch, encoding)")
 
     def counts(self, batch: Batch) -> dict[str, Tensor]:

@@ -85,11 +85,7 @@ class Teacher:
 
     @torch.no_grad()
     def decoded(self, batch: Batch, prefix: Padded) -> Tensor:
-        """Return the states (B, L, D) of the decoder after each token of prefix (B, L).
-
-        Args:
-            batch: which has the field that the teacher reads.
-            prefix: right beginnings of the outputs, with their start symbol.
+        """Return the states (B, L, D) of the decoder after each token of right beginnings (B, L) with start symbols.
 
         Raises:
             DataError: if there is no such model, it writes nothing, or it was trained with another tokenizer or to read
@@ -127,8 +123,8 @@ class Teacher:
         symbols, weights = [], []
         for some in states.split(max(1, CHUNK // self.tokenizer.size)):
             logits = self.project(some)
-            values, found = logits.topk(min(top, logits.shape[-1]), dim=-1)
-            symbols.append(found)
+            values, places = logits.topk(min(top, logits.shape[-1]), dim=-1)
+            symbols.append(places)
             weights.append((values / temperature).softmax(-1))
         return torch.cat(symbols), torch.cat(weights)
 
@@ -153,9 +149,9 @@ class Teacher:
 
     def _check(self, **sides: Field) -> None:
         for does, field in sides.items():
-            own = field.tokenizer.fingerprint if isinstance(field, TextField) else self.tokenizer.fingerprint
-            if own != self.tokenizer.fingerprint:
+            fingerprint = field.tokenizer.fingerprint if isinstance(field, TextField) else self.tokenizer.fingerprint
+            if fingerprint != self.tokenizer.fingerprint:
                 raise DataError(
-                    f"{self.folder}: {does} the symbols of another tokenizer ({own}, here "
+                    f"{self.folder}: {does} the symbols of another tokenizer ({fingerprint}, here "
                     f"{self.tokenizer.fingerprint}): a teacher must be trained with the same"
                 )

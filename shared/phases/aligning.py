@@ -103,7 +103,7 @@ class AlignSpeech(AddColumns):
     def rows(self, manifest: Manifest, workspace: Workspace) -> Iterator[Row]:
         """Yield the rows with the times of their words."""
         text = self._system.ctc_output.column if self._system.ctc_output else "source_text"
-        found = words = done = 0
+        aligned = words = done = 0
         with progress(workspace.phase, enabled=workspace.show_progress) as show:
             remaining = iter(manifest)
             while part := list(islice(remaining, ROWS)):
@@ -117,7 +117,7 @@ class AlignSpeech(AddColumns):
                         continue
                     spans = [(cue.start - row["start"], cue.end - row["start"]) for cue in cues]
                     wide = widened(spans, row["duration"], self.reach)
-                    found, words = found + 1, words + len(cues)
+                    aligned, words = aligned + 1, words + len(cues)
                     yield row | {
                         WORDS: [
                             {"text": cue.text, "start": start, "end": end}
@@ -127,18 +127,12 @@ class AlignSpeech(AddColumns):
                 done += len(part)
                 show(done, len(manifest))
         workspace.log.info(
-            "%s: %s: %d words of %d of %d rows", workspace.phase, manifest.path, words, found, len(manifest)
+            "%s: %s: %d words of %d of %d rows", workspace.phase, manifest.path, words, aligned, len(manifest)
         )
 
 
 def widened(spans: Sequence[tuple[float, float]], length: float, reach: float) -> list[tuple[float, float]]:
-    """Return spans made longer on either side by ``reach``, at most to the middle of the gap to the next one.
-
-    Args:
-        spans: in order, without overlap, between 0 and ``length``.
-        length: of the whole.
-        reach: how much.
-    """
+    """Return spans in [0, length], in order, made longer by ``reach``, at most to the middle of the gap to the next."""
     befores = [2 * spans[0][0], *(b[0] - a[1] for a, b in zip(spans, spans[1:], strict=False))] if spans else []
     afters = [*befores[1:], 2 * (length - spans[-1][1])] if spans else []
     return [

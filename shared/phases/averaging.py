@@ -71,14 +71,14 @@ class Average(MainPhase):
 
     def work(self, workspace: Workspace) -> None:
         """Average, and note in ``model/averaged.json`` what went in."""
-        found = list_checkpoints(self.fit / "checkpoints")
-        chosen = self.choice.of(found)
+        checkpoints = list_checkpoints(self.fit / "checkpoints")
+        chosen = self.choice.of(checkpoints)
         if not chosen:
-            kind = "checkpoint with a score" if found else "checkpoint"
+            kind = "checkpoint with a score" if checkpoints else "checkpoint"
             raise DataError(f"{self.fit / 'checkpoints'}: no {kind} to average")
         if len(chosen) < self.choice.number:
             workspace.log.warning("%s: %d checkpoints, not the %s", self.fit, len(chosen), self.choice)
-        standard = _standard(found, History(self.fit).scores())
+        standard = _standard(checkpoints, History(self.fit).scores())
         chosen = self._that_learned(chosen, standard, workspace)
         rule = replace(self.choice, number=len(chosen))
         system = SavedModel.from_description(self.fit / "system")
@@ -125,9 +125,9 @@ class Average(MainPhase):
         """Return the score of the system on the development data; None if it is not to be scored."""
         if self.validation is None:
             return None
-        found = self.validation.measure(system.to(workspace.device), workspace)
+        validated = self.validation.measure(system.to(workspace.device), workspace)
         system.to("cpu")
-        return None if found is None else found.score
+        return None if validated is None else validated.score
 
     def _shown(self, score: float) -> str:
         return f"a score of {score:.3f}" if self.validation is None else self.validation.shown(score)

@@ -57,7 +57,7 @@ class CompareInputs(MeasureManifests):
             for field in (self.one, self.other)
         )
         plot_pairs(one[: self.pairs], other[: self.pairs], workspace.folder / f"{name}.png", (self.one, self.other))
-        found = retrieved(one, other, manifest.column("source_text").to_pylist())
+        hits = retrieved(one, other, manifest.column("source_text").to_pylist())
         vectors = "mean of states" if self.mean else "states"
-        score = Score("retrieval", 100 * found / len(manifest), f"vectors:{vectors}|cosine", len(manifest))
+        score = Score("retrieval", 100 * hits / len(manifest), f"vectors:{vectors}|cosine", len(manifest))
         return [score], {"reads": [self.one, self.other]}

@@ -66,8 +66,8 @@ class LexiconCoverage(MainPhase):
             raise DataError(f"{', '.join(self.manifests)}: no word in column {self.column} whose language is named")
         lines = ["language\twords\tknown\tdifferent\tdifferent_known"]
         for language, seen in sorted(counts.items()):
-            known = [word for word in seen if is_known(word, language, self.lexicon.known(language))]
-            sizes = (seen.total(), sum(seen[word] for word in known), len(seen), len(known))
+            covered = [word for word in seen if is_known(word, language, self.lexicon.entries(language))]
+            sizes = (seen.total(), sum(seen[word] for word in covered), len(seen), len(covered))
             lines.append("\t".join(map(str, (language, *sizes))))
             self._report(language, *sizes, workspace)
         with replaced_file(workspace.folder / "coverage.tsv") as temporary:
@@ -75,14 +75,16 @@ class LexiconCoverage(MainPhase):
 
     def _words(self, text: str, language: str) -> list[str]:
         """Return the words as the lexicon divides them, in lower case."""
-        spans = words(text, language, self.lexicon.known(language), self.lexicon.longest(language))
+        spans = words(text, language, self.lexicon.entries(language), self.lexicon.longest(language))
         return [lower(text[start:end], language) for start, end in spans]
 
-    def _report(self, language: str, total: int, known: int, different: int, found: int, workspace: Workspace) -> None:
-        share = 100 * known / max(1, total)
+    def _report(
+        self, language: str, total: int, covered: int, different: int, covered_words: int, workspace: Workspace
+    ) -> None:
+        share = 100 * covered / max(1, total)
         workspace.log.info(
             "%s: the lexicon has %.1f %% of %d words, %.1f %% of %d different ones",
-            language, share, total, 100 * found / max(1, different), different,
+            language, share, total, 100 * covered_words / max(1, different), different,
         )  # fmt: skip
         if share < self.least:
             workspace.log.warning("%s: less than %.0f %% of the words can be replaced", language, self.least)

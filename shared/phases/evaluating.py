@@ -140,8 +140,8 @@ class Evaluate(Phase):
     ) -> None:
         for alarm in evaluation.alarms:
             workspace.log.warning("%s: %s", split_name(path), alarm)
-        own = f".{text}" if text in self.texts else ""
-        table = workspace.folder / f"{path.parent.name}.{path.stem}{own}.tsv"
+        ending = f".{text}" if text in self.texts else ""
+        table = workspace.folder / f"{path.parent.name}.{path.stem}{ending}.tsv"
         evaluation.outputs.write(table)
         how: dict[str, Any] = {
             "outputs": str(table.relative_to(workspace.output)),
@@ -194,14 +194,7 @@ class MeasureManifests(MainPhase):
     def measure(
         self, system: System, manifest: Manifest, name: str, workspace: Workspace
     ) -> tuple[list[Score], dict[str, Any]]:
-        """Return the scores of a manifest, and what else its rows of the results say.
-
-        Args:
-            system: the model.
-            manifest: the test; with ``--debug``, its first two rows.
-            name: of the test, for the names of files.
-            workspace: of the phase.
-        """
+        """Return the scores of the manifest that is called ``name``, and what else its rows of the results say."""
 
 
 class Rescore(MeasureManifests):
@@ -247,17 +240,7 @@ def record_scores(
     stopwatch: Stopwatch,
     how: dict[str, Any],
 ) -> None:
-    """Log scores and append them to the run's results, with all that is needed to trust or repeat them.
-
-    Args:
-        scores: of one test.
-        split: the test's name.
-        manifest: the test; None if it is none of a corpus.
-        model: the model folder.
-        workspace: of the phase.
-        stopwatch: started with the test.
-        how: what else a row of results is to say.
-    """
+    """Log a test's scores and append them to the run's results, with all that is needed to trust or repeat them."""
     note = model / "averaged.json"
     averaged = read_record(note, AVERAGED, "a note of what was averaged") if note.is_file() else {}
     started = {"recipe": workspace.recipe, "arm": workspace.arm, "keys": workspace.keys, "seed": workspace.seed}

@@ -65,22 +65,22 @@ class ExtractPhrases(AddColumns):
         Raises:
             DataError: if a manifest has no links.
         """
-        found = array("Q")
+        numbers = array("Q")
         for path in find_manifests(self.pairs):
             for row in opened(path, workspace):
-                found.extend(number for _, number in self._numbered(row))
-        self._numbers, self._counts = np.unique(np.array(found, dtype=np.uint64), return_counts=True)
-        workspace.log.info("%s: %d phrase pairs, %d different", workspace.phase, len(found), len(self._numbers))
+                numbers.extend(number for _, number in self._numbered(row))
+        self._numbers, self._counts = np.unique(np.array(numbers, dtype=np.uint64), return_counts=True)
+        workspace.log.info("%s: %d phrase pairs, %d different", workspace.phase, len(numbers), len(self._numbers))
 
     def rows(self, manifest: Manifest, workspace: Workspace) -> Iterator[Row]:
         """Yield the rows with their phrases."""
         rows = phrases = 0
         for row in manifest:
-            found = self._numbered(row)
+            numbered = self._numbered(row)
             new: dict[str, list[list[int]] | None] = dict.fromkeys(PHRASES.values())
             if row[LINKS] is not None:
-                counts = self._counted([number for _, number in found])
-                pairs = [pair for pair, _ in found]
+                counts = self._counted([number for _, number in numbered])
+                pairs = [pair for pair, _ in numbered]
                 turned = [PhrasePair(*pair[2:], *pair[:2]) for pair in pairs]
                 new = {PHRASES["source"]: best(pairs, counts), PHRASES["target"]: best(turned, counts)}
                 rows, phrases = rows + 1, phrases + len(new[PHRASES["source"]] or [])
@@ -104,13 +104,13 @@ class ExtractPhrases(AddColumns):
                 f"{len(source)} and {len(target)} words"
             )
         languages = f"{row['source_language']}\t{row['target_language']}"
-        found = []
+        numbered = []
         for pair in phrase_pairs(links, len(source), len(target), self.longest):
             a, b, c, d = pair
             text = f"{languages}\t{' '.join(source[a:b])}\t{' '.join(target[c:d])}"
             # 64 bits of a hash: texts of a large corpus would not fit into memory.
-            found.append((pair, int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")))
-        return found
+            numbered.append((pair, int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")))
+        return numbered
 
     def _words(self, row: Row, side: str) -> list[str]:
         language = row[f"{side}_language"]
@@ -128,11 +128,11 @@ class ExtractPhrases(AddColumns):
 
 def best(pairs: Sequence[PhrasePair], counts: Sequence[int]) -> list[list[int]]:
     """Return each phrase with the counterpart of the highest count; of equal ones the shortest, then the first."""
-    found: dict[tuple[int, int], tuple[tuple[int, int, int], PhrasePair]] = {}
+    by_span: dict[tuple[int, int], tuple[tuple[int, int, int], PhrasePair]] = {}
     for pair, count in zip(pairs, counts, strict=True):
         start, end = pair[2:]
         rank = -count, end - start, start
-        known = found.get(pair[:2])
-        if known is None or rank < known[0]:
-            found[pair[:2]] = rank, pair
-    return [list(found[span][1]) for span in sorted(found)]
+        rival = by_span.get(pair[:2])
+        if rival is None or rank < rival[0]:
+            by_span[pair[:2]] = rank, pair
+    return [list(by_span[span][1]) for span in sorted(by_span)]

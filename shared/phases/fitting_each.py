@@ -72,14 +72,14 @@ class FitEach(Phase):
         join(workspace)
         for source, target in self.pairs:
             name = f"{source}-{target}"
-            own = replace(workspace, phase=f"{workspace.phase}/{name}")
-            if not (own.folder / "model" / CONFIG).is_file():
+            inner = replace(workspace, phase=f"{workspace.phase}/{name}")
+            if not (inner.folder / "model" / CONFIG).is_file():
                 # A start that goes on with this direction draws what one without a break has drawn.
-                torch.manual_seed(workspace.seed_for(own.phase))
+                torch.manual_seed(workspace.seed_for(inner.phase))
                 fit = self._fit((source, target))
-                fit.run(own)
-                Average(fit=str(own.folder), checkpoints=self.checkpoints, validation=fit.validation).run(own)
-            on_main(partial(_discard_checkpoints, own), workspace)
+                fit.run(inner)
+                Average(fit=str(inner.folder), checkpoints=self.checkpoints, validation=fit.validation).run(inner)
+            on_main(partial(_discard_checkpoints, inner), workspace)
 
     def check_libraries(self) -> None:
         """Refuse what is not installed; see :class:`Fit`."""

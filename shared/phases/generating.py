@@ -251,10 +251,10 @@ class Generate(Phase):
                 workers=workspace.workers,
             )
         )
-        own = system.texts[system.output_name]
+        main = system.texts[system.output_name]
         best = [outputs[number][0] for number in range(len(rows))]
-        filled = [row | {own.column: output.texts[system.output_name]} for row, output in zip(rows, best, strict=True)]
-        tokens = own.lengths(filled) - own.overhead
+        filled = [row | {main.column: output.texts[system.output_name]} for row, output in zip(rows, best, strict=True)]
+        tokens = main.lengths(filled) - main.overhead
         is_text = [field.unit == "tokens" for field in fields.values()]
         read = (lengths - overheads)[is_text]
         cut = sum(output.cut for output in best)
@@ -270,7 +270,7 @@ class Generate(Phase):
                     inputs=read[:, number].tolist(),
                     seconds=row["duration"],
                 )
-            made = self._turned(row) | {self.column: full[own.column]} if self.column else self._turned(full)
+            made = self._turned(row) | {self.column: full[main.column]} if self.column else self._turned(full)
             made |= {column: output.texts[text] for text, column in self.texts.items()}
             yield made | provenance | {"score": output.score, DROPPED: reason}
 
@@ -279,10 +279,10 @@ class Generate(Phase):
         row = self._turned(row)
         side = f"{system.output.side}_language"
         row[side] = self.language or row[side]
-        known = system.output_languages
-        if row[side] not in known:
+        codes = system.output_languages
+        if row[side] not in codes:
             raise DataError(
-                f"{manifest.path}: row {row['id']!r}: the model writes {', '.join(known)}, not {row[side]!r}: "
+                f"{manifest.path}: row {row['id']!r}: the model writes {', '.join(codes)}, not {row[side]!r}: "
                 "name one with language"
             )
         return row

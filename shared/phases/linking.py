@@ -111,7 +111,7 @@ class AlignWords(AddColumns):
                         by_form[bare(word)] = by_form.get(bare(word), 0) + 1
         for direction, pairs in texts.items():
             aligner = self.learn(pairs)
-            usual = {word: max(found, key=found.__getitem__) for word, found in forms[direction].items()}
+            usual = {word: max(counts, key=counts.__getitem__) for word, counts in forms[direction].items()}
             self._known[direction] = _Known(aligner, aligner.forward.best(), usual)
             likelihood = aligner.forward.log_likelihoods
             workspace.log.info(
@@ -132,8 +132,8 @@ class AlignWords(AddColumns):
         words = translated = 0
         for row in manifest:
             direction = row["source_language"], row["target_language"]
-            known = self._known.get(direction)
-            if known is None and given is None:
+            learned = self._known.get(direction)
+            if learned is None and given is None:
                 raise DataError(
                     f"{manifest.path}: row {row['id']!r}: no pairs of {direction[0]} and {direction[1]} were given to "
                     f"learn from"
@@ -146,8 +146,8 @@ class AlignWords(AddColumns):
                 )
             target = self._words(row, "target") if row["target_text"] and not self.by_table else None
             links = next(given) if given is not None else None
-            if links is None and known and source is not None and target is not None:
-                links = known.aligner.links(keys(source, direction[0]), keys(target, direction[1]))
+            if links is None and learned and source is not None and target is not None:
+                links = learned.aligner.links(keys(source, direction[0]), keys(target, direction[1]))
             new: dict[str, Any] = {LINKS: None if links is None else written(links), TRANSLATIONS: None}
             if spoken and source is not None:
                 new[TRANSLATIONS] = self._translations(source, target, links, direction)
@@ -169,12 +169,12 @@ class AlignWords(AddColumns):
         direction: tuple[str, str],
     ) -> list[str]:
         """Return the translation of each source word, "" for none."""
-        known = self._known.get(direction)
-        usual = known.usual if known else {}
+        table_links = self._known.get(direction)
+        usual = table_links.usual if table_links else {}
         if links is None or target is None:
-            table = known.table if known else {}
-            found = (table.get(key(word, direction[0]), "") for word in source)
-            return [usual.get(word, word) for word in found]
+            table = table_links.table if table_links else {}
+            translations = (table.get(key(word, direction[0]), "") for word in source)
+            return [usual.get(word, word) for word in translations]
         gathered: list[list[str]] = [[] for _ in source]
         for s, t in sorted(links):
             gathered[s].append(usual.get(key(target[t], direction[1]), bare(target[t])))

@@ -33,20 +33,13 @@ class Quality(Checked):
         self.maximum_dropped = maximum_dropped
 
     def reason(self, *, score: float, tokens: int, inputs: list[int], seconds: float | None) -> str:
-        """Say why an output is to be dropped, "" if it is good.
-
-        Args:
-            score: of the output.
-            tokens: how many it has.
-            inputs: how many tokens each text has that it was made from.
-            seconds: how long the recording is that it was made from, if any.
-        """
+        """Say why an output of so many tokens is to be dropped, "" if it is good; ``inputs``: tokens of its texts."""
         if not tokens:
             return "empty"
         if self.minimum_score is not None and not score >= self.minimum_score:
             return f"score below {self.minimum_score:g}"
         if self.maximum_ratio is not None and any(
-            max(tokens, own) > self.maximum_ratio * min(tokens, own) for own in inputs
+            max(tokens, length) > self.maximum_ratio * min(tokens, length) for length in inputs
         ):
             return f"ratio above {self.maximum_ratio:g}"
         if self.maximum_rate is not None and seconds is not None and tokens > self.maximum_rate * seconds:

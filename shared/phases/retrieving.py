@@ -76,11 +76,11 @@ class WordSimilarity(MainPhase):
             if len(pairs) < 2:
                 workspace.log.warning("%s: the training text has fewer than two words with translations", name)
                 continue
-            found = similarity(*(word_vectors(system, [pair[side] for pair in pairs]) for side in (0, 1)))
-            lines.append(f"{name}\t{found.pairs}\t{found.translations:.4f}\t{found.others:.4f}")
+            cosines = similarity(*(word_vectors(system, [pair[side] for pair in pairs]) for side in (0, 1)))
+            lines.append(f"{name}\t{cosines.pairs}\t{cosines.translations:.4f}\t{cosines.others:.4f}")
             signature = f"vectors:mean of pieces|top:{self.top}|words:of the training text"
-            values = {"cosine": found.translations, "cosine_of_others": found.others}
-            scores = [Score(key, 100 * value, signature, found.pairs) for key, value in values.items()]
+            values = {"cosine": cosines.translations, "cosine_of_others": cosines.others}
+            scores = [Score(key, 100 * value, signature, cosines.pairs) for key, value in values.items()]
             left_out = {"left_out": len(lexicons[name]) - len(seen)}
             record_scores(scores, name, None, self.model, workspace, stopwatch, left_out)
         _write(workspace.folder / "similarity.tsv", lines)
@@ -235,9 +235,9 @@ class WordAccuracy(MainPhase):
         counts = frequencies(texts, self.language)
         for path in self.tables:
             stopwatch = Stopwatch()
-            found = Outputs.read(path)
-            references = [line or "" for line in found.references[0]]
-            for bucket in by_frequency(found.hypotheses, references, counts, self.language, self.edges):
+            outputs = Outputs.read(path)
+            references = [line or "" for line in outputs.references[0]]
+            for bucket in by_frequency(outputs.hypotheses, references, counts, self.language, self.edges):
                 score = Score("word_f", bucket.f_measure, "reference:first|case:mixed", len(references))
                 split = f"{path.stem}:{bucket.name}"
                 words = {"words": bucket.wanted, "words_written": bucket.written}
@@ -245,30 +245,25 @@ class WordAccuracy(MainPhase):
 
 
 def _as_in_texts(lexicons: Mapping[str, list[Pair]], manifests: list[str]) -> dict[str, list[Pair]]:
-    """Return the pairs of words of which the texts have both, spelled as these have them most often.
-
-    Args:
-        lexicons: pairs by direction.
-        manifests: of the texts, as paths or patterns.
-    """
-    known: dict[str, set[str]] = {}
+    """Return the pairs of words of which the texts have both, spelled as these have them most often."""
+    spellings: dict[str, set[str]] = {}
     for name, pairs in lexicons.items():
         for side, code in enumerate(directed(name)):
-            known.setdefault(code, set()).update(pair[side] for pair in pairs)
-    counts: dict[str, Counter[str]] = {code: Counter() for code in known}
+            spellings.setdefault(code, set()).update(pair[side] for pair in pairs)
+    counts: dict[str, Counter[str]] = {code: Counter() for code in spellings}
     for manifest in map(Manifest.open, find_manifests(manifests)):
         for column in ("source", "target"):
             columns = (manifest.column(f"{column}_{kind}").to_pylist() for kind in ("language", "text"))
             rows = [*zip(*columns, strict=True)]
-            for code in {code for code, _ in rows} & {*known}:
+            for code in {code for code, _ in rows} & {*spellings}:
                 texts = (text for language, text in rows if language == code and text)
-                counts[code].update(frequencies(texts, code, known[code]))
-    spelled = {code: _spellings(words, counts[code], code) for code, words in known.items()}
-    found: dict[str, list[Pair]] = {}
+                counts[code].update(frequencies(texts, code, spellings[code]))
+    spelled = {code: _spellings(words, counts[code], code) for code, words in spellings.items()}
+    by_direction: dict[str, list[Pair]] = {}
     for name, pairs in lexicons.items():
         one, other = (spelled[code] for code in directed(name))
-        found[name] = [(one[a], other[b]) for a, b in pairs if a in one and b in other]
-    return found
+        by_direction[name] = [(one[a], other[b]) for a, b in pairs if a in one and b in other]
+    return by_direction
 
 
 def _spellings(words: Collection[str], counts: Counter[str], language: str) -> dict[str, str]:

@@ -8,12 +8,7 @@ from dragoman.shared.systems.trimming import trim
 
 
 class Trim(MainPhase):
-    """Trim a model's vocabulary to what manifests use; writes ``model/``.
-
-    Args:
-        model: a model folder.
-        manifests: paths or patterns.
-    """
+    """Trim a model's vocabulary to what manifests use; writes ``model/``."""
 
     def __init__(self, *, model: str, manifests: list[str]) -> None:
         self.model = model

@@ -114,8 +114,8 @@ def row_warnings(row: Row, duration: float | None) -> Iterator[Problem]:
             continue
         if not text.strip():
             yield Problem("empty text", f"{column} is empty", column)
-        if found := _CONTROL.search(text):
-            detail = f"{column} has U+{ord(found[0]):04X} at character {found.start()}: {_show(text)}"
+        if control := _CONTROL.search(text):
+            detail = f"{column} has U+{ord(control[0]):04X} at character {control.start()}: {_show(text)}"
             yield Problem("control characters", detail, column)
     source, target = (row.get(column) for column in TEXTS)
     if source and target:

@@ -30,11 +30,6 @@ class Finished:
     def get(self, split: str, fingerprint: str, manifest: Path) -> SplitReport | None:
         """Return the report of a split if nothing has changed since and its manifest is the one written then.
 
-        Args:
-            split: its name.
-            fingerprint: of what it is prepared from.
-            manifest: its place.
-
         Raises:
             DataError: if the record is damaged.
         """

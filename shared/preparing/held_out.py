@@ -32,18 +32,18 @@ class HeldOut:
     """
 
     def __init__(self, rows: Iterable[Mapping[str, Any]], share: float, where: object) -> None:
-        found = np.unique(np.fromiter((_hash(row) for row in rows if _is_whole(row)), dtype=np.uint64))
-        number = max(1, round(share * len(found)))
-        if 2 * number >= len(found):
-            raise DataError(f"{where}: {len(found)} different sources are too few to hold out {share:g} of them twice")
-        self._dev, self._test = int(found[number - 1]), int(found[2 * number - 1])
+        hashes = np.unique(np.fromiter((_hash(row) for row in rows if _is_whole(row)), dtype=np.uint64))
+        number = max(1, round(share * len(hashes)))
+        if 2 * number >= len(hashes):
+            raise DataError(f"{where}: {len(hashes)} different sources are too few to hold out {share:g} of them twice")
+        self._dev, self._test = int(hashes[number - 1]), int(hashes[2 * number - 1])
 
     def split_of(self, row: Mapping[str, Any]) -> str:
         """Return "train", "dev" or "test"."""
         if not _is_whole(row):
             return TRAIN  # whose rows may be left out
-        own = _hash(row)
-        return DEV if own <= self._dev else TEST if own <= self._test else TRAIN
+        number = _hash(row)
+        return DEV if number <= self._dev else TEST if number <= self._test else TRAIN
 
 
 def _is_whole(row: Mapping[str, Any]) -> bool:

@@ -48,10 +48,10 @@ class Journal:
 
     def find(self, number: int, size: int) -> list[Finding] | None:
         """Return what was found in the ``size`` rows of a chunk, None if that is not known."""
-        known = self._chunks.get(number)
-        if known is None or len(known) != size:
+        chunk = self._chunks.get(number)
+        if chunk is None or len(chunk) != size:
             return None
-        return [None if math.isnan(value) else value for value in known]
+        return [None if math.isnan(value) else value for value in chunk]
 
     def read(self) -> int:
         """Load the chunks; return how many bytes of the file are whole lines of this fingerprint."""

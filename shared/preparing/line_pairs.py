@@ -16,13 +16,7 @@ def paired_files(source: Path, target: Path) -> list[Path]:
 
 
 def paired_rows(source_file: Path, target_file: Path, codes: tuple[str, str], prefix: str) -> Iterator[SourceRow]:
-    """Go through the sentences of a pair; blank lines are rows too.
-
-    Args:
-        source_file: of the source side.
-        target_file: of the target side.
-        codes: the languages of both.
-        prefix: of the ids, which end in the number of the line.
+    """Go through the sentences of a pair; blank lines are rows too. Ids are the prefix and the number of the line.
 
     Raises:
         DataError: if the two sides differ in length.

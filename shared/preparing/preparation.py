@@ -3,7 +3,7 @@
 Reading texts is quick and stays in one process; what takes long, looking into sound files, goes in chunks of rows to a
 pool of processes. What a chunk found is noted in a journal beside the manifest, so that an interrupted split goes on
 where it stopped; a finished split is kept as long as the corpus' settings and files do not change. Several machines can
-share the looking (shared/preparing/sharding.py).
+share the looking (dragoman/commands/sharding.py).
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ def prepare_locked(
 def expected_rows(corpus: Corpus) -> int | None:
     """Return how many rows all splits have together, None if that is not known."""
     expected = [corpus.count(split) for split in corpus.splits()]
-    known = [count for count in expected if count is not None]
-    return sum(known) if len(known) == len(expected) else None
+    counts = [count for count in expected if count is not None]
+    return sum(counts) if len(counts) == len(expected) else None
 
 
 def _silent(done: int, total: int | None) -> None:
@@ -252,8 +252,8 @@ class Split:
         number = 0
         while items := list(islice(stream, CHUNK)):
             if mine(number):
-                known = (journal.find(number, len(items)) for journal in (self.journal, *self._parts))
-                yield (number, items), segments(items), next((found for found in known if found is not None), None)
+                entries = (journal.find(number, len(items)) for journal in (self.journal, *self._parts))
+                yield (number, items), segments(items), next((entry for entry in entries if entry is not None), None)
             number += 1
 
     def _usable(self, item: Row | Unusable, finding: Finding, before: int | None) -> bool:

@@ -145,10 +145,6 @@ class Pool(Checked):
     ) -> Iterator[tuple[Any, list[Result]]]:
         """Check chunks, ahead of the consumer by a bounded number, and give what was found in order.
 
-        Args:
-            look: a function that can be pickled.
-            chunks: whatever the caller wants back, the segments, and what is known of them already.
-
         Raises:
             DataError: if a process of the pool dies.
         """
@@ -163,10 +159,10 @@ class Pool(Checked):
             yield label, result()
 
     def _start(
-        self, look: Look[Result], segments: list[Segment], known: list[Result] | None
+        self, look: Look[Result], segments: list[Segment], results: list[Result] | None
     ) -> Callable[[], list[Result]]:
-        if known is not None:
-            return lambda: known
+        if results is not None:
+            return lambda: results
         if self.workers == 1 or not any(path for path, _, _ in segments):
             return lambda: look(segments)
         if self._executor is None:

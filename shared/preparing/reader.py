@@ -102,16 +102,10 @@ class Reader(Recorded):
             counts.pop(split, None)
         return counts.setdefault(split, Counter())
 
-    def _pass_sounds(self, split: str, folder: Path, known: Collection[str]) -> None:
-        """Count the sound files of a folder whose names, without their endings, are not known.
-
-        Args:
-            split: to which they belong.
-            folder: with the files; none if it is not there.
-            known: names of recordings without their endings.
-        """
+    def _pass_sounds(self, split: str, folder: Path, names: Collection[str]) -> None:
+        """Count the sound files of a folder whose names, without their endings, are not known."""
         sounds = (path for path in folder.glob("*") if path.suffix.lower() in SOUND_ENDINGS)
-        if count := sum(path.stem not in known for path in sounds):
+        if count := sum(path.stem not in names for path in sounds):
             self._passed(split)["sound files of which no row is made"] += count
 
     def _pass_files(self, what: str, files: Iterable[Path]) -> None:

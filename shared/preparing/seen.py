@@ -37,20 +37,20 @@ class Seen:
 
     def _find(self, hashes: np.ndarray) -> np.ndarray:
         """Return (keys,) int64 places, -1 for those not met."""
-        found = np.full(len(hashes), -1, dtype=np.int64)
-        for known, numbers in self._parts:
-            position = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
-            there = known[position] == hashes
-            found[there] = numbers[position[there]]
-        return found
+        places = np.full(len(hashes), -1, dtype=np.int64)
+        for stored, numbers in self._parts:
+            position = np.minimum(np.searchsorted(stored, hashes), len(stored) - 1)
+            there = stored[position] == hashes
+            places[there] = numbers[position[there]]
+        return places
 
     def _merge(self, hashes: np.ndarray, numbers: np.ndarray) -> None:
         """Add a sorted part, and join it with earlier ones that are not more than twice as long."""
         if not len(hashes):
             return
         while self._parts and len(self._parts[-1][0]) <= 2 * len(hashes):
-            known, places = self._parts.pop()
-            hashes, numbers = np.concatenate([known, hashes]), np.concatenate([places, numbers])
+            stored, places = self._parts.pop()
+            hashes, numbers = np.concatenate([stored, hashes]), np.concatenate([places, numbers])
             order = np.argsort(hashes, kind="stable")
             hashes, numbers = hashes[order], numbers[order]
         self._parts.append((hashes, numbers))

@@ -25,24 +25,24 @@ def split_files(root: Path, endings: tuple[str, ...], prefix: str = "") -> dict[
     Raises:
         DataError: if there is none, or two are of one split.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in _files(root):
         name = plain_name(path)
         ending = next((ending for ending in endings if name.endswith(ending)), None)
         if ending is None:
             continue  # other_files names it
         name = name.removesuffix(ending).removeprefix(prefix)
-        if name in found:
-            raise DataError(f"{path}: both this and {found[name].name} would be split {name!r}")
-        found[name] = path
-    if not found:
+        if name in files:
+            raise DataError(f"{path}: both this and {files[name].name} would be split {name!r}")
+        files[name] = path
+    if not files:
         raise DataError(f"{root}: neither a file that ends in {' or '.join(endings)} nor a folder with one")
-    return found
+    return files
 
 
-def other_files(root: Path, found: dict[str, Path]) -> list[Path]:
+def other_files(root: Path, files: dict[str, Path]) -> list[Path]:
     """Return the files of a folder that are none of those found, but have the endings of data."""
-    return [path for path in _files(root) if plain_name(path).lower().endswith(_DATA) and path not in found.values()]
+    return [path for path in _files(root) if plain_name(path).lower().endswith(_DATA) and path not in files.values()]
 
 
 def _files(root: Path) -> list[Path]:

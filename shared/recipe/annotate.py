@@ -12,12 +12,7 @@ _COLUMN = 60
 
 
 def annotated(root: Node, source: str) -> str:
-    """Write a tree as YAML that is a recipe again, with place and comment of each line behind a ``#``.
-
-    Args:
-        root: the tree.
-        source: what to name as the place of nodes that have none.
-    """
+    """Write a tree as YAML that is a recipe again, with place and comment of each line behind a ``#``."""
     text = to_yaml(root, width=sys.maxsize)
     lines = text.splitlines()
     notes: dict[int, tuple[str, list[str]]] = {}
@@ -48,8 +43,8 @@ def without_bases(node: Node) -> Node | None:
     """Return what of a tree the recipe itself and the command line say; None if nothing."""
     if not isinstance(node.value, dict):
         return node if any(inside.own for inside in node.walk()) else None  # lists are replaced as a whole
-    found = {name: without_bases(child) for name, child in node.value.items()}
-    kept = {name: child for name, child in found.items() if child is not None}
+    children = {name: without_bases(child) for name, child in node.value.items()}
+    kept = {name: child for name, child in children.items() if child is not None}
     if not kept and not node.own:
         return None
     return Node(kept, node.tag, node.place, node.key, node.own, comment=node.comment)

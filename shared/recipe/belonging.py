@@ -38,9 +38,9 @@ def moved_manifests(root: Node) -> dict[str, str]:
         if not isinstance(phase.value, dict) or "out" not in phase.value:
             continue
         out, corpora = phase.value["out"], phase.value.get("corpora", Node([]))
-        own = list(_readers(plain(corpora)))
-        if own and isinstance(out.value, str) and out.value and not _is_given(out):
-            place = _own_place(out.value, own)
+        readers = list(_readers(plain(corpora)))
+        if readers and isinstance(out.value, str) and out.value and not _is_given(out):
+            place = _own_place(out.value, readers)
             if place != out.value:
                 moved[out.value] = place
     return moved
@@ -49,37 +49,37 @@ def moved_manifests(root: Node) -> dict[str, str]:
 def check_belonging(folder: Path, arguments: Arguments) -> None:
     """Refuse a folder with the manifests of other data.
 
-    Args:
-        folder: of the manifests of one reader.
-        arguments: of the reader.
-
     Raises:
         DataError: naming the other data, and the key to give.
     """
     recorded = _recorded(folder / RECORD)
-    own = describe(dict(arguments))
-    if recorded is not None and not _agree(recorded, own, whole=True):
-        other = ", ".join(f"{key} {value}" for key, value in recorded.items() if not _same(value, own.get(key)))
+    arguments_here = describe(dict(arguments))
+    if recorded is not None and not _agree(recorded, arguments_here, whole=True):
+        other = ", ".join(
+            f"{key} {value}" for key, value in recorded.items() if not _same(value, arguments_here.get(key))
+        )
         raise DataError(
             f"{folder}: holds the manifests of other data ({other or 'other options'}), which another run may read; "
             "give these a folder of their own with --manifest_folder, or delete that one"
         )
 
 
-def _own_place(out: str, own: list[Arguments]) -> str:
+def _own_place(out: str, readers: list[Arguments]) -> str:
     """Return where the manifests of readers are, if they are to be in a folder."""
     around = Path(out)
     file = next((parent for parent in around.parents if parent.is_file()), None)  # data of one file
     base = out if file is None else f"{file}.{'.'.join(around.relative_to(file).parts)}"
-    roots = [os.path.realpath(str(arguments["root"])) for arguments in own]
-    said = json.dumps([{**arguments, "root": root} for arguments, root in zip(own, roots, strict=True)], sort_keys=True)
+    roots = [os.path.realpath(str(arguments["root"])) for arguments in readers]
+    said = json.dumps(
+        [{**arguments, "root": root} for arguments, root in zip(readers, roots, strict=True)], sort_keys=True
+    )
     digest = hashlib.blake2b(said.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     name = os.path.basename(roots[0])
     elsewhere = "-".join([base, *([] if name in base else [name]), digest])
     records = [Path(base) / RECORD, *islice(sorted(Path(base).glob(f"*/{RECORD}")), LOOKED_AT)]
     for record in records:
-        found, whole = _recorded(record), record.parent == Path(base)
-        if found is not None and not any(_agree(found, arguments, whole) for arguments in own):
+        recorded, whole = _recorded(record), record.parent == Path(base)
+        if recorded is not None and not any(_agree(recorded, arguments, whole) for arguments in readers):
             return elsewhere
     return elsewhere if os.path.isdir(elsewhere) else base
 
@@ -104,16 +104,16 @@ def _readers(value: Any) -> Iterator[Arguments]:
 def _recorded(record: Path) -> Arguments | None:
     """Return the arguments of the reader whose manifests are beside a record; None if it does not tell."""
     try:
-        found = from_json(record.read_text(encoding="utf-8"))["arguments"]
+        record_arguments = from_json(record.read_text(encoding="utf-8"))["arguments"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return found if isinstance(found, dict) else None
+    return record_arguments if isinstance(record_arguments, dict) else None
 
 
-def _agree(recorded: Arguments, own: Arguments, whole: bool) -> bool:
+def _agree(recorded: Arguments, arguments: Arguments, whole: bool) -> bool:
     """Tell whether manifests are of one's own data; of a folder for each direction, whatever their languages are."""
-    for key in {*recorded, *own}:
-        before, now = recorded.get(key), own.get(key)
+    for key in {*recorded, *arguments}:
+        before, now = recorded.get(key), arguments.get(key)
         of_direction = not whole and key.endswith("language")
         is_moved = key == "root" and not os.path.exists(str(before))
         if not (of_direction or is_moved or _same(before, now)):

@@ -14,13 +14,7 @@ _HEADING = "# --"
 
 
 def comment(lines: Sequence[str], node: Any, name: Any = None) -> str:
-    """Return what a file says about a value: the lines above its key, and what follows it on its line and below.
-
-    Args:
-        lines: of the file.
-        node: the value, as ruamel composes it.
-        name: its key; None for an item of a list.
-    """
+    """Return what a file says about a value: the lines above its key, and what follows it on its line and below."""
     above = [*_above(lines, name)] if name is not None else []
     return " ".join(filter(None, [*above, *_behind(lines, node, name)]))
 
@@ -44,11 +38,11 @@ def _behind(lines: Sequence[str], node: Any, name: Any) -> Iterator[str]:
     if end.line >= len(lines):
         return
     line = lines[end.line]
-    found = (_BEHIND_KEY if is_block else _BEHIND).fullmatch(line, end.column)
-    if found is None:
+    match = (_BEHIND_KEY if is_block else _BEHIND).fullmatch(line, end.column)
+    if match is None:
         return
-    yield found[found.lastindex or 0].strip()
-    column = found.start(found.lastindex or 0)
+    yield match[match.lastindex or 0].strip()
+    column = match.start(match.lastindex or 0)
     column = line.rindex("#", 0, column)
     for following in lines[end.line + 1 :]:
         if not _is_comment(following, column):

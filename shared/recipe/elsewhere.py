@@ -81,13 +81,7 @@ _ADVICE = {
 
 
 def keys_called(name: str, keys: Collection[str], objects: Collection[str]) -> list[str] | None:
-    """Return the keys of a recipe that another toolkit calls ``name``; None if none of them has this name.
-
-    Args:
-        name: with underscores.
-        keys: the recipe's, dotted.
-        objects: those of them that are objects, and take arguments that the recipe does not give.
-    """
+    """Return the keys of a recipe that another toolkit calls ``name``; None if none of them has this name."""
     meant = [key for key, others in _NAMES.items() if name in others]
     if not meant:
         return None

@@ -40,12 +40,7 @@ Inner = TypeVar("Inner", bound=Loaded)
 
 
 class Above(NamedTuple, Generic[Inner]):
-    """The recipes around one that a phase runs.
-
-    Attributes:
-        names: of the recipes, the outermost first.
-        load: reads a recipe: its name, its keys with other values, and ``above``, the names of those around it.
-    """
+    """The recipes around one that a phase runs."""
 
     names: tuple[str, ...]
     load: Callable[..., Inner]
@@ -53,11 +48,6 @@ class Above(NamedTuple, Generic[Inner]):
 
 def load_inner(written: Node, resolved: Node, above: Above[Inner]) -> Inner:
     """Load the recipe that a phase runs; its keys bear the places where this recipe gives them.
-
-    Args:
-        written: the phase.
-        resolved: the same with its references followed.
-        above: the recipes around it.
 
     Raises:
         UsageError: as :meth:`dragoman.shared.recipe.recipe.Recipe.load`, or if recipes run each other without end.
@@ -94,12 +84,7 @@ def _placed(node: Node, place: Node) -> Node:
 
 
 def arguments_of(phase: Node, build: Callable[[Node], Any]) -> dict[str, Any]:
-    """Return what a phase that runs a recipe is built from: objects stay nodes, and the other recipe builds its own.
-
-    Args:
-        phase: the phase; its references have been followed, and its overrides are a mapping.
-        build: returns the value of a node.
-    """
+    """Return what a phase that runs a recipe is built from: objects stay nodes, and the other recipe builds its own."""
     overrides = phase.value.get("overrides", Node({}))
     given = {key: node if _makes_objects(node) else build(node) for key, node in overrides.value.items()}
     return {"recipe": build(phase.value["recipe"]), "overrides": given}
@@ -129,7 +114,7 @@ def without_groups(written: Node, resolved: Node, above: Above[Any]) -> Node:
     overrides = resolved.value.get("overrides", Node({}))
     if not isinstance(overrides.value, list) or overrides.tag:
         return resolved
-    own: dict[str, Node] = {}
+    keys: dict[str, Node] = {}
     shared: dict[str, Node] = {}
     references = [item.tag == "!ref" for item in (overrides.source or overrides).value]
     for mapping, is_group in zip(overrides.value, references, strict=True):
@@ -139,19 +124,19 @@ def without_groups(written: Node, resolved: Node, above: Above[Any]) -> Node:
         for key, node in mapping.value.items():
             origin = origins.get(key, node)
             placed = Node(node.value, node.tag, origin.place, origin.key, own=not is_group)
-            (shared if is_group else own)[key] = placed
+            (shared if is_group else keys)[key] = placed
     while True:
-        phase = Node(resolved.value | {"overrides": Node(dict(own))}, resolved.tag, resolved.place, resolved.key)
+        phase = Node(resolved.value | {"overrides": Node(dict(keys))}, resolved.tag, resolved.place, resolved.key)
         inner = load_inner(written, phase, above)
         used = inner.used_keys
         more = {
             key: node
             for key, node in shared.items()
-            if key not in own and key in used and inner.value(key, lenient=True) != plain(node)
+            if key not in keys and key in used and inner.value(key, lenient=True) != plain(node)
         }
         if not more:
             return phase
-        own |= more
+        keys |= more
 
 
 # -- debug runs ------------------------------------------------------------------------------------------------------
@@ -231,15 +216,15 @@ def switch_off(root: Node, above: Above[Any], given: Iterable[Node]) -> list[Swi
     for node in whole.values():
         resolver.resolve(node)
     named = [place for node in given if isinstance(place := resolver.resolve(node).value, str)]
-    found = []
+    off = []
     for name, node in nulls.items():
         assert node.off is not None
         phase = without_groups(node.off, resolver.resolve(node.off), above)
         folder = load_inner(node.off, phase, above).value("output_folder", lenient=True)
         kept = any(within(place, folder) for place in named)
         fresh = [] if kept else [*_initialised(root, resolver, folder)]
-        found.append(SwitchedOff(node, name, folder, fresh))
-    return found
+        off.append(SwitchedOff(node, name, folder, fresh))
+    return off
 
 
 def _initialised(root: Node, resolver: Resolver, folder: str) -> Iterator[str]:

@@ -51,18 +51,18 @@ def find(source: str | Path) -> tuple[Path, str, str]:
     if path.is_file():
         names = {file.resolve(): name for name, file in installed()}
         return path, str(source), names.get(path.resolve(), path.stem)
-    found = _installed_one(str(source))
-    if found is None:
+    installed_recipe = _installed_one(str(source))
+    if installed_recipe is None:
         recipes = [name for name, file in installed() if not is_base(file)]
         raise UsageError(f"no recipe {str(source)!r}: neither a file nor an installed recipe{nearest(source, recipes)}")
-    name, file = found
+    name, file = installed_recipe
     return file, f"recipes/{name}.yaml", name
 
 
 def _installed_one(source: str) -> tuple[str, Path] | None:
     """Return the installed recipe of a name: own/mt, own/mt.yaml or recipes/own/mt.yaml."""
     name = source.removeprefix("recipes/").removesuffix(".yaml")
-    return next(((known, file) for known, file in installed() if known == name), None)
+    return next(((recipe, file) for recipe, file in installed() if recipe == name), None)
 
 
 def header(path: Path) -> str:
@@ -84,28 +84,14 @@ def title(path: Path) -> str:
 
 
 def read_with_bases(path: Path, shown: str, folders: list[str]) -> Node:
-    """Read a recipe and lay it over its bases; a base that is reached in several ways lies below all that name it.
-
-    Args:
-        path: the file.
-        shown: how messages name it.
-        folders: filled with the folders whose modules the recipe and its bases may name.
-    """
+    """Read a recipe and lay it over its bases, a shared one lowest; add the folders whose modules they may name."""
     layers: dict[Path, Node] = {}
     _read_layers(path, shown, folders, layers, above=[])
     return reduce(merge, layers.values())
 
 
 def _read_layers(path: Path, shown: str, folders: list[str], layers: dict[Path, Node], above: Sequence[Path]) -> None:
-    """Read a recipe and the bases that have not been read; add them to the layers, the lowest first.
-
-    Args:
-        path: the file.
-        shown: how messages name it.
-        folders: filled as those of :func:`read_with_bases`.
-        layers: filled with the recipes by their files.
-        above: the recipes that have this one as a base.
-    """
+    """Read a recipe, then the bases that have not been read; add them to the layers, the lowest first."""
     file = path.resolve()
     if file in above:
         raise UsageError(f"{shown}: base recipes include each other in a circle")
@@ -126,8 +112,8 @@ def _find_inner(root: Node, path: Path, shown: str) -> None:
     """Let the phases that run a recipe beside this one name it as it is seen from the working directory."""
     phases = root.value.get("phases")
     laid_over = phases.value.values() if phases is not None and isinstance(phases.value, dict) else []
-    found = [node for node in root.walk() if node.tag == INNER] + [phase for phase in laid_over if not phase.tag]
-    for node in found:
+    nodes = [node for node in root.walk() if node.tag == INNER] + [phase for phase in laid_over if not phase.tag]
+    for node in nodes:
         inner = node.value.get("recipe") if isinstance(node.value, dict) else None
         if inner and isinstance(inner.value, str) and (path.parent / inner.value).is_file():
             inner.value = os.path.normpath(Path(shown).parent / inner.value)
@@ -140,15 +126,15 @@ def _find_base(base: Node, path: Path, shown: str) -> tuple[Path, str]:
     file = path.parent / base.value
     if file.is_file():
         return file, os.path.normpath(Path(shown).parent / base.value)
-    found = _installed_one(base.value)
-    if found is None:
+    installed_recipe = _installed_one(base.value)
+    if installed_recipe is None:
         beside = [other.name for other in path.parent.glob("*.yaml") if other.resolve() != path.resolve()]
-        known = [*beside, *(name for name, _ in installed())]
+        names = [*beside, *(name for name, _ in installed())]
         base.refuse(
             f"no file {base.value!r} beside the recipe, and no installed recipe of this name"
-            f"{nearest(base.value, known, few=0)}"
+            f"{nearest(base.value, names, few=0)}"
         )
-    return found[1], f"recipes/{found[0]}.yaml"
+    return installed_recipe[1], f"recipes/{installed_recipe[0]}.yaml"
 
 
 def bases(source: str | Path) -> dict[str, Node]:
@@ -157,12 +143,12 @@ def bases(source: str | Path) -> dict[str, Node]:
     named = read(path, shown).value.get(BASE)
     if named is None:
         return {}
-    found = []
+    nodes = []
     for base in named.value if isinstance(named.value, list) else [named]:
         file, _ = _find_base(base, path, shown)
         is_installed = file.resolve().is_relative_to(_installed_folder().resolve())
-        found.append(replace(base, value=find(file)[2] if is_installed else str(file.resolve())))
-    return {BASE: replace(named, value=found)}
+        nodes.append(replace(base, value=find(file)[2] if is_installed else str(file.resolve())))
+    return {BASE: replace(named, value=nodes)}
 
 
 # -- modules --------------------------------------------------------------------------------------------------------
@@ -195,11 +181,13 @@ def check_not_hidden(root: Node, folders: Sequence[str]) -> None:
     """
     for node, top in _modules_named(root):
         for folder in folders:
-            own, taken = PathFinder.find_spec(top, [folder]), find_spec(top)
-            if own is None or own.origin is None or taken is None:  # a mere folder hides nothing and is not hidden
+            beside, taken = PathFinder.find_spec(top, [folder]), find_spec(top)
+            if (
+                beside is None or beside.origin is None or taken is None
+            ):  # a mere folder hides nothing and is not hidden
                 continue
-            if os.path.realpath(own.origin) != os.path.realpath(taken.origin or ""):
-                node.refuse(f"{node.path}: {own.origin} is hidden by {taken.origin or top}: give it another name")
+            if os.path.realpath(beside.origin) != os.path.realpath(taken.origin or ""):
+                node.refuse(f"{node.path}: {beside.origin} is hidden by {taken.origin or top}: give it another name")
 
 
 def folders_of_modules(root: Node, folders: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, A
     """Read ``--key value``, ``--key=value`` and ``--switch``, in order."""
     if isinstance(overrides, Mapping):
         return list(overrides.items())
-    found = []
+    given_pairs = []
     rest = list(overrides)
     while rest:
         word = rest.pop(0)
@@ -24,8 +24,8 @@ def pairs(overrides: Mapping[str, Any] | Sequence[str]) -> Sequence[tuple[str, A
             raise UsageError(f"{COMMAND_LINE}: expected --key, not {word!r}")
         if not equals:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "true"
-        found.append((key, value))
-    return found
+        given_pairs.append((key, value))
+    return given_pairs
 
 
 class Start(NamedTuple):

@@ -83,24 +83,19 @@ def check_path(node: Node) -> None:
         _refuse(node, node.path)
 
 
-def check_object(node: Node, way: str, found: Any) -> None:
-    """Refuse what a path, or the beginning of one, has led to, if that is defined beyond the reach.
-
-    Args:
-        node: names the path.
-        way: as much of it as has been followed.
-        found: what is there.
+def check_object(node: Node, way: str, thing: Any) -> None:
+    """Refuse what a node's path, or its beginning ``way``, has led to, if that is defined beyond the reach.
 
     Raises:
         UsageError: naming where it is defined.
     """
     if _now().trusts or not _is_open(way):  # "torch", on the way to torch.nn
         return
-    if inspect.ismodule(found):
-        place: str | None = found.__name__
-    elif callable(found):
-        place = getattr(found, "__module__", None)
-        if inspect.isbuiltin(found) and way.startswith("torch.nn.") and _within(place or "torch", "torch"):
+    if inspect.ismodule(thing):
+        place: str | None = thing.__name__
+    elif callable(thing):
+        place = getattr(thing, "__module__", None)
+        if inspect.isbuiltin(thing) and way.startswith("torch.nn.") and _within(place or "torch", "torch"):
             return  # in C
     else:
         return

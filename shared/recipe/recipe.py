@@ -195,11 +195,7 @@ class Recipe:
         return [node.key for node in resolver.missing]
 
     def value(self, key: str, *, lenient: bool = False) -> Any:
-        """Return the plain value of a top-level key, references followed.
-
-        Args:
-            key: its name.
-            lenient: let what has no value yet be empty text.
+        """Return the plain value of a top-level key, references followed; lenient: what has no value yet is empty text.
 
         Raises:
             UsageError: if there is no such key, or it has no value yet.
@@ -219,8 +215,8 @@ class Recipe:
             for node in self._phases().values()
             if node.tag == INNER
         ]
-        own = resolver.resolve(self._root.value["output_folder"])
-        return few([own.value, *(folder for recipe in inner for folder in recipe.folders())], own)
+        output = resolver.resolve(self._root.value["output_folder"])
+        return few([output.value, *(folder for recipe in inner for folder in recipe.folders())], output)
 
     def text(self) -> str:
         """Return the recipe, base and overrides included, as a recipe that can be run; unused keys are left out."""

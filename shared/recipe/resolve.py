@@ -116,28 +116,22 @@ def _meant(root: Node, key: str, part: str, names: Collection[str]) -> str:
 
     Other toolkits come first: ``maximum_tokens`` is similar to fairseq's ``max_tokens``, but is a filter. A name that
     they have for something which this recipe does not have is like nothing in it: ESPnet's ``mtlalpha`` is no mixture.
-
-    Args:
-        root: the whole recipe.
-        key: as given.
-        part: the part of it that does not exist.
-        names: what exists in its place.
     """
-    nodes = {known: (name, node) for known, name, node in keys_inside(root)}
-    keys = {known: name for known, (name, _) in nodes.items()}
+    nodes = {spelling: (name, node) for spelling, name, node in keys_inside(root)}
+    keys = {spelling: name for spelling, (name, _) in nodes.items()}
     wanted = key.replace("-", "_")
     if text := advice(wanted):
         return f" ({text})"
-    found = keys_called(wanted, keys, [known for known, (_, node) in nodes.items() if _takes_arguments(node)])
-    meant = [known for known in keys if known.endswith("." + wanted)] or found or []
-    if found is not None and not meant:
+    called = keys_called(wanted, keys, [spelling for spelling, (_, node) in nodes.items() if _takes_arguments(node)])
+    meant = [spelling for spelling in keys if spelling.endswith("." + wanted)] or called or []
+    if called is not None and not meant:
         return ""
     if not meant and not nearest(part, names, few=0):
         close = difflib.get_close_matches(wanted.rpartition(".")[2], {*keys.values()}, n=1, cutoff=0.8)
-        meant = [known for known, name in keys.items() if name in close]
+        meant = [spelling for spelling, name in keys.items() if name in close]
     if not meant:
         return nearest(part, names)
-    meant.sort(key=lambda known: (known.count("."), known))
+    meant.sort(key=lambda spelling: (spelling.count("."), spelling))
     return f" (did you mean {' or '.join(map(repr, meant[:3]))}?)"
 
 
@@ -154,7 +148,7 @@ def _override_inside(phase: Node, parts: list[str], here: str, new: Node, *, of:
         new.refuse(f"{here}.overrides is not a mapping, {overrides.tag} {overrides.value}: override what it refers to")
     key = ".".join(parts)
     # The last one wins, however it is spelt. What the inner recipe has, hyphens or underscores, it knows itself.
-    for other in [known for known in overrides.value if known.replace("-", "_") == key.replace("-", "_")]:
+    for other in [spelling for spelling in overrides.value if spelling.replace("-", "_") == key.replace("-", "_")]:
         del overrides.value[other]
     overrides.value[key] = new
     new.key = new.key if of else f"{here}.{key}"
@@ -242,14 +236,14 @@ class Resolver:
             node.refuse(f"{node.tag} {text}: write the key in angle brackets, {node.tag} <key>")
         whole = _REFERENCE.fullmatch(text)
         if whole:
-            found = self._find(whole[1], node)
-            return self._copy(found, node) if node.tag == "!copy" else found
+            target = self._find(whole[1], node)
+            return self._copy(target, node) if node.tag == "!copy" else target
 
         def insert(match: re.Match[str]) -> str:
-            found = self._find(match[1], node)
-            if found.tag or isinstance(found.value, dict | list):
+            target = self._find(match[1], node)
+            if target.tag or isinstance(target.value, dict | list):
                 node.refuse(f"{node.tag} {text}: <{match[1]}> is used inside text, but is not a plain value")
-            return str(found.value)
+            return str(target.value)
 
         filled = _REFERENCE.sub(insert, text)
         if len(filled) > LONGEST:
@@ -262,12 +256,12 @@ class Resolver:
             value = self._moved(value)
         return Node(value, "", node.place, node.key, node.own, node)
 
-    def _copy(self, found: Node, node: Node) -> Node:
-        size = self._sizes.get(id(found), 1)
+    def _copy(self, target: Node, node: Node) -> Node:
+        size = self._sizes.get(id(target), 1)
         self._copied += size
         if self._copied > MOST_VALUES:
             node.refuse(f"copies make more than {MOST_VALUES:,} values")
-        result = _copied(found, {})
+        result = _copied(target, {})
         self._sizes[id(result)] = size
         return result
 
@@ -281,23 +275,23 @@ class Resolver:
 
     def _find(self, reference: str, node: Node) -> Node:
         keys, _, attribute = reference.partition(".")
-        found = self.root
+        reached = self.root
         for depth, part in enumerate(part.strip().removesuffix("]") for part in keys.split("[")):
-            while found.tag in ("!ref", "!copy") and (whole := _REFERENCE.fullmatch(found.value.strip())):
-                found = self._find(whole[1], found)
-            inside = {str(name): child for name, child in found.items()}
+            while reached.tag in ("!ref", "!copy") and (whole := _REFERENCE.fullmatch(reached.value.strip())):
+                reached = self._find(whole[1], reached)
+            inside = {str(name): child for name, child in reached.items()}
             if part not in inside:
                 node.refuse(f"{node.tag} <{reference}>: no key {part!r}{nearest(part, inside)}")
             if depth == 0:
                 self.used.add(part)
-            found = inside[part]
-        if attribute and isinstance(found.value, dict) and attribute in found.value and not found.tag:
+            reached = inside[part]
+        if attribute and isinstance(reached.value, dict) and attribute in reached.value and not reached.tag:
             node.refuse(f"{node.tag} <{reference}>: write <{keys}[{attribute}]>")
-        found = self.resolve(found)
+        reached = self.resolve(reached)
         if attribute:
             name = Node(attribute, "", node.place, node.key, node.own)
-            return Node([found, name], "!apply:getattr", node.place, node.key, node.own)
-        return found
+            return Node([reached, name], "!apply:getattr", node.place, node.key, node.own)
+        return reached
 
 
 def _copied(node: Node, done: dict[int, Node]) -> Node:

@@ -25,12 +25,7 @@ from dragoman.shared.recipe.tree import Node, nearest
 
 
 def check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
-    """Check every path, argument and type of a phase; imports what it names, and builds nothing.
-
-    Args:
-        resolved: the phase with its references followed.
-        written: the phase in the recipe, which messages name.
-        seen: filled with what has been checked, which is not checked again.
+    """Check every path, argument and type of a phase, but for what was ``seen``; imports what it names, builds nothing.
 
     Raises:
         UsageError: naming file, line, key and value.
@@ -43,11 +38,7 @@ def check_phase(resolved: Node, written: Node, seen: set[int]) -> None:
 
 
 def check_tree(root: Node, seen: set[int] | None = None) -> None:
-    """Check every call in a tree whose references have been followed.
-
-    Args:
-        root: the tree.
-        seen: what has been checked before; added to.
+    """Check every call in a tree whose references have been followed, but for what was ``seen``, and add it there.
 
     Raises:
         UsageError: naming file, line, key, value and the nearest known name.
@@ -115,18 +106,18 @@ def locate(node: Node) -> Any:
     check_path(node)
     if is_builtin:
         return getattr(builtins, parts[0])
-    found: Any = _import(parts[0], node)
+    thing: Any = _import(parts[0], node)
     for depth, part in enumerate(parts[1:], 1):
-        if inspect.ismodule(found) and not hasattr(found, part):
+        if inspect.ismodule(thing) and not hasattr(thing, part):
             _import(".".join(parts[: depth + 1]), node)
-        if not hasattr(found, part):
-            modules = [m.name for m in pkgutil.iter_modules(getattr(found, "__path__", []))]
-            names = [name for name in [*dir(found), *modules] if not name.startswith("_")]
+        if not hasattr(thing, part):
+            modules = [m.name for m in pkgutil.iter_modules(getattr(thing, "__path__", []))]
+            names = [name for name in [*dir(thing), *modules] if not name.startswith("_")]
             where = ".".join(parts[:depth]).removeprefix("" if node.path.startswith(HOME) else f"{HOME}.")
             node.refuse(f"{node.path}: there is no {part!r} in {where}{nearest(part, names, few=0)}")
-        found = getattr(found, part)
-        check_object(node, ".".join(parts[: depth + 1]), found)
-    return found
+        thing = getattr(thing, part)
+        check_object(node, ".".join(parts[: depth + 1]), thing)
+    return thing
 
 
 def _import(name: str, node: Node) -> Any:
@@ -160,12 +151,12 @@ def _check_arguments(node: Node, target: Any, *, partial: bool) -> None:
     elif isinstance(node.value, dict):
         given = {name: (child, origins[name]) for name, child in node.value.items()}
     annotated = hints(_function(target) or target)
-    known = [p.name for p in accepted.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    names = [p.name for p in accepted.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     open_ended = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
     for name, (child, origin) in given.items():
-        if isinstance(node.value, dict) and name not in known:
+        if isinstance(node.value, dict) and name not in names:
             if not open_ended:
-                origin.refuse(f"{node.path} has no argument {name!r}{elsewhere(name) or nearest(name, known)}")
+                origin.refuse(f"{node.path} has no argument {name!r}{elsewhere(name) or nearest(name, names)}")
             continue
         parameter = accepted[name]
         if child.value is None and not child.tag and parameter.default is None:
@@ -199,11 +190,11 @@ def _parameters(target: Any) -> dict[str, inspect.Parameter] | None:
     if function is None and issubclass(target, Described):
         return {}
     try:
-        found = parameters(target if function is None else function)
+        accepted = parameters(target if function is None else function)
     except (ValueError, TypeError):
         return None
     without_self = inspect.isclass(target) and function is not None
-    return dict([*found.items()][1:]) if without_self else found
+    return dict([*accepted.items()][1:]) if without_self else accepted
 
 
 # -- values ---------------------------------------------------------------------------------------------------------

@@ -90,8 +90,8 @@ class Node:
         """
         keys = {}
         for name, child in self.items():
-            own = child.key.rpartition(".")[2] == str(name)
-            if child.key and not own and re.search(rf"(?<![\w.]){re.escape(str(name))}(?![\w.])", problem):
+            is_argument = child.key.rpartition(".")[2] == str(name)
+            if child.key and not is_argument and re.search(rf"(?<![\w.]){re.escape(str(name))}(?![\w.])", problem):
                 keys[child.key] = f"{name} is the key {child.key}"
         self.refuse(f"{self.tag}: {problem}" + (f" ({', '.join(keys.values())})" if keys else ""), cause)
 
@@ -114,9 +114,9 @@ class Node:
                 todo.extend(child for _, child in node.items())
 
 
-def nearest(name: object, known: Iterable[object], *, few: int = 8) -> str:
+def nearest(name: object, candidates: Iterable[object], *, few: int = 8) -> str:
     """Ask whether the nearest known name was meant; if none is near, list them if they are few, else say nothing."""
-    names = sorted({str(k) for k in known})
+    names = sorted({str(k) for k in candidates})
     close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
     if close:
         return f" (did you mean {close[0]!r}?)"
@@ -284,12 +284,7 @@ class _Reader:
 
 
 def to_yaml(root: Node, *, width: int = 120) -> str:
-    """Write a tree as YAML; a node that stands in several places is written once, with an anchor.
-
-    Args:
-        root: the tree.
-        width: the columns after which long values are folded.
-    """
+    """Write a tree as YAML; a node that stands in several places is written once, with an anchor."""
     stream = io.StringIO()
     yaml = ruamel.yaml.YAML()
     yaml.width = width

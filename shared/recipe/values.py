@@ -96,8 +96,8 @@ class Trial(Builder):
     def __init__(self, root: Node) -> None:
         super().__init__()
         self.unreadable: list[tuple[Node, DataError]] = []
-        found = self.build(root)
-        self.result = None if found is _MISSING else found
+        result = self.build(root)
+        self.result = None if result is _MISSING else result
 
     def parts(self) -> list[tuple[Node, Any]]:
         """Return the objects that could be built, with their nodes."""

@@ -41,27 +41,21 @@ def _faster(workspace: Workspace) -> str:
 def versions() -> str:
     """Return the versions of what computes."""
     try:
-        own = version("dragoman")
+        number = version("dragoman")
     except PackageNotFoundError:  # run from a checkout that is not installed
-        own = "(not installed)"
+        number = "(not installed)"
     code = commit()
     at = "" if code == "none" else f" at commit {code[:12]}{'+' if code.endswith('+') else ''}"
     cuda = f", CUDA {torch.version.cuda}" if torch.version.cuda and torch.cuda.is_available() else ""
-    return f"dragoman {own}{at}, Python {platform.python_version()}, torch {torch.__version__}{cuda}"
+    return f"dragoman {number}{at}, Python {platform.python_version()}, torch {torch.__version__}{cuda}"
 
 
 def ending(plan: Plan, output: Path, phases: Sequence[str]) -> str | None:
-    """Return the last line of a run's log: the model folder that its last phases wrote, and what to do with it.
-
-    Args:
-        plan: of the recipe.
-        output: the folder of the run.
-        phases: the names of its phases, in their order.
-    """
-    found = [folder for name in phases if (folder := output / name / "model" / CONFIG).is_file()]
-    if not found:
+    """Return the last line of a run's log: the model folder that its last phases wrote, and what to do with it."""
+    configs = [folder for name in phases if (folder := output / name / "model" / CONFIG).is_file()]
+    if not configs:
         return None
-    folder = found[-1].parent
+    folder = configs[-1].parent
     if _is_pretrained(plan, phases):
         return f"the model is in {folder}; {_after_pretraining(_planned(folder), folder)}"
     return usage(folder, _direction(output, phases))
@@ -76,8 +70,8 @@ def usage(folder: Path, direction: tuple[str, str] | None = None) -> str:
 def with_packages(command: str, system: ReadingModel) -> str:
     """Return a command with the option --package for each package of the user's own that a system is made of."""
     tops = {module.partition(".")[0] for module in modules_of(describe(system))}
-    own = [shlex.quote(str(place)) for top in sorted(tops) if (place := place_of(top))]
-    return command.replace("dragoman", "dragoman" + "".join(f" --package {place}" for place in own), 1)
+    places = [shlex.quote(str(place)) for top in sorted(tops) if (place := place_of(top))]
+    return command.replace("dragoman", "dragoman" + "".join(f" --package {place}" for place in places), 1)
 
 
 def _planned(folder: Path) -> ReadingModel:

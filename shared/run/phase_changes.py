@@ -40,14 +40,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class PhaseNow:
-    """A phase as its recipe now has it.
-
-    Attributes:
-        plan: of the recipe.
-        phase: the phase.
-        workspace: the run.
-        inputs: the fingerprints of the earlier phases that it reads from, by name.
-    """
+    """A phase as its recipe now has it."""
 
     plan: Plan
     phase: PlannedPhase[Recipe]
@@ -75,10 +68,7 @@ class PhaseNow:
         }
 
     def compare(self, state: Mapping[str, Any]) -> Verdict:
-        """Compare the phase with the record of an earlier start.
-
-        Args:
-            state: the record; empty if there was no earlier start.
+        """Compare the phase with the record of an earlier start, which is empty if there was none.
 
         Raises:
             UsageError: for other keys, another seed, or other results of the phases that it reads from; names them.
@@ -102,11 +92,7 @@ class PhaseNow:
         raise refusal
 
     def check_manifests(self, state: Mapping[str, Any], marks: Mapping[str, str]) -> None:
-        """Refuse to go on if patterns match other files than at the earlier start.
-
-        Args:
-            state: the record of that start.
-            marks: of the manifests that the phase now reads (:func:`manifest_marks`).
+        """Refuse to go on if patterns match other files than at the earlier start; ``marks``: :func:`manifest_marks`.
 
         Raises:
             DataError: naming one that was added or is missing.
@@ -149,8 +135,8 @@ class PhaseNow:
         )
 
     def _other_inputs(self, state: Mapping[str, Any]) -> str:
-        known = state.get("inputs", {})
-        redone = [name for name, mark in self.inputs.items() if known.get(name, mark) != mark]
+        recorded = state.get("inputs", {})
+        redone = [name for name, mark in self.inputs.items() if recorded.get(name, mark) != mark]
         if redone:
             return f"reads from {', '.join(map(repr, redone))}, which has another result since then"
         return "was started with other keys or inputs than it now has"

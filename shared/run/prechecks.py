@@ -129,11 +129,6 @@ def check_all_there(name: str, phase: Phase, written: Sequence[Path]) -> None:
 def check_manifests(phases: Mapping[str, Phase], todo: Container[str], *, can_draw: bool = False) -> None:
     """Refuse a manifest that does not exist, in a folder of manifests whose writer will not write it.
 
-    Args:
-        phases: those that could be built, by name, in their order.
-        todo: the names of those that are not finished.
-        can_draw: development and test data can be drawn from training data, with the key ``split``.
-
     Raises:
         DataError: naming the manifest, the phases, and what will be written.
     """

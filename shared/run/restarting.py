@@ -16,12 +16,7 @@ from dragoman.shared.recipe.tree import nearest
 
 
 def check_phase(recipe: Recipe, name: str, *, inside: bool = False) -> None:
-    """Refuse a name that is none of a recipe's phases.
-
-    Args:
-        recipe: the recipe.
-        name: "fit"; or "asr.fit", phase ``fit`` of the recipe that phase ``asr`` runs.
-        inside: whether the second form may be used.
+    """Refuse a name that is none of a recipe's phases; inside: "asr.fit" is phase ``fit`` of the recipe of ``asr``.
 
     Raises:
         UsageError: if there is no such phase.
@@ -38,12 +33,7 @@ def check_phase(recipe: Recipe, name: str, *, inside: bool = False) -> None:
 
 
 def restart(plan: Plan, workspace: Workspace, names: Sequence[str]) -> None:
-    """Throw away the work of phases, and of those that read from them.
-
-    Args:
-        plan: of the recipe.
-        workspace: its run, whose folder this process holds.
-        names: the phases; "asr.fit" is one of the recipe that phase ``asr`` runs, "asr" all of them.
+    """Throw away the work of phases ("asr.fit": of the recipe that ``asr`` runs), and of those that read from them.
 
     Raises:
         UsageError: if another run holds the folder of a recipe that this one runs.
@@ -59,15 +49,9 @@ def restart(plan: Plan, workspace: Workspace, names: Sequence[str]) -> None:
 
 
 def discard(plan: Plan, workspace: Workspace, again: Collection[str], *, keep: str | None = None) -> None:
-    """Throw away what phases of one recipe have written, and those that read from them.
+    """Throw away what phases of one recipe have written, and those that read from them; ``keep`` loses nothing itself.
 
     First all records say so, the later phases' before the earlier ones': a kill leaves nothing that seems finished.
-
-    Args:
-        plan: of the recipe.
-        workspace: its run.
-        again: the phases; those that read from them are added.
-        keep: one of them that loses nothing itself.
     """
     again = affected(plan, workspace.output, again)
     discarded = [name for name in plan if name in again and name != keep]
@@ -80,13 +64,13 @@ def discard(plan: Plan, workspace: Workspace, again: Collection[str], *, keep: s
 
 def affected(plan: Plan, output: Path, again: Collection[str]) -> set[str]:
     """Return the phases whose work is lost when that of some is: these, and those that read from them."""
-    found, known = {*again}, dict[str, list[str]]()
+    reached, places_of = {*again}, dict[str, list[str]]()
     for name, phase in plan.items():
         state = PhaseRecord(output, name).read()
-        if state.get("status") == "discarded" or found.intersection(reads(phase, known)):
-            found.add(name)
-        known[name] = places(output, name, state)
-    return found
+        if state.get("status") == "discarded" or reached.intersection(reads(phase, places_of)):
+            reached.add(name)
+        places_of[name] = places(output, name, state)
+    return reached
 
 
 def built_from(phase: PlannedPhase[Recipe]) -> dict[str, dict[str, Any]]:
@@ -113,11 +97,13 @@ def counts(key: str, value: Any, kind: type[Phase]) -> bool:
     return last not in kind.aside and (last not in kind.later or value != kind.later[last])
 
 
-def reads(phase: PlannedPhase[Recipe], known: Mapping[str, list[str]]) -> list[str]:
+def reads(phase: PlannedPhase[Recipe], places_of: Mapping[str, list[str]]) -> list[str]:
     """Return the earlier phases, given with the places they write to, that a phase reads from."""
     texts = list(strings(built_from(phase)))
     return [
-        earlier for earlier, found in known.items() if any(within(text, place) for text in texts for place in found)
+        earlier
+        for earlier, places_there in places_of.items()
+        if any(within(text, place) for text in texts for place in places_there)
     ]
 
 

@@ -192,7 +192,7 @@ def _run_phase(plan: Plan, name: str, workspace: Workspace, done: Done, keep_tim
     record = PhaseRecord(workspace.output, name)
     now = PhaseNow(plan, plan[name], workspace, _inputs(plan[name], done))
     workspace.phase = name
-    state, finished = on_main(lambda: (found := _settle(workspace, now), _finished(found)), workspace)
+    state, finished = on_main(lambda: (settled := _settle(workspace, now), _finished(settled)), workspace)
     if finished:
         workspace.log.info("%s: done before", name)
         done[name] = _result(workspace.output, name, state)
@@ -256,7 +256,7 @@ def _result(output: Path, name: str, state: Mapping[str, Any]) -> tuple[str, lis
 
 def _inputs(phase: PlannedPhase[Recipe], done: Done) -> dict[str, str]:
     """Return the fingerprints of the finished phases that a phase reads from."""
-    read = reads(phase, {earlier: known for earlier, (_, known) in done.items()})
+    read = reads(phase, {earlier: places for earlier, (_, places) in done.items()})
     return {earlier: done[earlier][0] for earlier in read}
 
 

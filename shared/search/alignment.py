@@ -32,7 +32,7 @@ def ctc_alignment(log_probabilities: Padded, labels: Sequence[Sequence[int]], *,
     Raises:
         DataError: if a label is the blank, or a log-probability is not a number.
     """
-    found: list[list[Span] | None] = []
+    spans: list[list[Span] | None] = []
     values = log_probabilities.values.float().cpu()
     for row, length, wanted in zip(values, log_probabilities.lengths.tolist(), labels, strict=True):
         if blank in wanted:
@@ -41,10 +41,10 @@ def ctc_alignment(log_probabilities: Padded, labels: Sequence[Sequence[int]], *,
             raise DataError("the model's log-probabilities are not numbers")
         repeated = sum(one == other for one, other in zip(wanted, wanted[1:], strict=False))
         if len(wanted) + repeated > length:
-            found.append(None)
+            spans.append(None)
         else:
-            found.append(_spans(row[:length], list(wanted), blank) if wanted else [])
-    return found
+            spans.append(_spans(row[:length], list(wanted), blank) if wanted else [])
+    return spans
 
 
 def _spans(scores: torch.Tensor, labels: list[int], blank: int) -> list[Span]:

@@ -168,19 +168,19 @@ class CtcPrefixSearch(Described):
         """
         vocabulary = scores.shape[1]
         total, last, children = old.total, old.last, old.children()
-        own = scores.gather(1, last.clamp(min=0)).masked_fill(last < 0, NOTHING)  # (B, K)
+        of_last = scores.gather(1, last.clamp(min=0)).masked_fill(last < 0, NOTHING)  # (B, K)
         stay_blank = total + scores[:, blank, None]
         # Of every prefix that is kept: what comes to it from a kept prefix that is shorter by its last token.
         source = torch.where(last[:, :, None] == last[:, None], old.blank[:, :, None], total[:, :, None])
-        inherited = (source + own[:, None]).masked_fill(children.logical_not(), NOTHING).logsumexp(1)
-        stay_token = torch.logaddexp(old.token + own, inherited)
+        inherited = (source + of_last[:, None]).masked_fill(children.logical_not(), NOTHING).logsumexp(1)
+        stay_token = torch.logaddexp(old.token + of_last, inherited)
 
         count = min(self.candidates + 1, vocabulary) if self.candidates else vocabulary  # one may be the blank
         best, symbols = scores.topk(count, dim=1)  # (B, C)
         best = best.masked_fill(symbols == blank, NOTHING)
-        known = (children[..., None] & (last[:, None, :, None] == symbols[:, None, None])).any(2)  # (B, K, C)
+        held = (children[..., None] & (last[:, None, :, None] == symbols[:, None, None])).any(2)  # (B, K, C)
         source = torch.where(symbols[:, None] == last[..., None], old.blank[..., None], total[..., None])
-        grown = (source + best[:, None]).masked_fill(known, NOTHING)
+        grown = (source + best[:, None]).masked_fill(held, NOTHING)
         extra = torch.full_like(grown, self.length_bonus)
         if following is not None:
             extra = extra + following.gather(2, symbols[:, None].expand(-1, self.beam, -1))
@@ -215,8 +215,8 @@ class CtcPrefixSearch(Described):
         for number, (scores, tokens, lengths, ranks) in enumerate(zip(*rows, strict=True)):
             if any(math.isnan(score) for score in scores):
                 raise DataError(f"the model's log-probabilities are not numbers for: {named_rows([number], ids)}")
-            found = [Hypothesis(tokens[k][: lengths[k]], scores[k]) for k in ranks if scores[k] > NOTHING]
-            results.append(found[: self.n_best])
+            hypotheses = [Hypothesis(tokens[k][: lengths[k]], scores[k]) for k in ranks if scores[k] > NOTHING]
+            results.append(hypotheses[: self.n_best])
         return results
 
 

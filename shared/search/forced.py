@@ -35,12 +35,12 @@ def forced_scores(model: Scorer, batch: Batch, outputs: Padded, *, field: str = 
     """
     encoding = model.encode(batch)
     rows = max(1, POSITIONS // max(1, outputs.values.shape[1] - 1))
-    found = []
+    of_tokens = []
     with naming_longest(batch.with_fields(**{field: outputs}), field):
         for some in torch.arange(len(batch), device=outputs.device).split(rows):
             part = outputs.select(some)
             prefix = Padded(part.values[:, :-1], part.lengths - 1)
             scores = model.log_probabilities(prefix, encoding.select(some))
-            found.append(scores.gather(-1, part.values[:, 1:, None])[..., 0])
-    scored = Padded(torch.cat(found), outputs.lengths - 1)
+            of_tokens.append(scores.gather(-1, part.values[:, 1:, None])[..., 0])
+    scored = Padded(torch.cat(of_tokens), outputs.lengths - 1)
     return scored.map(lambda values: values.masked_fill(scored.mask.logical_not(), 0.0))

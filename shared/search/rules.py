@@ -75,5 +75,7 @@ class Rules(Described):
         # Cut before they become whole numbers, which have a largest one.
         limits = (self.ratio * memories.double()).clamp(max=self.maximum).floor().long()
         limits = (limits + min(self.extra, self.maximum)).clamp(min=self.minimum, max=self.maximum)
-        known = getattr(generator, "longest_output", None)  # positions that the model has, those of the start included
-        return limits if known is None else limits.clamp(max=known - self.start_symbols)
+        positions = getattr(
+            generator, "longest_output", None
+        )  # positions that the model has, those of the start included
+        return limits if positions is None else limits.clamp(max=positions - self.start_symbols)

@@ -128,13 +128,7 @@ def sample_keys(seed: int, ids: list[str], samples: int) -> Tensor:
 
 
 def gumbel(keys: Tensor, step: int, vocabulary: int) -> Tensor:
-    """Return a standard Gumbel number (..., V) for each token, a function of (key, step, token) alone.
-
-    Args:
-        keys: (..., 2) int32.
-        step: tokens so far.
-        vocabulary: V.
-    """
+    """Return a standard Gumbel number (..., V) for each token, a function of key (..., 2), step and token alone."""
     first, second = keys[..., :1], keys[..., 1:]
     tokens = torch.arange(vocabulary, dtype=torch.int32, device=keys.device) * _TOKEN
     at_step = _mixed(first + _wrapped(step * _STEP))

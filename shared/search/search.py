@@ -66,12 +66,7 @@ class CtcSearch(Protocol):
 
 
 def ruled(search: Search, *, start_symbols: int, bans: Sequence[Ban]) -> Search:
-    """Return a search that obeys what a system demands of every search, beside its own rules.
-
-    Args:
-        search: beam search, greedy search, sampling, or another one that is built with ``rules``.
-        start_symbols: of the system's outputs.
-        bans: on its outputs.
+    """Return a search (any that is built with ``rules``) that obeys what a system demands of every search beside.
 
     Raises:
         UsageError: if the system demands anything, and the search has no rules that it could be added to.

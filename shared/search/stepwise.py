@@ -21,13 +21,7 @@ class Choice(Protocol):
     """Chooses tokens."""
 
     def __call__(self, scores: Tensor, sentences: Tensor, step: int) -> Tensor:
-        """Return the next tokens (A, K).
-
-        Args:
-            scores: (A, K, V) log-probabilities, minus infinity for what is forbidden.
-            sentences: (A,) numbers of the sentences in the batch.
-            step: tokens so far.
-        """
+        """Return the next tokens (A, K) of sentences (A,) by log-probabilities (A, K, V) after ``step`` tokens."""
         ...
 
 

@@ -349,8 +349,8 @@ def _entry(path: str | Path, sound: Sound, first: int) -> int:
     if sound.format == "OGG" and sound.subtype != "OPUS":
         # libsndfile's seek lands elsewhere on the last page of Vorbis: that is entered from the page before.
         before, end = _last_pages(path)
-        known = sound.subtype == "VORBIS" and end == sound.frames
-        first = min(first, before) if known else 0
+        stated = sound.subtype == "VORBIS" and end == sound.frames
+        first = min(first, before) if stated else 0
     return max(0, first - _WARM_UP.get(sound.subtype, 0))
 
 

@@ -38,10 +38,10 @@ def with_channel(audio: str, channel: int) -> str:
 
 def split_channel(audio: str | Path) -> tuple[str, int | None]:
     """Return the place of a recording and the channel that ``audio`` names, None for the mean of all."""
-    found = _CHANNEL.fullmatch(str(audio))
-    if found is None or found[1].endswith(".parquet"):  # that is row n of a column "channel"
+    match = _CHANNEL.fullmatch(str(audio))
+    if match is None or match[1].endswith(".parquet"):  # that is row n of a column "channel"
         return str(audio), None
-    return found[1], int(found[2])
+    return match[1], int(match[2])
 
 
 class Mix:
@@ -68,15 +68,7 @@ class Mix:
 
 
 def mono(path: str | Path, values: np.ndarray) -> np.ndarray:
-    """Return the channel that ``path`` names, or the mean of all; one warning a file if they cancel.
-
-    Args:
-        path: of the recording.
-        values: (N, C).
-
-    Returns:
-        (N,).
-    """
+    """Return the channel (N,) of values (N, C) that ``path`` names, or the mean; one warning a file if they cancel."""
     channel = split_channel(path)[1]
     if channel is not None or values.shape[1] == 1:
         return values[:, channel or 0]

@@ -150,13 +150,13 @@ class MediaSound:
             return none
         start = first / self.samplerate
         try:
-            found = self._decoder.get_samples_played_in_range(start, end / self.samplerate)
+            frames = self._decoder.get_samples_played_in_range(start, end / self.samplerate)
         except (RuntimeError, ValueError) as error:
             if first > self.frames - _TAIL * self.samplerate:
                 return none
             raise DataError(f"{self._path}: broken sound at {start:.2f} s ({one_line(error)})") from error
-        values = found.data.numpy().T
-        late = round((found.pts_seconds - start) * self.samplerate)
+        values = frames.data.numpy().T
+        late = round((frames.pts_seconds - start) * self.samplerate)
         if late > 0 and len(values):  # the stream begins later than the file
             values = np.concatenate([np.zeros((late, self.channels), dtype=np.float32), values])
         return np.ascontiguousarray(values[: end - first], dtype=np.float32)

@@ -59,9 +59,9 @@ def listed_damage() -> Iterator[list[str]]:
 def _report(path: str | Path, lines: list[str]) -> None:
     messages = []
     for line in lines:
-        found = _LINE.match(line)
-        if found:
-            messages.append(found["message"])
+        match = _LINE.match(line)
+        if match:
+            messages.append(match["message"])
         elif line.strip():
             print(line, file=sys.stderr)
     if not messages or str(path) in _named:

@@ -93,13 +93,7 @@ def segments(
 def file_segments(
     path: str | Path, *, maximum: float = 20.0, margin: float = MARGIN, longest_pause: float = LONGEST_PAUSE
 ) -> list[Segment]:
-    """Divide a sound file at its pauses, block by block; see :func:`segments`.
-
-    Args:
-        path: a file that libsndfile or FFmpeg reads; the mean of its channels counts.
-        maximum: seconds of the longest segment, at least 1; infinity for no limit.
-        margin: seconds that are kept before and after the speech of a segment.
-        longest_pause: seconds of the longest pause within a segment.
+    """Divide a sound file at its pauses, block by block; see :func:`segments`. The mean of its channels counts.
 
     Raises:
         UsageError: if a number is out of its range.
@@ -141,7 +135,7 @@ def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
 
     Blocks but the last hold a whole number of frames, so that where a block ends makes no difference.
     """
-    found = []
+    means = []
     for number, block in enumerate(blocks):
         squares = np.square(block, dtype=np.float64)
         whole = len(squares) // size * size
@@ -152,8 +146,8 @@ def _energies(blocks: Iterable[np.ndarray], size: int, name: str) -> np.ndarray:
         if not np.isfinite(energies).all():
             at = (number * _BLOCK_FRAMES + int(np.flatnonzero(~np.isfinite(energies))[0])) * FRAME
             raise DataError(f"{name}: not a number among the samples at about {at:.2f} s")
-        found.append(energies)
-    return np.concatenate(found)
+        means.append(energies)
+    return np.concatenate(means)
 
 
 def divided(
@@ -167,18 +161,7 @@ def divided(
     longest_pause: float,
     rate: int,
 ) -> list[Segment]:
-    """Return the segments between long pauses, those that are too long divided at the cheapest cuts.
-
-    Args:
-        costs: (F,) what a cut before each frame costs.
-        speech: (F,) bool, which frames are spoken.
-        total: N, the number of samples.
-        size: samples of a frame.
-        maximum: seconds of the longest segment; N must be above it.
-        margin: seconds that are kept before and after the speech of a segment.
-        longest_pause: seconds of the longest pause within a segment.
-        rate: samples per second.
-    """
+    """Return the segments between long pauses, those that are too long divided where costs (F,) of cuts are least."""
     longest = math.floor(min(maximum * rate / size, len(costs)))
     while longest * size / rate > maximum:  # a rounding in the line above
         longest -= 1
@@ -208,11 +191,7 @@ def spoken_frames(energies: np.ndarray) -> np.ndarray:
 
 
 def cut_costs(energies: np.ndarray) -> np.ndarray:
-    """Return what a cut before each frame costs, (F,) in decibels; at least ``PER_CUT``.
-
-    Args:
-        energies: (F,) mean squares of frames.
-    """
+    """Return what a cut before each frame (its mean square) costs, (F,) in decibels; at least ``PER_CUT``."""
     near, around = (10 * np.log10(np.maximum(values, _SILENCE)) for values in means_around(energies))
     levels = near + SURROUNDINGS_SHARE * around
     # Rounded, so that the last bits of a sum, which differ between processors, decide nothing.
@@ -224,9 +203,6 @@ def means_around(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Windows are cut at the file's ends. Each is summed by itself: differences of running sums would lose a pause behind
     a loud passage.
-
-    Args:
-        values: (F,) of frames.
     """
     count = _frames(SURROUNDINGS)
     hann = np.square(np.sin(np.pi * (np.arange(count) + 0.5) / count))

@@ -32,12 +32,7 @@ def check_segmenter(name: str) -> None:
 
 
 def named_segmenter(name: str = "pauses", *, margin: float = MARGIN, longest_pause: float = LONGEST_PAUSE) -> Segmenter:
-    """Return a segmenter by its name: quietest pauses, or least speech as silero-vad hears it.
-
-    Args:
-        name: one of :data:`SEGMENTERS`.
-        margin: seconds that are kept before and after the speech of a segment; infinity for all of them.
-        longest_pause: seconds of the longest pause within a segment; infinity for no limit.
+    """Return one of :data:`SEGMENTERS`: quietest pauses, or least speech as silero-vad hears it.
 
     Raises:
         DataError: if silero-vad's weights cannot be read.

@@ -62,11 +62,7 @@ class SileroNetwork(nn.Module):
         self.final_conv = nn.Conv1d(128, 1, 1)
 
     def forward(self, waveform: Tensor) -> Tensor:
-        """Return the probability of speech in each window, (W,); W is N / 512, rounded up.
-
-        Args:
-            waveform: (N,) in [-1, 1] at 16 kHz, N at least 1.
-        """
+        """Return the probability of speech in each 512 samples, (W,), of a waveform (N,) in [-1, 1] at 16 kHz."""
         count = -(-len(waveform) // WINDOW)
         padded = functional.pad(waveform, (_CONTEXT, count * WINDOW - len(waveform)))
         windows = padded.unfold(0, _CONTEXT + WINDOW, WINDOW)  # (W, 576)
@@ -84,11 +80,7 @@ class SileroNetwork(nn.Module):
 
 
 class SileroDetector:
-    """Finds speech with silero-vad's network, on the CPU.
-
-    Args:
-        network: with weights.
-    """
+    """Finds speech with silero-vad's network, on the CPU."""
 
     name = "silero-vad"
 

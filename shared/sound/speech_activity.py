@@ -72,11 +72,7 @@ _CHANGE_UNIT, _VOICING_UNIT, _LEAST_SUM = 5.0, 0.5, 2.1
 
 
 class SpeechDetector(Protocol):
-    """Tells whether a recording holds speech.
-
-    Attributes:
-        name: what messages call it.
-    """
+    """Tells whether a recording holds speech; messages call it by its name."""
 
     name: str
 
@@ -86,10 +82,7 @@ class SpeechDetector(Protocol):
 
 
 def check_detector(name: str) -> None:
-    """Refuse a detector that is unknown or not installed.
-
-    Args:
-        name: one of :data:`DETECTORS`.
+    """Refuse a detector that is not one of :data:`DETECTORS`, or not installed.
 
     Raises:
         UsageError: saying what is known, or what to install.
@@ -141,13 +134,7 @@ def rows_without_speech(rows: Iterable[Mapping[str, Any]], detector: SpeechDetec
 
 
 def warn_of_silence(rows: Sequence[Mapping[str, Any]], silent: set[int], detector: SpeechDetector) -> None:
-    """Warn that segments are skipped; those that follow one another are named as one.
-
-    Args:
-        rows: all segments, in order: "audio", "start" and "duration".
-        silent: the numbers of those that are skipped.
-        detector: by which they were found.
-    """
+    """Warn of the segments that are skipped, by their numbers; those that follow one another are named as one."""
     stretches: list[tuple[str, float, float]] = []
     for number in sorted(silent):
         row = rows[number]

@@ -43,22 +43,7 @@ def gap_segments(
     margin: float = MARGIN,
     longest_pause: float = LONGEST_PAUSE,
 ) -> list[Segment]:
-    """Divide a sound file where there is least speech, block by block.
-
-    Args:
-        path: a file that libsndfile reads.
-        detector: finds speech.
-        maximum: seconds of the longest segment, at least 1; infinity for no limit.
-        margin: seconds that are kept before and after the speech of a segment.
-        longest_pause: seconds of the longest pause within a segment.
-
-    Returns:
-        (start, duration) of each segment in seconds, as :func:`dragoman.shared.sound.pauses.file_segments`.
-
-    Raises:
-        UsageError: if a number is out of its range.
-        DataError: if the file is missing, unreadable, empty or cut off, or a sample is not a number.
-    """
+    """Divide a sound file where there is least speech, block by block; else as :func:`pauses.file_segments`."""
     check_maximum(maximum)
     check_pauses(margin, longest_pause)
     length = probe(path)
@@ -83,10 +68,6 @@ def _block(path: str | Path, detector: SileroDetector, start: float, duration: f
 
 
 def gap_costs(probabilities: np.ndarray) -> np.ndarray:
-    """Return what a cut before each frame costs, (F,); at least about ``PER_CUT``.
-
-    Args:
-        probabilities: (F,) of speech.
-    """
+    """Return what a cut before each frame costs, (F,), by probabilities of speech (F,); at least about ``PER_CUT``."""
     near, around = means_around(probabilities.astype(np.float64))
     return np.round(SPEECH * (near + SURROUNDINGS_SHARE * around) + PER_CUT, 2)

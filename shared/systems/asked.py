@@ -52,13 +52,7 @@ MEANT = {
 def asked_search(
     usual: AnySearch, given: AnySearch | None, numbers: Mapping[str, Any], call: Callable[..., Any]
 ) -> AnySearch:
-    """Return the search that a caller asks for: a given one, or the usual one with other numbers.
-
-    Args:
-        usual: the system's own.
-        given: by the caller; None for the usual one.
-        numbers: the keywords for the search: ``{"beam": 3, "n_best": 3}``; those that are None are not given.
-        call: for the keywords that it knows.
+    """Return the search that a call gave, or the usual one with the numbers that it gave: ``{"beam": 3, "n_best": 3}``.
 
     Raises:
         UsageError: for a keyword that neither knows, naming those that there are; for a value out of its range; or
@@ -67,19 +61,19 @@ def asked_search(
     numbers = {name: value for name, value in numbers.items() if value is not None}
     if not numbers:
         return given or usual
-    own = inspect.signature(type(usual).__init__).parameters
-    known = {name: p.default for name, p in own.items() if isinstance(p.default, int | float)}
-    keywords = [name for name in _keywords(call) if name not in {*known, *numbers}]
+    parameters = inspect.signature(type(usual).__init__).parameters
+    defaults = {name: p.default for name, p in parameters.items() if isinstance(p.default, int | float)}
+    keywords = [name for name in _keywords(call) if name not in {*defaults, *numbers}]
     for name, value in numbers.items():
-        if name not in known:
-            raise UsageError(_unknown(name, [*known, *keywords]))
+        if name not in defaults:
+            raise UsageError(_unknown(name, [*defaults, *keywords]))
         check_number(name, value)
-        if isinstance(known[name], int) and not hasattr(value, "__index__"):
+        if isinstance(defaults[name], int) and not hasattr(value, "__index__"):
             raise UsageError(f"{name} must be a whole number, not {value}")
     if given is not None:
         names = " and ".join(numbers)
         raise UsageError(f"{names}: give the numbers of a search to itself, as in search={type(given).__name__}(...)")
-    exact = {n: operator.index(v) if isinstance(known[n], int) else float(v) for n, v in numbers.items()}
+    exact = {n: operator.index(v) if isinstance(defaults[n], int) else float(v) for n, v in numbers.items()}
     try:
         made: AnySearch = type(usual)(**getattr(usual, "arguments", {}) | exact)
     except UsageError:
@@ -99,6 +93,6 @@ def _keywords(call: Callable[..., Any]) -> list[str]:
     return [name for name, p in inspect.signature(call).parameters.items() if p.kind is p.KEYWORD_ONLY]
 
 
-def _unknown(name: str, known: list[str]) -> str:
-    meant = f" (did you mean {MEANT[name]!r}?)" if MEANT.get(name) in known else nearest(name, known, few=0)
-    return f"no argument is called {name!r}{meant}: there are {', '.join(known)}; hypotheses(inputs, beam=5, n_best=3)"
+def _unknown(name: str, names: list[str]) -> str:
+    meant = f" (did you mean {MEANT[name]!r}?)" if MEANT.get(name) in names else nearest(name, names, few=0)
+    return f"no argument is called {name!r}{meant}: there are {', '.join(names)}; hypotheses(inputs, beam=5, n_best=3)"

@@ -130,8 +130,8 @@ class CtcSystem(System):
         if isinstance(self.language_model, Scorer):
             prefix = self.prefix(batch.languages[self.output.side])
             companion = Companion(self.language_model, self.lm_weight, batch, prefix, self.output.tokenizer.eos)
-        found = search.decode(scores, blank=model.heads[self.head].blank, ids=batch.ids, companion=companion)
-        return [[replace(h, texts=self.texts_of(h.tokens)) for h in some] for some in found]
+        hypotheses = search.decode(scores, blank=model.heads[self.head].blank, ids=batch.ids, companion=companion)
+        return [[replace(h, texts=self.texts_of(h.tokens)) for h in some] for some in hypotheses]
 
     def scores(self, batch: Batch, search: CtcSearch) -> Padded:
         """Return the log-probabilities (B, S, V) that a search works on; most searches do not decide over them."""

@@ -45,38 +45,32 @@ def joined(parts: list[Hypothesis], codes: dict[str, str], sides: dict[str, str]
     return Hypothesis(tokens, score, texts, cut=any(part.cut for part in parts))
 
 
-def chosen_language(side: str, given: str | None, known: Sequence[str]) -> str:
+def chosen_language(side: str, given: str | None, codes: Sequence[str]) -> str:
     """Return the language of a side ("source", "target"): the given one, or the only one that is known.
 
     Raises:
         UsageError: if it is unknown, or has to be named.
     """
     if given is None:
-        if len(known) > 1:
-            raise UsageError(f"the system knows several {side} languages ({', '.join(known)}): name one")
-        return known[0]
-    if given not in known:
-        hint = languages.hint(given, known)
-        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(known)}{hint}")
+        if len(codes) > 1:
+            raise UsageError(f"the system knows several {side} languages ({', '.join(codes)}): name one")
+        return codes[0]
+    if given not in codes:
+        hint = languages.hint(given, codes)
+        raise UsageError(f"{side} language {given!r} is unknown to this system, which knows {', '.join(codes)}{hint}")
     return given
 
 
 def chosen_languages(
-    source: str | None, target: str | None, *, known: tuple[Sequence[str], Sequence[str]], side: str
+    source: str | None, target: str | None, *, codes: tuple[Sequence[str], Sequence[str]], side: str
 ) -> tuple[str, str]:
-    """Return the languages of an input and of its output.
-
-    Args:
-        source: given, or None; see :func:`chosen_language`.
-        target: likewise; a transcript is in the language that is read.
-        known: the codes of either.
-        side: whose language the output is in: "source" for a transcript, "target".
+    """Return the languages of an input and its output, which is on ``side``: "source" is a transcript's, or "target".
 
     Raises:
         UsageError: as :func:`chosen_language`.
     """
-    source = chosen_language("source", source, known[0])
-    return source, chosen_language("target", source if target is None and side == "source" else target, known[1])
+    source = chosen_language("source", source, codes[0])
+    return source, chosen_language("target", source if target is None and side == "source" else target, codes[1])
 
 
 def rows_of_inputs(
@@ -84,12 +78,7 @@ def rows_of_inputs(
     read: Callable[[str | Path], list[dict[str, Any]]],
     unreadable: list[DataError] | None,
 ) -> tuple[list[dict[str, Any]], list[range]]:
-    """Return the rows of all inputs, and the numbers of each input's rows.
-
-    Args:
-        inputs: sentences or sound files.
-        read: makes the rows of an input.
-        unreadable: given this list, inputs that cannot be read have no rows, and their errors are added to it.
+    """Return the rows of all inputs, and the numbers of each one's; with a list ``unreadable``, errors go there.
 
     Raises:
         DataError: for an input that cannot be read, without that list.
@@ -98,14 +87,14 @@ def rows_of_inputs(
     owned: list[range] = []
     for item in inputs:
         try:
-            found = read(item)
+            item_rows = read(item)
         except DataError as error:
             if unreadable is None:
                 raise
             unreadable.append(error)
-            found = []
-        owned.append(range(len(rows), len(rows) + len(found)))
-        rows += found
+            item_rows = []
+        owned.append(range(len(rows), len(rows) + len(item_rows)))
+        rows += item_rows
     return rows, owned
 
 

@@ -64,11 +64,11 @@ def _folders(place: Path) -> Iterator[Path]:
     while waiting:
         try:
             with os.scandir(waiting.popleft()) as entries:
-                found = sorted((entry.path, entry.is_symlink()) for entry in entries if entry.is_dir())
+                folders = sorted((entry.path, entry.is_symlink()) for entry in entries if entry.is_dir())
         except OSError:  # not ours to read, or gone
             continue
-        yield from (Path(path) for path, _ in found)
-        waiting += [Path(path) for path, is_link in found if not is_link]
+        yield from (Path(path) for path, _ in folders)
+        waiting += [Path(path) for path, is_link in folders if not is_link]
 
 
 def read_config(folder: Path) -> dict[str, Any]:

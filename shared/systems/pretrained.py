@@ -70,11 +70,7 @@ def encoder(*, system: ReadingModel) -> EncoderModel:
 
 
 def input_field(*, system: ReadingModel, name: str) -> Field:
-    """Return what turns rows into an input of a system.
-
-    Args:
-        system: that has it.
-        name: of the batch field: "source" of text, "speech".
+    """Return what turns rows into an input of a system, called as the batch field: "source" of text, "speech".
 
     Raises:
         UsageError: if the system has no such input.
@@ -152,14 +148,7 @@ def speech_translator(
 def speech_front_end(
     *, speech: ReadingModel, width: int, kernels: list[int], channels: int = 1024, dropout: float = 0.1
 ) -> SpeechEmbedding:
-    """Return an encoder of speech with new convolutions above it.
-
-    Args:
-        speech: an encoder of speech; its heads are left behind.
-        width: of what leaves the convolutions.
-        kernels: the widths of the convolutions (see Conv1dSubsampler), each of which halves the length.
-        channels: of the inner ones.
-        dropout: of their outputs.
+    """Return an encoder of speech with new convolutions above it; for the arguments see :func:`speech_translator`.
 
     Raises:
         UsageError: if ``speech`` is something else.
@@ -184,14 +173,7 @@ def with_speech(
     source_languages: list[str] | None = None,
     target_languages: list[str] | None = None,
 ) -> System:
-    """Return the system around a translator of text that now reads speech as well.
-
-    Args:
-        model: made of parts of both.
-        speech: where the front end came from.
-        text: whose inputs and output the system has.
-        source_languages: codes of what will be read; by default those of the text.
-        target_languages: codes of what will be written; by default those of the text.
+    """Return the system around a translator of text, made of parts of both, that now reads speech as well.
 
     Raises:
         UsageError: for a language that the text's symbols do not include.

@@ -98,8 +98,8 @@ class ReadingModel(SavedModel):
             raise UsageError(f"reads must be a list of inputs, not {names!r}")
         for name in names:
             if name not in self.inputs:
-                known = " and ".join(self.inputs) or "nothing"
-                raise UsageError(f"the system can read {known}, not {name!r}")
+                names_shown = " and ".join(self.inputs) or "nothing"
+                raise UsageError(f"the system can read {names_shown}, not {name!r}")
         return list(dict.fromkeys(names))
 
 
@@ -139,6 +139,6 @@ def named(codes: Sequence[str]) -> str:
 
 def vocabularies(system: ReadingModel) -> Iterator[str]:
     """Yield size and kind of each vocabulary that a system reads or writes."""
-    known = {field.tokenizer.fingerprint: field.tokenizer for field in system.text_fields()}
-    for tokenizer in known.values():
+    tokenizers = {field.tokenizer.fingerprint: field.tokenizer for field in system.text_fields()}
+    for tokenizer in tokenizers.values():
         yield f"{tokenizer.size:,} ({type(tokenizer).__name__})"

@@ -74,8 +74,8 @@ def translate_rows(
     with evaluating(system):
         for batch, numbers in Loader.evaluation(some, fields, budget, workers, rank=rank, world=world):
             with autocast(), torch.inference_mode():
-                found = system.translate_batch(batch.to(system.device), search)
-            yield from zip(shown[numbers].tolist(), found, strict=True)
+                hypotheses = system.translate_batch(batch.to(system.device), search)
+            yield from zip(shown[numbers].tolist(), hypotheses, strict=True)
 
 
 def translate_shown(
@@ -110,7 +110,7 @@ def translate_shown(
     ]
     while todo:
         shown = todo
-        found = translate_rows(
+        pairs = translate_rows(
             system,
             [rows[number] for number in shown],
             search=search,
@@ -118,7 +118,7 @@ def translate_shown(
             autocast=system.autocast,
         )
         try:
-            for number, hypotheses in found:
+            for number, hypotheses in pairs:
                 results[shown[number]] = hypotheses
                 done += 1
                 if progress is not None:

@@ -152,8 +152,8 @@ class Listener:
             raise UsageError(
                 f"{type(search).__name__} does not search the outputs of a decoder, which a listener needs"
             )
-        known = system.source_languages, system.output_languages
-        source, target = chosen_languages(source_language, target_language, known=known, side=system.output.side)
+        codes = system.source_languages, system.output_languages
+        source, target = chosen_languages(source_language, target_language, codes=codes, side=system.output.side)
         self.system = system
         self.policy = policy
         self.search = search
@@ -227,10 +227,10 @@ class Listener:
         start = self._prefix(self.written).values.shape[1]
         search = ruled(self.search, start_symbols=start, bans=[])
         if self._generator is None:
-            found = system.translate_batch(batch, search, forced=[self.written])
+            hypotheses = system.translate_batch(batch, search, forced=[self.written])
         else:
-            found = system.searched(self._generator, batch, search, forced=[self.written])
-        best = found[0][0]
+            hypotheses = system.searched(self._generator, batch, search, forced=[self.written])
+        best = hypotheses[0][0]
         end = system.output.tokenizer.eos
         return [*self.written, *(token for token in best.tokens if token != end)]
 

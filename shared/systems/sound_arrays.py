@@ -28,12 +28,7 @@ LARGEST_SAMPLE = 2.0
 
 @contextmanager
 def as_files(inputs: Sequence[Any], sample_rate: int | None, *, speech: bool) -> Iterator[Sequence[Any]]:
-    """Give the inputs with files in the place of arrays; the files go at the end.
-
-    Args:
-        inputs: names of sound files, and arrays: see :func:`mono`.
-        sample_rate: Hz, of the arrays.
-        speech: whether the system reads sound; else the inputs stay as they are.
+    """Give the inputs with files in the place of arrays (:func:`mono`) of sound; the files go at the end.
 
     Raises:
         DataError: if an array holds no sound.

@@ -123,8 +123,8 @@ class System(RowTranslator):
 
     def symbol_field(self, name: str) -> Field | None:
         """Return the field that a model calls by this name; without ``ctc_output``, a CTC head writes the output."""
-        own = {OUTPUT: self.output, CTC: self.ctc_output or self.output}
-        return own.get(name) or super().symbol_field(name)
+        fields = {OUTPUT: self.output, CTC: self.ctc_output or self.output}
+        return fields.get(name) or super().symbol_field(name)
 
     @property
     def output_languages(self) -> list[str]:
@@ -132,11 +132,7 @@ class System(RowTranslator):
         return self.source_languages if self.output.side == "source" else self.target_languages
 
     def for_task(self, *, reads: Sequence[str] | None = None, writes: str | None = None) -> System:
-        """Return a system with the same model that reads other inputs, or writes another text.
-
-        Args:
-            reads: the names of its inputs; None for those that it reads anyway.
-            writes: the name of its output; None for the one that it writes anyway.
+        """Return a system with the same model that reads other inputs, or writes another text; None: as it does anyway.
 
         Raises:
             UsageError: if it was not trained to read or write that.
@@ -216,14 +212,14 @@ class System(RowTranslator):
             )
         tokenizer = self.output.tokenizer
         self.check_memory(batch, search)
-        found = ruled(search, start_symbols=self.start_symbols, bans=self.bans).search(
+        outputs = ruled(search, start_symbols=self.start_symbols, bans=self.bans).search(
             generator,
             batch,
             prefix=self.prefix(batch.languages[self.output.side], forced, batch.languages.get("source")),
             end=tokenizer.eos,
             padding=tokenizer.pad,
         )
-        return [[replace(h, texts=self.texts_of(h.tokens)) for h in hypotheses] for hypotheses in found]
+        return [[replace(h, texts=self.texts_of(h.tokens)) for h in hypotheses] for hypotheses in outputs]
 
     def texts_of(self, tokens: Sequence[int]) -> dict[str, str]:
         """Return the texts that the decoder's tokens stand for, by name."""
@@ -297,8 +293,8 @@ class System(RowTranslator):
         if isinstance(inputs, Input):
             return self.translate([inputs], beam=beam, batch_size=batch_size, **options)[0]
         check_best_alone("translate", options)
-        found = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
-        return [best[0].texts[self.output_name] if best else "" for best in found]
+        hypotheses = self.hypotheses(inputs, beam=beam, batch_size=batch_size, **options)
+        return [best[0].texts[self.output_name] if best else "" for best in hypotheses]
 
     def hypotheses(
         self,
@@ -332,14 +328,11 @@ class System(RowTranslator):
                 reads, or a number is out of its range.
         """
         sides = {name: field.side for name, field in self.texts.items()}
-        found = self.parts(inputs, beam=beam, n_best=n_best, batch_size=batch_size, **options)
-        return [whole(own, sides) for own in found]
+        parts = self.parts(inputs, beam=beam, n_best=n_best, batch_size=batch_size, **options)
+        return [whole(segments, sides) for segments in parts]
 
     def timed(self, inputs: Sequence[Input], **options: Any) -> list[list[TimedText]]:
-        """Translate sound and keep the times of their segments; see :meth:`hypotheses`.
-
-        Returns:
-            The segments of each sound in order, without the pauses between them; those without speech have no text.
+        """Translate sound and keep the times of its segments, without pauses; one without speech has no text.
 
         Raises:
             DataError: as :meth:`hypotheses`.
@@ -348,7 +341,7 @@ class System(RowTranslator):
         if "speech" not in self.reads:
             raise UsageError("this system reads text, which has no times")
         check_best_alone("timed", options)
-        return [[part.timed for part in own] for own in self.parts(inputs, **options)]
+        return [[part.timed for part in segments] for segments in self.parts(inputs, **options)]
 
     @torch.inference_mode()
     def parts(
@@ -399,13 +392,13 @@ class System(RowTranslator):
         check_number("batch_size", batch_size, least=1)
         if not self.inputs:
             raise UsageError("this is a language model: it reads nothing that could be translated")
-        known = self.source_languages, self.output_languages
-        source, target = chosen_languages(source_language, target_language, known=known, side=self.output.side)
+        codes = self.source_languages, self.output_languages
+        source, target = chosen_languages(source_language, target_language, codes=codes, side=self.output.side)
         common = {"source_language": source, "target_language": target}
 
         def read(item: str | Path) -> list[dict[str, Any]]:
-            found = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
-            return [row | common for row in found]
+            rows_read = sound_rows(item, segmenter, maximum_seconds) if "speech" in self.reads else [text_row(item)]
+            return [row | common for row in rows_read]
 
         silent: set[int] = set()
         with as_files(inputs, sample_rate, speech="speech" in self.reads) as items:
@@ -416,8 +409,8 @@ class System(RowTranslator):
                 warn_of_silence(rows, silent, detector)
             how: dict[str, Any] = {"batch_size": batch_size, "progress": progress, "unreadable": unreadable}
             results = translate_shown(self, rows, silent, search, **how)
-        whole = (own if all(results[i] for i in own) else range(0) for own in owned)
-        return [[Part(rows[i], results[i], i in silent) for i in own] for own in whole]
+        whole = (span if all(results[i] for i in span) else range(0) for span in owned)
+        return [[Part(rows[i], results[i], i in silent) for i in span] for span in whole]
 
     def empty_output(self) -> Hypothesis:
         """Return the output of an input without content, which is not shown to the model."""

@@ -31,13 +31,7 @@ class Task:
 
 
 def task_of(system: ReadingModel, folder: Path = Path("model"), direction: tuple[str, str] | None = None) -> Task:
-    """Return what a system does.
-
-    Args:
-        system: the system.
-        folder: its model folder, for the command.
-        direction: source and target language of the command; by default the first that the system has.
-    """
+    """Return what a system does; its command names the folder and, by default, the first direction that it has."""
     model = shlex.quote(str(folder))
     look = f"dragoman show {model}"
     source = _named(system.source_languages)

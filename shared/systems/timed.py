@@ -52,12 +52,7 @@ class Part:
 
 
 def whole(parts: Sequence[Part], sides: Mapping[str, str]) -> list[Hypothesis]:
-    """Return the hypotheses of an input: those of its only part, or the best ones of its parts put together.
-
-    Args:
-        parts: of the input; none if it could not be read.
-        sides: "source" or "target", by the name of a text.
-    """
+    """Return the hypotheses of an input: those of its only part, or the best of its parts put together."""
     if len(parts) < 2:
         return parts[0].hypotheses if parts else []
     # Segments that were skipped have no score that could count in the file's mean.

@@ -28,10 +28,10 @@ from dragoman.shared.search.bans import TokenList
 from dragoman.shared.systems.model_folder import model_folder
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.tokenizer import Specials, Tokenizer
 
 
-class TrimmedTokenizer(Described):
+class TrimmedTokenizer(Described, Specials):
     """A tokenizer that keeps some of another's ids, numbered anew in their old order; all others are unknown.
 
     Args:
@@ -67,75 +67,29 @@ class TrimmedTokenizer(Described):
         return self.tokenizer.symbols
 
     @property
-    def pad(self) -> int:
-        """Id of ``<pad>``; likewise the others, which are a DataError if there is no such symbol."""
-        return self._numbers[self.tokenizer.pad]
-
-    @property
-    def bos(self) -> int:
-        """Id of ``<s>``."""
-        return self._numbers[self.tokenizer.bos]
-
-    @property
-    def eos(self) -> int:
-        """Id of ``</s>``."""
-        return self._numbers[self.tokenizer.eos]
-
-    @property
-    def unk(self) -> int:
-        """Id of ``<unk>``."""
-        return self._numbers[self.tokenizer.unk]
-
-    @property
-    def mask(self) -> int:
-        """Id of ``<mask>``."""
-        return self._numbers[self.tokenizer.mask]
-
-    @property
-    def sep(self) -> int:
-        """Id of ``<sep>``."""
-        return self._numbers[self.tokenizer.sep]
-
-    @property
-    def blank(self) -> int:
-        """Id of ``<blank>``."""
-        return self._numbers[self.tokenizer.blank]
-
-    @property
     def size(self) -> int:
         """Number of ids."""
         return len(self.kept)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text; pieces that were not kept are ``<unk>``."""
-        return [self._numbers.get(id, self.unk) for id in self.tokenizer.encode(text)]
+        unknown = self.unk
+        return [self._numbers.get(id, unknown) for id in self.tokenizer.encode(text)]
 
     def lengths(self, texts: Sequence[str]) -> np.ndarray:
         """Return the number of ids of each text, (texts,) int64."""
         return self.tokenizer.lengths(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the text of ids; specials and tags are left out."""
         return self.tokenizer.decode([self._old(int(id)) for id in ids])
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag.
-
-        Raises:
-            DataError: for an unknown symbol, with the known ones.
-        """
+        """Return the id of a special or tag."""
         return self._numbers[self.tokenizer.id(symbol)]
 
     def symbol(self, id: int) -> str:
-        """Return the piece, special or tag with this id.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the piece, special or tag with this id."""
         return self.tokenizer.symbol(self._old(id))
 
     def _old(self, id: int) -> int:

@@ -74,12 +74,12 @@ def word_times(
             with (autocast or system.autocast)():
                 scores = head_log_probabilities(model, model.encode(batch.to(system.device)), "ctc")
             spans = ctc_alignment(scores, labels, blank=model.heads["ctc"].blank)
-            for place, (number, ids, found) in enumerate(zip(numbers, labels, spans, strict=True)):
-                if found is not None:
+            for place, (number, ids, label_spans) in enumerate(zip(numbers, labels, spans, strict=True)):
+                if label_spans is not None:
                     row = rows[number]
                     seconds = row["duration"] / int(scores.lengths[place])
                     spaced = languages.spaced(row[field.language_column])
-                    cues = timed_words(field.tokenizer, ids, found, spaced=spaced)
+                    cues = timed_words(field.tokenizer, ids, label_spans, spaced=spaced)
                     results[number] = [
                         Cue(row["start"] + first * seconds, row["start"] + end * seconds, text)
                         for first, end, text in cues
@@ -90,7 +90,9 @@ def word_times(
 def aligned_text(system: System) -> str | None:
     """Return the name of the text, of those that a system writes, whose words its CTC head can find, or None."""
     field = aligned_field(system)
-    return next((name for name, own in system.texts.items() if field is not None and own.column == field.column), None)
+    return next(
+        (name for name, output in system.texts.items() if field is not None and output.column == field.column), None
+    )
 
 
 def words_of_segments(
@@ -122,9 +124,9 @@ def words_of_segments(
         for s in segments
     ]
     spoken = [number for number, segment in enumerate(segments) if segment.texts[name]]
-    found = word_times(system, [rows[number] for number in spoken], budget=translation_budget(batch_size))
+    cues = word_times(system, [rows[number] for number in spoken], budget=translation_budget(batch_size))
     words: list[list[Cue] | None] = [[] for _ in segments]
-    for number, times in zip(spoken, found, strict=True):
+    for number, times in zip(spoken, cues, strict=True):
         words[number] = times
     return words
 
@@ -161,9 +163,9 @@ def timed_words(
             before = start - (spans[number - 2][1] if number > 1 else 0)
             behind = spans[number][0] - end if number < len(spans) else before
             first = first if behind < before else None
-    found, place = [], 0
+    timed, place = [], 0
     for word in display_words(text, spaced=spaced):
         begin = text.index(word.rstrip(), place)
         place = begin + len(word.rstrip())
-        found.append((times[begin][0], times[place - 1][1], word.rstrip()))
-    return found
+        timed.append((times[begin][0], times[place - 1][1], word.rstrip()))
+    return timed

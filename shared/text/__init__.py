@@ -1,1 +1,1 @@
-"""Languages and tokenizers, ours and those of others."""
+"""Languages and tokenizers."""

@@ -18,12 +18,7 @@ def base(language: str | None) -> str:
 
 
 def lower(text: str, language: str | None) -> str:
-    """Return a text in lower case.
-
-    Args:
-        text: of any length.
-        language: its code, if it is known.
-    """
+    """Return a text in lower case."""
     if base(language) in DOTTED:  # a decomposed İ is an I with a mark behind it
         text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı")
     return text.lower()

@@ -57,12 +57,12 @@ def plain_or_packed(folder: Path, pattern: str = "*") -> list[Path]:
     Raises:
         DataError: as :func:`beside`.
     """
-    found = set()
+    paths = set()
     for path in folder.glob("*"):
         name = path.name.removesuffix(path.suffix) if path.suffix in ENDINGS else path.name
         if fnmatchcase(name, pattern) and _is_there(path):
-            found.add(path.with_name(name))
-    return [place for path in sorted(found) if (place := beside(path)) is not None]
+            paths.add(path.with_name(name))
+    return [place for path in sorted(paths) if (place := beside(path)) is not None]
 
 
 @contextmanager

@@ -168,12 +168,12 @@ def called(name: str) -> str | None:
     if code is None or not all(re.fullmatch("[a-z]{2}|[a-z]{4}|[0-9]{3}", part) for part in rest):
         return None
     # Of script and region, the one behind says more: zh_Hant_TW.
-    return next((found for part in reversed(rest) if (found := _SPELLINGS.get(f"{code}-{part}".lower()))), code)
+    return next((meant for part in reversed(rest) if (meant := _SPELLINGS.get(f"{code}-{part}".lower()))), code)
 
 
-def hint(code: str, known: Collection[str]) -> str:
+def hint(code: str, codes: Collection[str]) -> str:
     """Return the end of a message about a code that is not among the known ones: the one of the same language."""
-    same = [one for one in known if one == called(code)]
+    same = [one for one in codes if one == called(code)]
     return f": write {same[0]!r}" if same else ""
 
 
@@ -230,5 +230,5 @@ def sacrebleu_tokenizer(code: str) -> str:
     and characters are compared.
     """
     base = check(code).split("-")[0]
-    own = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-    return own.get(base) or ("13a" if spaced(code) else "char")
+    special = {"zh": "zh", "yue": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
+    return special.get(base) or ("13a" if spaced(code) else "char")

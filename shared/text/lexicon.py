@@ -63,10 +63,10 @@ class Lexicon(Checked):
     @property
     def pairs(self) -> set[tuple[str, str]]:
         """The directions in which words may be translated, (source, target)."""
-        found = set(self._direct)
+        entries = set(self._direct)
         for _ in range(self._depth - 1):
-            found |= {(a, d) for a, b in found for c, d in self._direct if b == c and a != d}
-        return found
+            entries |= {(a, d) for a, b in entries for c, d in self._direct if b == c and a != d}
+        return entries
 
     @cached_property
     def _translations(self) -> dict[str, dict[str, list[Word]]]:
@@ -74,13 +74,13 @@ class Lexicon(Checked):
         translations: dict[str, dict[str, list[Word]]] = {}
 
         def add(word: Word, translation: Word, probability: float | None = None) -> None:
-            found = translations.setdefault(word[0], {}).setdefault(word[1], [])
-            if translation in found:
+            listed = translations.setdefault(word[0], {}).setdefault(word[1], [])
+            if translation in listed:
                 return
-            found.append(translation)
+            listed.append(translation)
             if probability is not None:  # beside the translations, in a list of the same order
                 named = self._probabilities.setdefault(word[0], {}).setdefault(word[1], [])
-                named += [math.nan] * (len(found) - 1 - len(named)) + [probability]
+                named += [math.nan] * (len(listed) - 1 - len(named)) + [probability]
 
         for source, target, path in self._files:
             for word, translation, probability in read_entries(path, self._top):
@@ -101,7 +101,7 @@ class Lexicon(Checked):
         """
         _ = self._longest
 
-    def known(self, language: str) -> Mapping[str, list[Word]]:
+    def entries(self, language: str) -> Mapping[str, list[Word]]:
         """Return the words of a language that have translations, with the direct ones, in the order of the files."""
         return self._translations.get(language, {})
 
@@ -118,19 +118,19 @@ class Lexicon(Checked):
             source: its language.
             targets: languages of the translations; None: all.
         """
-        known = self.known(source)
-        text = _as_known(word, source, known)
-        found = known.get(text, []) if self._depth == 1 else self._reached((source, text))
-        return found if targets is None else [near for near in found if near[0] in targets]
+        entries = self.entries(source)
+        text = _as_known(word, source, entries)
+        translations = entries.get(text, []) if self._depth == 1 else self._reached((source, text))
+        return translations if targets is None else [near for near in translations if near[0] in targets]
 
-    def probabilities(self, word: str, source: str, found: Sequence[Word]) -> list[float] | None:
+    def probabilities(self, word: str, source: str, translations: Sequence[Word]) -> list[float] | None:
         """Return the probabilities of some of a word's :meth:`candidates`; None unless the files name all of them."""
-        text = _as_known(word, source, self.known(source))
+        text = _as_known(word, source, self.entries(source))
         named = self._probabilities.get(source, {}).get(text)
         if named is None:
             return None
-        by_word = dict(zip(self.known(source)[text], named, strict=False))
-        chosen = [by_word.get(other, math.nan) for other in found]
+        by_word = dict(zip(self.entries(source)[text], named, strict=False))
+        chosen = [by_word.get(other, math.nan) for other in translations]
         return None if any(map(math.isnan, chosen)) else chosen
 
     def _reached(self, word: Word) -> list[Word]:
@@ -138,18 +138,18 @@ class Lexicon(Checked):
         if word not in self._kept:
             if len(self._kept) >= MOST_KEPT:
                 self._kept.clear()
-            found = {word: None}
+            reached = {word: None}
             last = [word]
             for _ in range(self._depth):
-                last = [near for code, text in last for near in self.known(code).get(text, ()) if near not in found]
-                found |= dict.fromkeys(last)
-            self._kept[word] = [near for near in found if near[0] != word[0]]
+                last = [near for code, text in last for near in self.entries(code).get(text, ()) if near not in reached]
+                reached |= dict.fromkeys(last)
+            self._kept[word] = [near for near in reached if near[0] != word[0]]
         return self._kept[word]
 
 
-def _as_known(word: str, language: str, known: Container[str]) -> str:
+def _as_known(word: str, language: str, words: Container[str]) -> str:
     """Return a word as a lexicon is asked for it: as it is if it is known so, else in lower case."""
-    return word if word in known else lower(word, language)
+    return word if word in words else lower(word, language)
 
 
 def read_pairs(path: Path, top: int | None = None) -> Iterator[Word]:
@@ -188,22 +188,16 @@ def read_entries(path: Path, top: int | None = None) -> Iterator[tuple[str, str,
 def _probability(text: str, place: str) -> float:
     """Return what stands behind the second tab of a line."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 < found <= 1:
+        number = math.nan
+    if not 0 < number <= 1:
         raise DataError(f"{place}: a probability above 0 and up to 1 was expected behind the second tab, not {text!r}")
-    return found
+    return number
 
 
 def lexicon_files(*, folder: str, pairs: Sequence[Sequence[str]], suffix: str = "") -> dict[str, str]:
-    """Return the files of a folder of dictionaries by direction: ``{"en-de": "<folder>/en-de<suffix>.txt"}``.
-
-    Args:
-        folder: where they lie.
-        pairs: (source, target) codes.
-        suffix: ".0-5000" and ".5000-6500" are MUSE's train and test parts; "" is the full dictionary.
-    """
+    """Return a folder's dictionaries by direction: ``{"en-de": "<folder>/en-de<suffix>.txt"}``, such as MUSE's."""
     names = [f"{source}-{target}" for source, target in pairs]
     return {name: str(Path(folder) / f"{name}{suffix}.txt") for name in names}
 

@@ -153,14 +153,14 @@ def further_references(target: Path) -> list[Path]:
     Raises:
         DataError: if one is missing before another.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     name = plain_name(target)
-    while (path := beside(target.with_name(f"{name}.{len(found) + 1}"))) is not None:
-        found.append(path)
+    while (path := beside(target.with_name(f"{name}.{len(paths) + 1}"))) is not None:
+        paths.append(path)
     numbers = [
         path for path in target.parent.glob(f"{glob.escape(name)}.*") if plain_name(path)[len(name) + 1 :].isdecimal()
     ]
     for path in numbers:
-        if path not in found:
-            raise DataError(f"{path}: a further reference, but {name}.{len(found) + 1} is missing")
-    return found
+        if path not in paths:
+            raise DataError(f"{path}: a further reference, but {name}.{len(paths) + 1} is missing")
+    return paths

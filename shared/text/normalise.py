@@ -19,12 +19,7 @@ class Normalizer(Protocol):
     """Text to text; a described object, so that a model folder can say which ones its tokenizer needs."""
 
     def __call__(self, text: str, language: str | None) -> str:
-        """Return the changed text.
-
-        Args:
-            text: of one row.
-            language: its code, or None if the row does not say.
-        """
+        """Return the changed text; the language is None if the row does not say it."""
         ...
 
 

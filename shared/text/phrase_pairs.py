@@ -29,22 +29,15 @@ class PhrasePair(NamedTuple):
 
 
 def phrase_pairs(links: Iterable[Link], m: int, n: int, longest: int) -> list[PhrasePair]:
-    """Return all phrase pairs of a sentence pair, in order.
-
-    Args:
-        links: between its words.
-        m: source words.
-        n: target words.
-        longest: the most words of a phrase, on either side.
-    """
+    """Return all phrase pairs of m source and n target words, in order, with at most ``longest`` words a side."""
     to_target: list[list[int]] = [[] for _ in range(m)]
     to_source: list[list[int]] = [[] for _ in range(n)]
     for source, target in links:
         to_target[source].append(target)
         to_source[target].append(source)
     # A target word's first and last links; one without links fits into every phrase.
-    firsts = [min(found, default=m) for found in to_source]
-    lasts = [max(found, default=-1) for found in to_source]
+    firsts = [min(places, default=m) for places in to_source]
+    lasts = [max(places, default=-1) for places in to_source]
     pairs = []
     for start in range(m):
         low, high = n, -1  # the target words that the source phrase is linked with lie from low to high

@@ -13,13 +13,7 @@ from dragoman.shared.text.tokenizer import Tokenizer
 
 
 def write_counts(counts: np.ndarray, tokenizer: Tokenizer, path: Path) -> None:
-    """Write a line for each piece that comes, the most frequent first: its id, how often, and how it is written.
-
-    Args:
-        counts: (V,) int64, by id.
-        tokenizer: of V pieces.
-        path: of the table.
-    """
+    """Write counts (V,) int64, a line for each piece that comes, the most frequent first: id, count, and the piece."""
     order = [int(place) for place in np.argsort(-counts, kind="stable") if counts[place]]
     with replaced_file(path) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.writelines(f"{place}\t{counts[place]}\t{tokenizer.symbol(place)!r}\n" for place in order)

@@ -26,13 +26,7 @@ _ESCAPE = re.compile(r'\\[\\"\t]')
 
 
 class Dialect(NamedTuple):
-    """A way of writing a table, as csv has to know it.
-
-    Attributes:
-        quoted: whether quotes stand around cells.
-        escape: the character that takes from the next one its special meaning, or None.
-        escaped: those before which it does so; "" for all.
-    """
+    """A way of writing a table, as csv has to know it: quotes around cells, and what is escaped, "" for all."""
 
     quoted: bool = False
     escape: str | None = None
@@ -42,7 +36,7 @@ class Dialect(NamedTuple):
         """Return csv's reader of the cells of lines."""
         if self.escape and self.escaped:  # csv would take away every backslash: one that is none is escaped itself
             other = re.compile(rf"\\[{re.escape(self.escaped)}]|\\")
-            lines = (other.sub(lambda found: found[0] if len(found[0]) == 2 else r"\\", line) for line in lines)
+            lines = (other.sub(lambda match: match[0] if len(match[0]) == 2 else r"\\", line) for line in lines)
         quoting: Any = csv.QUOTE_MINIMAL if self.quoted else csv.QUOTE_NONE
         return csv.reader(lines, delimiter="\t", quoting=quoting, escapechar=self.escape)
 
@@ -51,18 +45,13 @@ PLAIN = Dialect()
 
 
 def dialect_of(path: Path, lines: Callable[[], Iterator[str]], *, escapes: bool) -> Dialect:
-    """Return how a table was written.
-
-    Args:
-        path: of the table, for messages.
-        lines: goes through its lines, the header first.
-        escapes: a backslash may be an escape; else it is a character.
+    """Return how a table was written, whose lines begin with a header; escapes: a backslash may be one, else none is.
 
     Raises:
         DataError: if it was written in two ways at once.
     """
-    if escapes and (found := _escaped(path, lines())) is not None:
-        return found
+    if escapes and (dialect := _escaped(path, lines())) is not None:
+        return dialect
     doubled = whole = bare = None  # the first line with such a cell
     header = next(lines(), "").split("\t")
     for number, line in enumerate(lines(), 1):

@@ -89,8 +89,8 @@ def subtitles(
         The blocks in order, none before the end of the one before it, each shown for some time; put together, they are
         the texts, but for white space where a line ends.
     """
-    known = [None] * len(segments) if words is None else words
-    pairs = zip(segments, known, strict=True)
+    timed = [None] * len(segments) if words is None else words
+    pairs = zip(segments, timed, strict=True)
     blocks = [block for segment, of_segment in pairs for block in _blocks(segment, rules, spaced, of_segment)]
     for number in range(1, len(blocks)):
         earliest = blocks[number - 1].start + _LEAST
@@ -149,12 +149,12 @@ def _bare(text: str) -> str:
     return "".join(text.split())
 
 
-def _blocks(segment: Cue, rules: SubtitleRules, spaced: bool, known: Sequence[Cue] | None) -> list[Cue]:
+def _blocks(segment: Cue, rules: SubtitleRules, spaced: bool, timed: Sequence[Cue] | None) -> list[Cue]:
     """Cut a segment into blocks, each with its part of the time, or with that of its words."""
     words = [part for word in display_words(segment.text, spaced=spaced) for part in fitting(word, rules.line_length)]
     if not words:
         return []
-    times = _times_of_signs(known) if known and timed_by_words(segment, known) else None
+    times = _times_of_signs(timed) if timed and timed_by_words(segment, timed) else None
     groups = _grouped(words, rules)
     sizes = [len(characters("".join(group).rstrip())) for group in groups]
     duration, before, done, blocks = segment.end - segment.start, 0, 0, []

@@ -12,10 +12,10 @@ import numpy as np
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.text import languages
-from dragoman.shared.text.tokenizer import Tokenizer
+from dragoman.shared.text.tokenizer import Specials, Tokenizer
 
 
-class TaggedTokenizer(Described):
+class TaggedTokenizer(Described, Specials):
     """A tokenizer with symbols behind all ids of another one, whose own ids stay as they are.
 
     So vectors of the other's ids are the first rows of a table here; :func:`extends` tells whether that is so.
@@ -50,41 +50,6 @@ class TaggedTokenizer(Described):
         return [*self.tokenizer.symbols, *self._tags]
 
     @property
-    def pad(self) -> int:
-        """Id of ``<pad>``; likewise the others, which are a DataError if there is no such symbol."""
-        return self.tokenizer.pad
-
-    @property
-    def bos(self) -> int:
-        """Id of ``<s>``."""
-        return self.tokenizer.bos
-
-    @property
-    def eos(self) -> int:
-        """Id of ``</s>``."""
-        return self.tokenizer.eos
-
-    @property
-    def unk(self) -> int:
-        """Id of ``<unk>``."""
-        return self.tokenizer.unk
-
-    @property
-    def mask(self) -> int:
-        """Id of ``<mask>``."""
-        return self.tokenizer.mask
-
-    @property
-    def sep(self) -> int:
-        """Id of ``<sep>``."""
-        return self.tokenizer.sep
-
-    @property
-    def blank(self) -> int:
-        """Id of ``<blank>``."""
-        return self.tokenizer.blank
-
-    @property
     def size(self) -> int:
         """Number of ids."""
         return self.tokenizer.size + len(self._tags)
@@ -98,20 +63,12 @@ class TaggedTokenizer(Described):
         return self.tokenizer.lengths(texts)
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the text of ids; specials and tags are left out."""
         behind = {*self._numbers.values()}
         return self.tokenizer.decode([id for id in map(int, ids) if id not in behind])
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag.
-
-        Raises:
-            DataError: for an unknown symbol, with the known ones.
-        """
+        """Return the id of a special or tag."""
         if symbol in self._numbers:
             return self._numbers[symbol]
         if symbol not in self.tokenizer.symbols:
@@ -119,11 +76,7 @@ class TaggedTokenizer(Described):
         return self.tokenizer.id(symbol)
 
     def symbol(self, id: int) -> str:
-        """Return the piece, special or tag with this id.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the piece, special or tag with this id."""
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")
         return self.tokenizer.symbol(id) if id < self.tokenizer.size else self._tags[id - self.tokenizer.size]

@@ -2,7 +2,7 @@
 
 Text is only ever turned into pieces: a user who types ``<de>`` or ``</s>`` gets the pieces of those characters, never
 the symbol. Here ids are laid out as ``[0, P)`` pieces of the model, then the specials, then the tags; tokenizers that
-others trained (shared/text/vocabulary.py) keep the ids that their checkpoints know.
+others trained (dragoman/exchange/vocabularies/vocabulary.py) keep the ids that their checkpoints know.
 
 There is no subword regularisation: what SentencePiece samples differs from process to process, however its generator
 is seeded, and a random choice here has to be a function of (seed, epoch, row id, field).
@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -73,16 +73,37 @@ class Tokenizer(Protocol):
         ...
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out."""
+        """Return the text of ids; specials and tags are left out, and one outside the vocabulary is a ValueError."""
         ...
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag."""
+        """Return the id of a special or tag; an unknown one is a DataError, with the known ones."""
         ...
 
     def symbol(self, id: int) -> str:
-        """Return the piece, special or tag with this id."""
+        """Return the piece, special or tag with this id; one outside the vocabulary is a ValueError."""
         ...
+
+
+class Special:
+    """An attribute that is the id of a special symbol, for tokenizers that may lack it."""
+
+    def __init__(self, symbol: str) -> None:
+        self.symbol = symbol
+
+    def __get__(self, owner: Any, kind: type | None = None) -> int:
+        """Return the id.
+
+        Raises:
+            DataError: if the tokenizer has no such symbol.
+        """
+        return owner.id(self.symbol)
+
+
+class Specials:
+    """The ids of special symbols; one that a tokenizer lacks is a DataError when it is asked for."""
+
+    pad, bos, eos, unk, mask, sep, blank = map(Special, SPECIALS)
 
 
 class Symbols:
@@ -123,11 +144,7 @@ class Symbols:
         return list(self._symbols)
 
     def id(self, symbol: str) -> int:
-        """Return the id of a special or tag.
-
-        Raises:
-            DataError: for an unknown symbol, with the known ones.
-        """
+        """Return the id of a special or tag; an unknown one is a DataError."""
         if symbol not in self._ids:
             raise DataError(f"the tokenizer has no symbol {symbol!r}, only {' '.join(self._symbols)}")
         return self._ids[symbol]
@@ -191,11 +208,7 @@ class SentencePieceTokenizer(Described, Symbols):
         return result
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids; specials and tags are left out, bytes that are not UTF-8 become U+FFFD.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the text of ids; specials and tags are left out, bytes that are not UTF-8 become U+FFFD."""
         inner = []
         for id in ids:
             id = int(id)
@@ -206,11 +219,7 @@ class SentencePieceTokenizer(Described, Symbols):
         return self._processor.decode(inner)
 
     def symbol(self, id: int) -> str:
-        """Return the piece (``▁`` stands for a space), special or tag with this id.
-
-        Raises:
-            ValueError: for an id outside the vocabulary.
-        """
+        """Return the piece (``▁`` stands for a space), special or tag with this id."""
         if not 0 <= id < self.size:
             raise ValueError(f"id {id} is outside the vocabulary of {self.size}")
         return (

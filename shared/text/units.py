@@ -62,13 +62,13 @@ def fitting(word: str, length: int) -> list[str]:
 
     if fits(word):
         return [word]
-    found = [""]
+    parts = [""]
     for part in _segments(LineBreaker, word):
         for unit in [part] if fits(part) else characters(part):
-            if found[-1] and not fits(found[-1] + unit):
-                found.append("")
-            found[-1] += unit
-    return found
+            if parts[-1] and not fits(parts[-1] + unit):
+                parts.append("")
+            parts[-1] += unit
+    return parts
 
 
 def is_inside(text: str, place: int) -> bool:

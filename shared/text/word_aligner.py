@@ -74,13 +74,7 @@ class DirectedAligner(Checked):
         self._learn(self._grouped(pairs), iterations)
 
     def prior(self, m: int, n: int, *, flat: bool = False) -> np.ndarray:
-        """Return p(i | j, m, n), (n, 1 + m): a row for each target word, whose first number is that of no word.
-
-        Args:
-            m: source words.
-            n: target words.
-            flat: as in model 1, the same for all source words.
-        """
+        """Return p(i given j, m, n), (n, 1 + m): for each target word, first of no word; flat: as in model 1."""
         places = np.arange(1, m + 1) / max(m, 1) - np.arange(1, n + 1)[:, None] / n
         near = np.exp(-(0.0 if flat else self.tension) * np.abs(places))
         near *= (1 - self.null) / np.maximum(near.sum(1, keepdims=True), np.finfo(float).tiny)
@@ -104,18 +98,18 @@ class DirectedAligner(Checked):
         t = np.array([self._targets.get(word, -1) for word in target])[:, None]
         asked = s * len(self._targets) + t
         places = np.searchsorted(self._keys, asked).clip(max=len(self._keys) - 1)
-        known = (s >= 0) & (t >= 0) & (self._keys[places] == asked)
-        return np.where(known, self._table[places], 0.0)
+        there = (s >= 0) & (t >= 0) & (self._keys[places] == asked)
+        return np.where(there, self._table[places], 0.0)
 
     def best(self) -> dict[str, str]:
         """Return each source word's target word of the highest p(t | s); of equal ones the first that was seen."""
-        found: dict[str, str] = {}
+        translations: dict[str, str] = {}
         names, words = list(self._sources), list(self._targets)
         sources, targets = np.divmod(self._keys, max(len(words), 1))
         for place in np.lexsort((targets, -self._table, sources)).tolist():
-            found.setdefault(names[int(sources[place])], words[int(targets[place])])
-        found.pop("", None)
-        return found
+            translations.setdefault(names[int(sources[place])], words[int(targets[place])])
+        translations.pop("", None)
+        return translations
 
     def _grouped(self, pairs: Iterable[Pair]) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the words' numbers by shape: sources (P, 1 + m), the first of which is no word, and targets (P, n)."""

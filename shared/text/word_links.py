@@ -46,20 +46,20 @@ def symmetrised(forward: Set[Link], backward: Set[Link], how: str) -> list[Link]
     union = forward | backward
     if how == "union":
         return sorted(union)
-    found = set(forward & backward)
+    chosen = set(forward & backward)
     if how == "intersection":
-        return sorted(found)
-    sources, targets = {source for source, _ in found}, {target for _, target in found}
+        return sorted(chosen)
+    sources, targets = {source for source, _ in chosen}, {target for _, target in chosen}
 
     def add(link: Link) -> None:
-        found.add(link)
+        chosen.add(link)
         sources.add(link[0])
         targets.add(link[1])
 
     grown = True
     while grown:
         grown = False
-        for source, target in sorted(found):
+        for source, target in sorted(chosen):
             for down, right in _NEIGHBOURS:
                 near = source + down, target + right
                 free = near[0] not in sources or near[1] not in targets
@@ -71,7 +71,7 @@ def symmetrised(forward: Set[Link], backward: Set[Link], how: str) -> list[Link]
             both = source not in sources, target not in targets
             if all(both) if how == "grow-diag-final-and" else any(both):
                 add((source, target))
-    return sorted(found)
+    return sorted(chosen)
 
 
 def written(links: list[Link]) -> str:
@@ -96,12 +96,7 @@ def read(line: str) -> list[Link]:
 
 
 def read_links(path: Path, lines: Iterator[str], sizes: Iterator[tuple[int, int]]) -> Iterator[list[Link]]:
-    """Yield the links of each line of a file.
-
-    Args:
-        path: for messages.
-        lines: of the file.
-        sizes: how many words the two sentences of each line have.
+    """Yield the links of each line of a file; ``sizes`` has the numbers of words of both sentences of a line.
 
     Raises:
         DataError: naming file and line, if a line is not in Pharaoh's format, links a word that is not there, or there

@@ -21,13 +21,13 @@ from dragoman.shared.text.case import lower
 Span = tuple[int, int]
 
 
-def words(text: str, language: str, known: Container[str] | None = None, longest: int = 1) -> list[Span]:
+def words(text: str, language: str, lexicon: Container[str] | None = None, longest: int = 1) -> list[Span]:
     """Return where the words of a text begin and end, in order; none overlap.
 
     Args:
         text: of one row.
         language: its code.
-        known: words of a lexicon, which are compared in the text's case and in lower case.
+        lexicon: words of a lexicon, which are compared in the text's case and in lower case.
         longest: characters of the longest known word; read in scripts without spaces.
 
     Raises:
@@ -36,26 +36,26 @@ def words(text: str, language: str, known: Container[str] | None = None, longest
     pattern, joiners = (_ASCII_RUN, _ASCII_JOINER) if text.isascii() else _patterns()
     runs = [match.span() for match in pattern.finditer(text)]
     if languages.spaced(language):
-        if known is None or not joiners.search(text):
+        if lexicon is None or not joiners.search(text):
             return runs
-        return [span for run in runs for span in _parts(text, run, language, known, joiners)]
-    return [span for run in runs for span in _longest_known(text, run, language, known or (), longest)]
+        return [span for run in runs for span in _parts(text, run, language, lexicon, joiners)]
+    return [span for run in runs for span in _longest_known(text, run, language, lexicon or (), longest)]
 
 
-def _parts(text: str, run: Span, language: str, known: Container[str], joiners: re.Pattern[str]) -> list[Span]:
+def _parts(text: str, run: Span, language: str, lexicon: Container[str], joiners: re.Pattern[str]) -> list[Span]:
     """Divide a run at its apostrophes and hyphens, unless it is known as a whole or has none."""
     start, end = run
     marks = [match.span() for match in joiners.finditer(text, start, end)]
-    if not marks or is_known(text[start:end], language, known):
+    if not marks or is_known(text[start:end], language, lexicon):
         return [run]
     begins = [start, *(mark[1] for mark in marks)]
     ends = [*(mark[0] for mark in marks), end]
     return list(zip(begins, ends, strict=True))
 
 
-def _longest_known(text: str, run: Span, language: str, known: Container[str], longest: int) -> list[Span]:
+def _longest_known(text: str, run: Span, language: str, lexicon: Container[str], longest: int) -> list[Span]:
     """Go through a run; letters of scripts that have spaces, such as a Latin name, stay together."""
-    found: list[Span] = []
+    spans: list[Span] = []
     start, stop = run
     while start < stop:
         foreign = _SPACED.match(text, start, stop)
@@ -63,18 +63,14 @@ def _longest_known(text: str, run: Span, language: str, known: Container[str], l
             end = foreign.end()
         else:
             lengths = range(min(longest, stop - start), 1, -1)
-            end = start + next((n for n in lengths if is_known(text[start : start + n], language, known)), 1)
-        found.append((start, end))
+            end = start + next((n for n in lengths if is_known(text[start : start + n], language, lexicon)), 1)
+        spans.append((start, end))
         start = end
-    return found
+    return spans
 
 
 def linked_words(text: str, language: str) -> list[Span]:
     """Return where the words begin and end that links count: what spaces divide, else single characters.
-
-    Args:
-        text: of one row, after its normalizers.
-        language: its code; in scripts without spaces, each character is a word.
 
     Raises:
         DataError: for an unknown language code.
@@ -92,9 +88,9 @@ def bare_span(text: str, span: Span) -> Span:
     return first, last
 
 
-def is_known(word: str, language: str, known: Container[str]) -> bool:
+def is_known(word: str, language: str, lexicon: Container[str]) -> bool:
     """Tell whether a lexicon has a word, in this case or in lower case."""
-    return word in known or lower(word, language) in known
+    return word in lexicon or lower(word, language) in lexicon
 
 
 _BETWEEN_SPACES, _NO_SPACE = re.compile(r"\S+"), re.compile(r"\S")

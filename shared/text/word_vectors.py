@@ -57,7 +57,7 @@ class WordVectors:
             raise DataError(
                 f"{path}, line 1: expected the numbers of words and dimensions, not {' '.join(head)[:60]!r}"
             )
-        found: dict[str, np.ndarray] = {}
+        vectors: dict[str, np.ndarray] = {}
         for number, line in enumerate(islice(lines, top), 2):
             word, *numbers = line.rstrip().split(" ")
             try:
@@ -66,10 +66,10 @@ class WordVectors:
                 vector = np.empty(0, dtype=np.float32)
             if len(vector) != width or not np.isfinite(vector).all():
                 raise DataError(f"{path}, line {number}: expected a word and {width} numbers, not {line[:60]!r}")
-            found.setdefault(word, vector)
-        if not found:
+            vectors.setdefault(word, vector)
+        if not vectors:
             raise DataError(f"{path}: no word in it")
-        return WordVectors([*found], torch.from_numpy(np.stack([*found.values()])))
+        return WordVectors([*vectors], torch.from_numpy(np.stack([*vectors.values()])))
 
     def write(self, path: Path) -> None:
         """Write a file, whole or not at all."""

@@ -92,18 +92,18 @@ class Checkpoint:
     def training(self) -> dict[str, Any]:
         """Return the optimiser's state, the random states and the position in the data."""
         with self.restoring():
-            found = dict(torch.load(self.folder / _TRAINING, map_location="cpu", weights_only=True))
-            missing = [name for name in ("optimizer", "position", "ranks") if name not in found]
+            state = dict(torch.load(self.folder / _TRAINING, map_location="cpu", weights_only=True))
+            missing = [name for name in ("optimizer", "position", "ranks") if name not in state]
             if missing:
                 raise ValueError(f"it lacks {', '.join(missing)}")
-            check_record(found, "the state", _STATE, "whole")
-            check_position(found["position"], self.update)
-            if found.get("planned", 1) < 1 or not found["ranks"]:
+            check_record(state, "the state", _STATE, "whole")
+            check_position(state["position"], self.update)
+            if state.get("planned", 1) < 1 or not state["ranks"]:
                 raise ValueError(
-                    f"it is planned for {found.get('planned', 0)} processes, and has {len(found['ranks'])}"
+                    f"it is planned for {state.get('planned', 0)} processes, and has {len(state['ranks'])}"
                 )
             self._check_unchanged(_TRAINING)
-        return found
+        return state
 
     @contextmanager
     def restoring(self) -> Iterator[None]:
@@ -207,10 +207,10 @@ class Checkpoints(Checked):
             before = list_checkpoints(folder)
             intact = f"{before[-1].folder} is intact" if before else "there is no earlier checkpoint"
             raise DataError(f"{place}: the checkpoint could not be written ({error}); {intact}") from error
-        found = list_checkpoints(folder)
-        wanted = [*self.keep.of(found), *found[-1:], *best(found)[:1]]
+        checkpoints = list_checkpoints(folder)
+        wanted = [*self.keep.of(checkpoints), *checkpoints[-1:], *best(checkpoints)[:1]]
         kept = {checkpoint.update for checkpoint in wanted}
-        for checkpoint in found:
+        for checkpoint in checkpoints:
             if checkpoint.update not in kept:
                 discard_folder(checkpoint.folder)
 
@@ -221,7 +221,7 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
     Raises:
         DataError: if the description of one cannot be read, or is that of another update than its name says.
     """
-    found = []
+    checkpoints = []
     for place in folder.glob("[0-9]*"):
         if not _NAME.fullmatch(place.name):
             continue
@@ -231,8 +231,8 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
                 f"{place / 'meta.json'}: is that of update {meta['update']}, not of {int(place.name)} as the folder's "
                 f"name says: a copy needs a name that is no number; {_advice(place)}"
             )
-        found.append(Checkpoint(place, meta["update"], meta["score"], meta.get("interim", False)))
-    return sorted(found, key=lambda checkpoint: checkpoint.update)
+        checkpoints.append(Checkpoint(place, meta["update"], meta["score"], meta.get("interim", False)))
+    return sorted(checkpoints, key=lambda checkpoint: checkpoint.update)
 
 
 def best(checkpoints: list[Checkpoint]) -> list[Checkpoint]:
@@ -267,9 +267,9 @@ def _save_frozen(tensors: dict[str, torch.Tensor], file: Path, before: list[Chec
 
 def _holds(file: Path, tensors: dict[str, torch.Tensor]) -> bool:
     try:
-        with safe_open(file, framework="pt") as found:
-            return {*found.keys()} == {*tensors} and all(
-                found.get_slice(name).get_shape() == list(tensor.shape) and found.get_tensor(name).equal(tensor)
+        with safe_open(file, framework="pt") as opened:
+            return {*opened.keys()} == {*tensors} and all(
+                opened.get_slice(name).get_shape() == list(tensor.shape) and opened.get_tensor(name).equal(tensor)
                 for name, tensor in tensors.items()
             )
     except (SafetensorError, OSError):

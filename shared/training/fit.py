@@ -166,8 +166,8 @@ class Fit(Phase):
         if self.validation is not None:
             self.validation.check(self.objective, self.streams)
         objective = self.objective.to(device)
-        found = list_checkpoints(workspace.folder / "checkpoints")
-        training = found[-1].training() if found else None
+        checkpoints = list_checkpoints(workspace.folder / "checkpoints")
+        training = checkpoints[-1].training() if checkpoints else None
         if training is None:
             self._initialise(workspace, objective)  # before adapters take the names of what they adapt
         optimizer = self.optimizer.build(objective)
@@ -196,8 +196,8 @@ class Fit(Phase):
             position = self._begin(workspace, objective, loader)
         else:
             objective.system.check_files(workspace.folder / "system")
-            load_objective(objective, found[-1])
-            with found[-1].restoring():
+            load_objective(objective, checkpoints[-1])
+            with checkpoints[-1].restoring():
                 position = restore(training, optimizer, scaler, meter, workspace)
                 if position.epoch > position.update * self.accumulation or position.batch > loader.length(
                     position.epoch
@@ -341,17 +341,17 @@ class Fit(Phase):
         except KeyboardInterrupt:
             share = None
         # From here on, a signal only asks: who left in the middle of this would be waited for.
-        shares = [found for found in gather(share, workspace) if found is not None]
+        shares = [one for one in gather(share, workspace) if one is not None]
         if len(shares) < workspace.world:
             return None
 
         def measure() -> tuple[float, bool]:
-            found = validation.judge(shares, objective, workspace)
+            one = validation.judge(shares, objective, workspace)
             row = {"update": position.update, "epoch": position.epoch}
-            history.add(row | {"validation": found.values, "score": found.score})
-            workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, found)
+            history.add(row | {"validation": one.values, "score": one.score})
+            workspace.log.info("%s: update %d, dev %s", workspace.phase, position.update, one)
             history.plot()
-            return found.score, validation.out_of_patience(history.scores(), position.forgiven)
+            return one.score, validation.out_of_patience(history.scores(), position.forgiven)
 
         position.due = False
         score, position.finished = on_main(measure, workspace)

@@ -54,11 +54,7 @@ class Meter:
         self.started = time.monotonic()
 
     def count(self, batches: list[Batch]) -> None:
-        """Count an update's target tokens, or else its sound, or else its source tokens; remember its rows.
-
-        Args:
-            batches: still on the CPU.
-        """
+        """Count the target tokens of batches on the CPU, or else sound, or else source tokens; remember rows."""
         self.ids.append([name for batch in batches for name in batch.ids])
         for batch in batches:
             if "target" in batch:

@@ -70,8 +70,10 @@ class Initialise:
             DataError: if anything below a prefix is missing or shaped differently and not allowed to be, or vectors of
                 symbols belong to another tokenizer.
         """
-        own = system.state_dict()
-        wanted = {here: [name for name in own if name == here or name.startswith(here + ".")] for here in self.parts}
+        tensors_here = system.state_dict()
+        wanted = {
+            here: [name for name in tensors_here if name == here or name.startswith(here + ".")] for here in self.parts
+        }
         for here, names in wanted.items():
             if not names:
                 raise UsageError(f"initialise: the system has no parameters below {here!r}")
@@ -80,7 +82,7 @@ class Initialise:
         file = self.folder / "model.safetensors"
         try:
             with safe_open(file, framework="pt") as tensors:
-                report, problems = self._copy(system, own, wanted, tensors)
+                report, problems = self._copy(system, tensors_here, wanted, tensors)
         except (FileNotFoundError, SafetensorError, OSError) as error:
             raise DataError(f"{file}: not a readable weights file ({error})") from error
         if problems:
@@ -89,7 +91,7 @@ class Initialise:
         return report
 
     def _copy(
-        self, system: ReadingModel, own: dict[str, torch.Tensor], wanted: dict[str, list[str]], tensors: Any
+        self, system: ReadingModel, tensors_here: dict[str, torch.Tensor], wanted: dict[str, list[str]], tensors: Any
     ) -> tuple[list[str], list[str]]:
         stored = {*tensors.keys()}
         pairs = {
@@ -101,16 +103,22 @@ class Initialise:
         for here, names in pairs.items():
             new, rows = [], 0
             for name, there in names.items():
-                found = tensors.get_tensor(there) if there in stored else None
-                place = own[name] if found is None or name not in longer else own[name][: len(found)]
-                if found is not None and found.shape == place.shape:
+                tensor = tensors.get_tensor(there) if there in stored else None
+                place = (
+                    tensors_here[name] if tensor is None or name not in longer else tensors_here[name][: len(tensor)]
+                )
+                if tensor is not None and tensor.shape == place.shape:
                     with torch.no_grad():
-                        place.copy_(found)
-                    rows += len(own[name]) - len(place)
+                        place.copy_(tensor)
+                    rows += len(tensors_here[name]) - len(place)
                     continue
                 new.append(name)
                 if not any(pattern.match(name) for pattern in self._allowed):
-                    shape = "is missing" if found is None else f"is {tuple(found.shape)}, not {tuple(own[name].shape)}"
+                    shape = (
+                        "is missing"
+                        if tensor is None
+                        else f"is {tuple(tensor.shape)}, not {tuple(tensors_here[name].shape)}"
+                    )
                     problems.append(f"{there} {shape}")
             taken = f"{len(names) - len(new)} of {len(names)} tensors"
             chosen = "" if self.layers is None else f", layers {' '.join(map(str, self.layers))}"
@@ -120,10 +128,10 @@ class Initialise:
 
     def _source(self, name: str, stored: set[str]) -> str:
         """Return the name there, with the number of the layer that was chosen."""
-        found = re.search(r"(^|\.)layers\.(\d+)\.", name)
-        if not found or self.layers is None:
+        layer = re.search(r"(^|\.)layers\.(\d+)\.", name)
+        if not layer or self.layers is None:
             return name
-        number, before = int(found[2]), name[: found.start(2)]
+        number, before = int(layer[2]), name[: layer.start(2)]
         if number >= len(self.layers):
             raise UsageError(f"initialise: layers names {len(self.layers)}, but this system has a layer {number}")
         matches = (re.match(re.escape(before) + r"(\d+)\.", one) for one in stored)
@@ -131,20 +139,20 @@ class Initialise:
         chosen = self.layers[number]
         if not -count <= chosen < count:
             raise UsageError(f"initialise: {self.folder} has {count} layers at {before[:-1]}, but no layer {chosen}")
-        return f"{before}{chosen % count}{name[found.end(2) :]}"
+        return f"{before}{chosen % count}{name[layer.end(2) :]}"
 
     def _check_symbols(self, system: ReadingModel, pairs: Sequence[tuple[str, str]]) -> set[str]:
         """Refuse vectors of symbols that mean something else there; return the tensors with further symbols here."""
         assert self.folder is not None
-        own = system.tokenizers_of_rows()
-        needed = [(here, there) for here, there in pairs if here in own]
+        tokenizers = system.tokenizers_of_rows()
+        needed = [(here, there) for here, there in pairs if here in tokenizers]
         longer: set[str] = set()
         if not needed:
             return longer
         with torch.device("meta"):  # its description is wanted, not its parameters
             others = ReadingModel.from_description(self.folder).tokenizers_of_rows()
         for here, there in needed:
-            mine, theirs = own[here], others.get(there)
+            mine, theirs = tokenizers[here], others.get(there)
             if theirs is not None and extends(mine, theirs):
                 longer.add(here)
             elif theirs is not None and mine.fingerprint != theirs.fingerprint:
@@ -184,8 +192,8 @@ class FeatureStatistics:
         if not isinstance(norm, GlobalNorm):
             raise UsageError(f"initialise: {self.part} is a {type(norm).__name__}, not a GlobalNorm")
         try:
-            found = load_file(self.file)
-            mean, deviation = found["mean"], found["deviation"]
+            tensors = load_file(self.file)
+            mean, deviation = tensors["mean"], tensors["deviation"]
         except (SafetensorError, OSError, KeyError) as error:
             raise DataError(f"{self.file}: holds no features that MeasureFeatures has measured ({error})") from error
         if not mean.shape == deviation.shape == norm.mean.shape:

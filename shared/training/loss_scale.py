@@ -22,13 +22,7 @@ def loss_scaler(machine: Machine) -> GradScaler:
 
 
 def hopeless(scaler: GradScaler, skipped: Tensor, loss: Tensor) -> Tensor:
-    """Return 1.0 if an update was skipped for a reason that no smaller factor will mend, else 0.0.
-
-    Args:
-        scaler: before it is told of the update.
-        skipped: 1.0 if the update was skipped, else 0.0; a scalar.
-        loss: of this process, not scaled; a scalar.
-    """
+    """Return 1.0 if an update was skipped for a reason that no smaller factor of the scaler will mend, else 0.0."""
     if not scaler.is_enabled():
         return skipped
     factor = scaler.scale(torch.ones_like(skipped))

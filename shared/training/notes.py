@@ -28,14 +28,7 @@ MANY = 10_000
 
 
 def size_notes(parameters: int, rows: int, recipe: str, command: str) -> list[str]:
-    """Return a warning if a model that learns from scratch has far more parameters than its data can teach.
-
-    Args:
-        parameters: that learn.
-        rows: of training data.
-        recipe: the name of the recipe: "own/mt". Of some, there is one with a small model: "own/mt_small".
-        command: that started the run.
-    """
+    """Return a warning if a model that learns from scratch has far more parameters than its data can teach."""
     if parameters <= MANY * rows:
         return []
     small = f"{recipe}_small"
@@ -48,13 +41,7 @@ def size_notes(parameters: int, rows: int, recipe: str, command: str) -> list[st
 
 
 def time_left(done: int, seconds: float, left: int) -> str:
-    """Return how long the rest of a training takes, in words: "3 d 18 h", "1 h 12 min", "5 min", "40 s".
-
-    Args:
-        done: updates that were done.
-        seconds: that they took, with their validations.
-        left: updates that are left.
-    """
+    """Return how long the rest of a training takes, when so many updates took so many seconds: "3 d 18 h", "40 s"."""
     rest = round(seconds / max(done, 1) * left)
     for large, unit, small, part in ((86400, "d", 3600, "h"), (3600, "h", 60, "min")):
         if rest >= large:
@@ -63,12 +50,7 @@ def time_left(done: int, seconds: float, left: int) -> str:
 
 
 def alternating_notes(streams: Sequence[Stream], accumulation: int) -> list[str]:
-    """Return a warning if an update has too few batches for one of each stream, so that tasks alternate.
-
-    Args:
-        streams: of the training, with their weights.
-        accumulation: batches per update and process.
-    """
+    """Return a warning if an update has too few batches for one of each stream, so that tasks alternate."""
     weights = [Fraction(stream.weight).limit_denominator(1000) for stream in streams]
     unit = Fraction(math.gcd(*(w.numerator for w in weights)), math.lcm(*(w.denominator for w in weights)))
     needed = sum(int(weight / unit) for weight in weights)

@@ -93,14 +93,7 @@ class Adam8bit(Adam):
     """AdamW whose moments are 8-bit numbers with a scale for each block of 256 (Dettmers et al. 2022, section 2).
 
     Moments of parameters with fewer than 4096 elements, such as norms and biases, stay in 32 bits. The library
-    bitsandbytes does the arithmetic, on GPUs and, slowly, on CPUs.
-
-    Args:
-        betas: decay rates of the two moments.
-        eps: added to the root of the second moment.
-        weight_decay: decoupled decay, times the learning rate.
-        multipliers: as those of :class:`Adam`.
-        tuning: likewise.
+    bitsandbytes does the arithmetic, on GPUs and, slowly, on CPUs. Arguments are those of :class:`Adam`.
 
     Raises:
         UsageError: if bitsandbytes is not installed.
@@ -206,13 +199,13 @@ def check_moments(optimizer: torch.optim.Optimizer) -> None:
         ValueError: naming the shapes, or what is not finite.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    known = [(parameter, optimizer.state[parameter]) for parameter in parameters if optimizer.state.get(parameter)]
-    if not known:
+    states = [(parameter, optimizer.state[parameter]) for parameter in parameters if optimizer.state.get(parameter)]
+    if not states:
         raise ValueError("the optimiser has no moments")
-    for parameter, state in known:
+    for parameter, state in states:
         moments = [state.get(name) for name in _MOMENTS if name in state]
         if len(moments) != 2 or not all(isinstance(t, Tensor) and t.shape == parameter.shape for t in moments):
-            found = [tuple(t.shape) if isinstance(t, Tensor) else t for t in moments]
-            raise ValueError(f"the moments of a parameter {tuple(parameter.shape)} are {found}")
+            shapes = [tuple(t.shape) if isinstance(t, Tensor) else t for t in moments]
+            raise ValueError(f"the moments of a parameter {tuple(parameter.shape)} are {shapes}")
         if not all(torch.isfinite(torch.as_tensor(value)).all() for value in state.values()):
             raise ValueError(f"moments of a parameter {tuple(parameter.shape)} are not finite")

@@ -52,7 +52,7 @@ def training_state(
 ) -> dict[str, Any]:
     """Return what :func:`restore` reads; all processes call it together."""
     on_gpu = workspace.device.startswith("cuda")
-    own = {
+    of_rank = {
         "cpu": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state(workspace.device) if on_gpu else None,
         "meter": meter.state(),
@@ -62,7 +62,7 @@ def training_state(
         "scaler": scaler.state_dict(),
         "position": vars(position),
         "planned": planned,
-        "ranks": gather(own, workspace),
+        "ranks": gather(of_rank, workspace),
     }
 
 
@@ -80,8 +80,8 @@ def restore(
     """
     settings = [{key: value for key, value in g.items() if key != "params"} for g in optimizer.param_groups]
     optimizer.load_state_dict(training["optimizer"])
-    for group, own in zip(optimizer.param_groups, settings, strict=True):
-        group.update(own)
+    for group, of_rank in zip(optimizer.param_groups, settings, strict=True):
+        group.update(of_rank)
     check_moments(optimizer)
     if training.get("scaler"):  # empty in other precisions, and older checkpoints have none
         scaler.load_state_dict(training["scaler"])
@@ -89,9 +89,9 @@ def restore(
     if workspace.rank >= len(training["ranks"]):
         torch.manual_seed(workspace.seed_for(workspace.phase, "rank", workspace.rank, position.update))
         return position
-    own = training["ranks"][workspace.rank]
-    meter.load_state(own["meter"])
-    torch.set_rng_state(own["cpu"])
-    if own["cuda"] is not None and workspace.device.startswith("cuda"):
-        torch.cuda.set_rng_state(own["cuda"], workspace.device)
+    of_rank = training["ranks"][workspace.rank]
+    meter.load_state(of_rank["meter"])
+    torch.set_rng_state(of_rank["cpu"])
+    if of_rank["cuda"] is not None and workspace.device.startswith("cuda"):
+        torch.cuda.set_rng_state(of_rank["cuda"], workspace.device)
     return position

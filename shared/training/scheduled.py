@@ -25,10 +25,10 @@ class Scheduled:
     def __init__(self, module: nn.Module, schedules: dict[str, Schedule]) -> None:
         self._places: list[tuple[nn.Module, str, Schedule]] = []
         for pattern, schedule in schedules.items():
-            found = [place for name, place in _numbers(module).items() if re.fullmatch(pattern, name)]
-            if not found:
+            places = [place for name, place in _numbers(module).items() if re.fullmatch(pattern, name)]
+            if not places:
                 raise UsageError(f"scheduled: {pattern!r} matches the name of no number of a module")
-            self._places += [(part, attribute, schedule) for part, attribute in found]
+            self._places += [(part, attribute, schedule) for part, attribute in places]
 
     def at(self, update: int) -> None:
         """Set the values of an update."""

@@ -111,8 +111,8 @@ class MLflow:
         self._client = mlflow.MlflowClient(tracking_uri=uri)
 
         def new() -> str:
-            known = self._client.get_experiment_by_name(self.experiment)
-            number = self._client.create_experiment(self.experiment) if known is None else known.experiment_id
+            experiment = self._client.get_experiment_by_name(self.experiment)
+            number = self._client.create_experiment(self.experiment) if experiment is None else experiment.experiment_id
             return str(self._client.create_run(number, run_name=str(folder)).info.run_id)
 
         self._run = _remembered(folder, self.library, [uri, self.experiment], new)
@@ -172,16 +172,16 @@ def check_trackers(trackers: str | Sequence[Any]) -> list[Tracker]:
         UsageError: for what is no tracker, or for two of a run.
     """
     listed = [trackers] if isinstance(trackers, str) else trackers
-    found: list[Tracker] = []
+    checked: list[Tracker] = []
     for given in listed:
         tracker = NAMED[given]() if isinstance(given, str) and given in NAMED else given
         if not isinstance(tracker, Tracker):
             example = f"[!new:{Wandb.__module__.removeprefix(f'{HOME}.')}.{Wandb.__name__} {{project: talks}}]"
             raise UsageError(f"trackers: {given!r} is no tracker: give {', '.join(NAMED)}, or an object: {example}")
-        if isinstance(tracker, Wandb | MLflow) and any(_same(tracker, other) for other in found):
+        if isinstance(tracker, Wandb | MLflow) and any(_same(tracker, other) for other in checked):
             raise UsageError(f"trackers: two {type(tracker).__name__} would write the same run: leave one out")
-        found.append(tracker)
-    return found
+        checked.append(tracker)
+    return checked
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -24,11 +24,7 @@ BASE, DOWN, UP = ".base_layer.", ".lora_A.default.weight", ".lora_B.default.weig
 
 
 class Tuning(Protocol):
-    """Says what learns.
-
-    Attributes:
-        scale: what the product of an adapter's matrices is multiplied by; None without adapters.
-    """
+    """Says what learns; ``scale`` multiplies the product of an adapter's matrices, None without adapters."""
 
     scale: float | None
 
@@ -106,10 +102,10 @@ class LoRA(Checked):
         """
         from peft import LoraConfig, inject_adapter_in_model
 
-        known = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
-        chosen = [name for name in known if self.targets.fullmatch(name)]
+        maps = [name for name, part in module.named_modules() if isinstance(part, nn.Linear)]
+        chosen = [name for name in maps if self.targets.fullmatch(name)]
         if not chosen:
-            raise _unknown("targets", self.targets, "linear map", known)
+            raise _unknown("targets", self.targets, "linear map", maps)
         learning = _named("learn", self.learn, module) if self.learn else set()
         only = "|".join(re.escape(name) for name in chosen)  # of what else matches, the library has adapters too
         config = LoraConfig(r=self.rank, lora_alpha=self.alpha, lora_dropout=self.dropout, target_modules=only)
@@ -144,13 +140,13 @@ def _compiled(argument: str, pattern: str) -> re.Pattern[str]:
 
 def _named(argument: str, pattern: re.Pattern[str], module: nn.Module) -> set[str]:
     """Return the names of the parameters that a pattern matches."""
-    known = [name for name, _ in module.named_parameters()]
-    found = {name for name in known if pattern.fullmatch(name)}
-    if not found:
-        raise _unknown(argument, pattern, "parameter", known)
-    return found
+    names = [name for name, _ in module.named_parameters()]
+    matching = {name for name in names if pattern.fullmatch(name)}
+    if not matching:
+        raise _unknown(argument, pattern, "parameter", names)
+    return matching
 
 
-def _unknown(argument: str, pattern: re.Pattern[str], kind: str, known: list[str]) -> UsageError:
-    examples = f"such are {', '.join(known[:: max(1, len(known) // 3)][:3])}" if known else "there is none"
+def _unknown(argument: str, pattern: re.Pattern[str], kind: str, names: list[str]) -> UsageError:
+    examples = f"such are {', '.join(names[:: max(1, len(names) // 3)][:3])}" if names else "there is none"
     return UsageError(f"{argument}: {pattern.pattern!r} matches the name of no {kind} ({examples})")

@@ -144,11 +144,11 @@ class Validation(Checked):
         """
         if self.stream is None:
             return streams[0]
-        found = [stream for stream in streams if stream.name == self.stream]
-        if not found:
+        named = [stream for stream in streams if stream.name == self.stream]
+        if not named:
             names = ", ".join(stream.name for stream in streams)
             raise UsageError(f"validation: there is no stream {self.stream!r}, only {names}")
-        return found[0]
+        return named[0]
 
     def check(self, objective: Objective, streams: list[Stream]) -> None:
         """Refuse, before training starts, a validation that could not be done.
@@ -235,10 +235,12 @@ class Validation(Checked):
         values: dict[str, float] = {}
         for number, manifest in enumerate(manifests):
             for text, metrics in {"": self.metrics, **self.texts}.items():
-                evaluation = TestSet(system, manifest, metrics, text).evaluate([own[number] for own in texts])
-                for found in evaluation.scores:
-                    name = f"{text}.{found.name}" if text else found.name
-                    values[name] = values.get(name, 0.0) + found.value / len(manifests)
+                evaluation = TestSet(system, manifest, metrics, text).evaluate(
+                    [texts_of_manifest[number] for texts_of_manifest in texts]
+                )
+                for score in evaluation.scores:
+                    name = f"{text}.{score.name}" if text else score.name
+                    values[name] = values.get(name, 0.0) + score.value / len(manifests)
                 for alarm in evaluation.alarms:
                     workspace.log.warning("%s: %s: %s", workspace.phase, manifest.path, alarm)
         return values

@@ -152,8 +152,8 @@ class CoVoST2(Reader):
                 by_split[of_mark[cells["split"]]].append((line, path, cells["translation"]))
             sentences: dict[str, tuple[str, str]] = {}
             for line, cells in _whole_lines(validated, ("client_id", "path", "sentence")):
-                path, found = cells["path"], (cells["client_id"], cells["sentence"])
-                if path in lines and sentences.setdefault(path, found) != found:
+                path, row_cells = cells["path"], (cells["client_id"], cells["sentence"])
+                if path in lines and sentences.setdefault(path, row_cells) != row_cells:
                     raise DataError(f"{validated}, line {line}: clip {path} has another sentence before")
             self._tables = sentences, by_split
         return self._tables

@@ -66,7 +66,7 @@ class EuroparlST(Reader):
         self._splits = splits or [split for split in SPLITS if split != "train-noisy" and self._has(split)]
         for split in self._splits:
             if not self._has(split):
-                there = [known for known in SPLITS if self._has(known)]
+                there = [name for name in SPLITS if self._has(name)]
                 raise DataError(f"{self._home}: no split {split!r}; there are {', '.join(there) or 'none'}")
         if not self._splits:
             raise DataError(f"{self._home}: no split (a folder with segments.lst) is there")

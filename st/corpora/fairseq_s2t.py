@@ -21,9 +21,9 @@ from reprlib import repr as shown
 
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.tsv_tables import TsvTables
 from dragoman.shared.sound.audio import probe_header
 from dragoman.shared.text import languages
+from dragoman.st.corpora.tsv_tables import TsvTables
 
 
 class FairseqS2T(TsvTables):

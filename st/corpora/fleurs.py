@@ -127,9 +127,9 @@ class Fleurs(Reader):
 def _config(root: Path, code: str) -> Path:
     """Return the folder of a language."""
     name = _CONFIGS.get(code)
-    found = [root / name] if name else sorted(place for place in root.glob(f"{code}_*") if place.is_dir())
-    if len(found) != 1 or not found[0].is_dir():
+    folders = [root / name] if name else sorted(place for place in root.glob(f"{code}_*") if place.is_dir())
+    if len(folders) != 1 or not folders[0].is_dir():
         there = ", ".join(sorted(place.name for place in root.glob("*_*/"))) or "no language"
-        wrong = "several folders" if len(found) > 1 else "no folder"
+        wrong = "several folders" if len(folders) > 1 else "no folder"
         raise DataError(f"{root}: {wrong} of {code!r}; it has {there}. {OBTAINED}")
-    return found[0]
+    return folders[0]

@@ -80,11 +80,11 @@ class Kaldi(Reader):
         self._names = {"source_text": source_text, "target_text": target_text}
         self._audio_root = Path(audio_root).absolute()
         home = Path(root).absolute()
-        found = [home] if (home / SOUND).is_file() else sorted(path.parent for path in home.glob(f"*/{SOUND}"))
-        if not found:
+        folders = [home] if (home / SOUND).is_file() else sorted(path.parent for path in home.glob(f"*/{SOUND}"))
+        if not folders:
             raise DataError(f"{home}: has no {SOUND}, nor a folder with one")
         wanted = tuple(self._languages.values())
-        self._folders = _by_split(home, found, wanted, splits or [])
+        self._folders = _by_split(home, folders, wanted, splits or [])
         names = [_parted(split, wanted)[0] for split in splits or []]
         self._splits = chosen_splits(root, self._folders, [*dict.fromkeys(names)])
 
@@ -144,7 +144,7 @@ class Kaldi(Reader):
 
     def _texts(self, folder: Path) -> dict[str, Path]:
         """Return the files of the texts."""
-        found = {}
+        by_id = {}
         for column, code in self._languages.items():
             usual = [name.format(code) for name in TEXTS] + ["text"] * (column == "source_text")
             given = self._names[column]
@@ -153,8 +153,8 @@ class Kaldi(Reader):
             if not there:
                 texts = ", ".join(sorted(path.name for path in folder.glob("text*"))) or "none"
                 raise DataError(f"{folder}: has no {' or '.join(names)}; its texts: {texts}")
-            found[column] = there[0]
-        return found
+            by_id[column] = there[0]
+        return by_id
 
     def _codes(self) -> dict[str, str]:
         return {column.replace("text", "language"): code for column, code in self._languages.items()}
@@ -236,14 +236,14 @@ def _parted(name: str, wanted: tuple[str, ...]) -> tuple[str, bool]:
     return name if other else parts[1], other
 
 
-def _by_split(root: Path, found: list[Path], wanted: tuple[str, ...], asked: list[str]) -> dict[str, Path]:
+def _by_split(root: Path, folders: list[Path], wanted: tuple[str, ...], asked: list[str]) -> dict[str, Path]:
     """Return the folders of a direction by the names of their splits; other directions are left out.
 
     If there are train and train.en-de, the first has all sound, for recognition, and the second is the direction's.
 
     Args:
         root: where they are; if it is one of them, it may be of any direction.
-        found: all folders.
+        folders: all folders.
         wanted: the languages.
         asked: the names of splits or folders that were asked for; none for all.
 
@@ -251,12 +251,14 @@ def _by_split(root: Path, found: list[Path], wanted: tuple[str, ...], asked: lis
         DataError: if all are of other directions, or several folders of the same sound would be one split.
     """
     groups: dict[str, list[Path]] = {}
-    for path in found:
+    for path in folders:
         split, other = _parted(path.name, wanted)
         if not other or path == root:
             groups.setdefault(split, []).append(path)
     if not groups:
-        raise DataError(f"{root}: has no folder for {'-'.join(wanted)}, only {', '.join(path.name for path in found)}")
+        raise DataError(
+            f"{root}: has no folder for {'-'.join(wanted)}, only {', '.join(path.name for path in folders)}"
+        )
     plain_first = len(wanted) == 1
     chosen, clashes = {}, []
     for split, paths in groups.items():
@@ -296,13 +298,13 @@ def _order(name: str) -> bytes:
 
 def _channels(path: Path) -> dict[str, int]:
     """Return the channel of each recording by reco2file_and_channel, from 0; nothing if there is no such file."""
-    found = {}
+    channels = {}
     for line, recording, cell in _entries(path) if path.exists() else ():
         mark = cell.split()[-1] if cell else ""
         if not re.fullmatch(r"[A-Z]|[1-9][0-9]{0,2}", mark):
             raise DataError(f"{path}, line {line}: {shown(mark)} is no channel (A, B ... or 1, 2 ...)")
-        found[recording] = int(mark) - 1 if mark.isdecimal() else ord(mark) - ord("A")
-    return found
+        channels[recording] = int(mark) - 1 if mark.isdecimal() else ord(mark) - ord("A")
+    return channels
 
 
 def _chosen(audio: str, channel: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``dragoman.shared.preparing.cuts`` writes them.
+"""Cuts of lhotse, `.jsonl` or `.jsonl.gz`, read without lhotse; ``dragoman.exchange.cuts`` writes them.
 
 The layout: each file a split, a cut a line::
 
@@ -24,9 +24,9 @@ from typing import Any
 
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
 from dragoman.shared.sound.channels import with_channel
 from dragoman.shared.text import languages
+from dragoman.st.corpora.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
 
 
 class Lhotse(JsonLines):
@@ -105,12 +105,12 @@ class Lhotse(JsonLines):
         if self._target is None:
             return None
         custom: Any = supervision.get("custom") or {}
-        found = custom.get(self._translation) if isinstance(custom, dict) else None
-        if isinstance(found, dict):
-            found = found.get(self._target)
-        if not isinstance(found, str):
-            raise DataError(f"custom.{self._translation} is {shown(found)}, not a text in {self._target!r}")
-        return found.strip()
+        text = custom.get(self._translation) if isinstance(custom, dict) else None
+        if isinstance(text, dict):
+            text = text.get(self._target)
+        if not isinstance(text, str):
+            raise DataError(f"custom.{self._translation} is {shown(text)}, not a text in {self._target!r}")
+        return text.strip()
 
     def _language(self, supervision: Record) -> str:
         code = self._source or text_in(supervision, "language")
@@ -122,15 +122,15 @@ class Lhotse(JsonLines):
 def _channel(cut: Record, supervision: Record) -> int:
     """Return the one channel of a supervision, which must be of its cut."""
     of_cut, spoken = cut.get("channel"), supervision.get("channel")
-    known = of_cut if isinstance(of_cut, list) else [channel_in(cut, "channel") or 0]
-    if spoken is None and len(known) == 1:
-        spoken = known[0]
+    channels = of_cut if isinstance(of_cut, list) else [channel_in(cut, "channel") or 0]
+    if spoken is None and len(channels) == 1:
+        spoken = channels[0]
     elif isinstance(spoken, list) and len(spoken) == 1:
         spoken = spoken[0]
     channel = channel_in({"channel": spoken}, "channel")
-    if channel is None or channel not in known:
+    if channel is None or channel not in channels:
         raise DataError(
-            f"a supervision of channel {shown(spoken)}, but the cut is of channel {', '.join(map(str, known))}"
+            f"a supervision of channel {shown(spoken)}, but the cut is of channel {', '.join(map(str, channels))}"
         )
     return channel
 

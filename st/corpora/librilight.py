@@ -84,8 +84,8 @@ class LibriLight(Reader):
         Raises:
             DataError: if there is none.
         """
-        found = [path for size in self._sizes for path in sorted((self._root / size).glob("*/*/*.json"))]
-        files = [path for path in found if self._is_held_out(path.parent.parent.name) == (split == "dev")]
+        paths = [path for size in self._sizes for path in sorted((self._root / size).glob("*/*/*.json"))]
+        files = [path for path in paths if self._is_held_out(path.parent.parent.name) == (split == "dev")]
         if not files:
             raise DataError(f"{self._root}: no speaker/book/*.json of split {split} (held_out {self._held_out})")
         return files
@@ -134,15 +134,15 @@ def segments(times: list[tuple[float, float]], seconds: float) -> list[tuple[flo
         times: begin and end of each stretch of speech, in order.
         seconds: the longest segment.
     """
-    found: list[tuple[float, float]] = []
+    spans: list[tuple[float, float]] = []
     for start, end in times:
-        if found and end - found[-1][0] <= seconds:
-            found[-1] = (found[-1][0], end)
+        if spans and end - spans[-1][0] <= seconds:
+            spans[-1] = (spans[-1][0], end)
             continue
         parts = max(1, math.ceil((end - start) / seconds))
         length = (end - start) / parts
-        found += [(start + part * length, start + (part + 1) * length) for part in range(parts)]
-    return found
+        spans += [(start + part * length, start + (part + 1) * length) for part in range(parts)]
+    return spans
 
 
 def _voice_activity(file: Path) -> list[tuple[float, float]]:
@@ -154,8 +154,8 @@ def _voice_activity(file: Path) -> list[tuple[float, float]]:
     with opened(file) as stream:
         content = stream.read()
     try:
-        found: Any = from_json(content)["voice_activity"]
-        times = [(seconds("begin", start), seconds("end", end)) for start, end in found]
+        activity: Any = from_json(content)["voice_activity"]
+        times = [(seconds("begin", start), seconds("end", end)) for start, end in activity]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{type(error).__name__}: {one_line(error)}") from error
     flat = [number for pair in times for number in pair]

@@ -283,8 +283,8 @@ class _Events:
     def _text(self, event: Any) -> str | None:
         """Return the text that begins with an event; a list or a map is passed over, and is None."""
         if isinstance(event, yaml.AliasEvent):
-            known = self._known(event)
-            return known if isinstance(known, str) else None
+            noted = self._known(event)
+            return noted if isinstance(noted, str) else None
         text = event.value if isinstance(event, yaml.ScalarEvent) else None
         if isinstance(event, yaml.CollectionStartEvent):
             self._pass_over()

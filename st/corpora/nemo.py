@@ -18,9 +18,9 @@ from pathlib import Path
 
 from dragoman.shared.batches.manifest import Row
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
 from dragoman.shared.sound.channels import with_channel
 from dragoman.shared.text import languages
+from dragoman.st.corpora.json_lines import JsonLines, Record, channel_in, seconds_in, text_in
 
 
 class Nemo(JsonLines):

@@ -131,7 +131,7 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
     Raises:
         DataError: if there is none, or the shards of a split are not all there, or of two downloads.
     """
-    found: dict[str, list[Path]] = {}
+    shards: dict[str, list[Path]] = {}
     called: dict[str, str] = {}
     numbered = [path for path in folder.glob("*/*.parquet") if path.stem.isdecimal()]
     for path in sorted([*folder.glob("*.parquet"), *numbered]):
@@ -140,13 +140,13 @@ def shards_of(folder: Path) -> dict[str, list[Path]]:
         ours = _OURS.get(name, name)
         if called.setdefault(ours, name) != name:
             raise DataError(f"{folder}: both {called[ours]} and {name} would be split {ours!r}")
-        found.setdefault(ours, []).append(path)
-    if not found:
+        shards.setdefault(ours, []).append(path)
+    if not shards:
         inside = ", ".join(sorted(place.name for place in folder.glob("*/"))) or "none"
         raise DataError(f"{folder}: no Parquet file; folders there are {inside} (give one as --config)")
-    for paths in found.values():
+    for paths in shards.values():
         _check_whole(paths)
-    return {name: found[name] for name in sorted(found, key=lambda name: (_rank(name), name))}
+    return {name: shards[name] for name in sorted(shards, key=lambda name: (_rank(name), name))}
 
 
 def _check_whole(paths: list[Path]) -> None:

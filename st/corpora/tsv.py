@@ -42,14 +42,14 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.machine.digits import whole_number
 from dragoman.shared.preparing.held_out import DEV, LARGEST_SHARE, TEST, TRAIN, HeldOut
 from dragoman.shared.preparing.line_pairs import paired_files, paired_rows
-from dragoman.shared.preparing.own_files import OwnFiles, find_own, layouts, other_own_files
-from dragoman.shared.preparing.own_tables import Cells, cell_text, read_cells
 from dragoman.shared.preparing.reader import Reader, SourceRow, seconds
 from dragoman.shared.preparing.split_files import chosen_splits
 from dragoman.shared.ranges import Range
 from dragoman.shared.sound.channels import LAST_CHANNEL, with_channel
 from dragoman.shared.text import languages
 from dragoman.shared.text.lines import Unusable, count_lines
+from dragoman.st.corpora.own_files import OwnFiles, find_own, layouts, other_own_files
+from dragoman.st.corpora.own_tables import Cells, cell_text, read_cells
 
 _CONTENT = ("audio", "source_text", "target_text")
 _OURS = (*COLUMNS, "channel")
@@ -125,15 +125,15 @@ class Tsv(Reader):
 
     def inputs(self, split: str) -> list[Path]:
         """Return the table, or the files of both sides."""
-        own = self._files[split]
-        return paired_files(*own.files) if own.layout == "plain" else list(own.files)
+        files = self._files[split]
+        return paired_files(*files.files) if files.layout == "plain" else list(files.files)
 
     def count(self, split: str) -> int | None:
         """Return the number of lines; None where it is not known before they are read."""
-        own = self._files[split]
-        if own.layout not in ("tsv", "plain") or self._is_divided(split):
+        files = self._files[split]
+        if files.layout not in ("tsv", "plain") or self._is_divided(split):
             return None
-        return count_lines(own.files[0]) - (own.layout == "tsv")
+        return count_lines(files.files[0]) - (files.layout == "tsv")
 
     def _is_divided(self, split: str) -> bool:
         """Tell whether a split is a part of the training data."""
@@ -160,13 +160,13 @@ class Tsv(Reader):
         rows = (row for row in self._all_rows(self._files[TRAIN]) if not isinstance(row, Unusable))
         return HeldOut(rows, self._share, self._root)
 
-    def _all_rows(self, own: OwnFiles) -> Iterator[SourceRow | Unusable]:
-        path = own.files[0]
-        if own.layout == "plain":
+    def _all_rows(self, files: OwnFiles) -> Iterator[SourceRow | Unusable]:
+        path = files.files[0]
+        if files.layout == "plain":
             source, target = self._languages.values()
             if source is None or target is None:
                 raise DataError(f"{path}: the languages of plain files have to be given")
-            source_file, target_file, *_ = own.files
+            source_file, target_file, *_ = files.files
             yield from paired_rows(source_file, target_file, (source, target), "")
             return
         names: dict[tuple[str, ...], dict[str, str]] = {}  # by header: objects of JSON may have different keys
@@ -174,12 +174,12 @@ class Tsv(Reader):
         def check(header: list[str], line: int) -> None:
             names[tuple(header)] = self._named(header, f"{path}, line {line}")
 
-        for line, found in read_cells(own.layout, path, check):
-            if isinstance(found, Unusable):
-                yield found
+        for line, row in read_cells(files.layout, path, check):
+            if isinstance(row, Unusable):
+                yield row
                 continue
-            called = names[tuple(found)]
-            cells = {called[name]: value for name, value in found.items()}
+            called = names[tuple(row)]
+            cells = {called[name]: value for name, value in row.items()}
             try:
                 yield SourceRow(self._row(cells, path, line), file=path, line=line)
             except DataError as error:
@@ -232,8 +232,8 @@ class Tsv(Reader):
                 ours |= dict.fromkeys([column], meant[0]) if meant else {}
         if not ours and len(header) == 1:
             raise DataError(f"{place}: no tab or comma, which would separate columns: {shown(header[0])}")
-        found = {theirs: column for column, theirs in ours.items()}
-        free = [name for name in header if name not in found]
+        columns = {theirs: column for column, theirs in ours.items()}
+        free = [name for name in header if name not in columns]
         others = {name: other for name in free if (other := _our_name(name)) is not None and other not in ours}
         if others:
             renamed = ", ".join(f"{shown(name)} to {other!r}" for name, other in others.items())
@@ -243,7 +243,7 @@ class Tsv(Reader):
             raise DataError(f"{place}: {has} names no text and no audio; {layouts(*self._languages.values())}")
         if any(not name.strip() for name in free):
             raise DataError(f"{place}: a column has no name; is it a tab or comma too many?")
-        return found | {name: name for name in free}
+        return columns | {name: name for name in free}
 
     def _also(self, column: str) -> list[tuple[str, ...]]:
         """Return what else a column may be called, in the order in which it is looked for."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.exchange.comet import read_comet
-from dragoman.shared.evaluation.learned import LearnedMetric
+from dragoman.exchange.learned import LearnedMetric
 
 HERE = Path(os.environ.get("COMET_FIXTURES") or Path(__file__).parent / "comet")
 EXPECTED = json.loads((HERE / "expected.json").read_text(encoding="utf-8"))

@@ -14,6 +14,8 @@ from dragoman.exchange.ctranslate2 import CTranslate2System
 from dragoman.exchange.ctranslate2 import export as export_ctranslate2
 from dragoman.exchange.huggingface.hf_export import export
 from dragoman.exchange.importing import import_model
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
@@ -26,9 +28,7 @@ from dragoman.shared.nn.translator import Translator
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer
 from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.segmenters import SentencePieces
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others

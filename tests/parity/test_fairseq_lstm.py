@@ -15,6 +15,7 @@ from dragoman import BeamSearch, Rules, System
 from dragoman.exchange.fairseq.fairseq_s2t import DataConfig, speech_system
 from dragoman.exchange.loaded import load_renamed
 from dragoman.exchange.unpickling import read_checkpoint
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.fbank import Fbank
 from dragoman.shared.nn.heads import OutputProjection
@@ -23,7 +24,6 @@ from dragoman.shared.nn.recurrent_translator import RecurrentTranslator
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
 from dragoman.shared.padded import Padded
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.st.berard import ChainedDecoder, ImageSubsampler
 from tests.parity.fairseq_cases import FILES, HERE, check_gradients
 

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
 from dragoman.exchange.huggingface.hf_t5 import T5, UNREAD
 from dragoman.exchange.importing import import_model
+from dragoman.exchange.vocabularies.vocabulary import FIRST
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import DataError
 from dragoman.shared.nn.positions import RelativePositions
@@ -24,7 +25,6 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.search.greedy import GreedySearch
 from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.vocabulary import FIRST
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
 from tests.parity.text_models import batch, disturbed, same_searches

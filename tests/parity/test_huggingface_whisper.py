@@ -20,6 +20,7 @@ from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
 from dragoman.exchange.huggingface.hf_whisper import SYMBOLS, import_hf_whisper, whisper_counterparts
 from dragoman.exchange.importing import import_model
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import DataError, TooLongError, UsageError
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
@@ -27,7 +28,6 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.search import BeamSearch, GreedySearch
 from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer
 from tests.parity.speech_models import disturbed, read, weighted
 from tests.small import refuses
 

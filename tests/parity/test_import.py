@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from dragoman.exchange.importing import import_model
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import FIRST
 from tests.parity import tokenizers_of_others as others
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines

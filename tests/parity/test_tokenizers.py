@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import sentencepiece
 
-from dragoman.shared.text.json_file import JsonTokenizer
-from dragoman.shared.text.segmenters import BytePairs, MosesWords, SentencePieces
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.exchange.vocabularies.segmenters import BytePairs, MosesWords, SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
 from tests.parity.tokenizers_of_others import bert, mbart, mbart50, nllb, roberta, train, xlm_roberta

@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from dragoman.shared.text.vocabulary import FIRST
+from dragoman.exchange.vocabularies.vocabulary import FIRST
 
 transformers = pytest.importorskip("transformers")
 

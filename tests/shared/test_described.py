@@ -201,7 +201,7 @@ def test_arguments_fit_their_annotations(arguments, wrong):
         ({"same_as": 3}, "model: same_as is 3, and no object before it stands there"),
         ({"class": "os.system", "arguments": {}},
          f"model: 'os.system' is not a class of this project or a registered package "
-         f"(dragoman.shared, dragoman.mt, dragoman.st, {__name__})"),
+         f"(dragoman.shared, dragoman.mt, dragoman.st, dragoman.exchange, {__name__})"),
         ({"class": "Nothing", "arguments": {}},
          "model: 'Nothing' is not a class that a model folder may name; if it is one of your own, name the package or "
          "module that has it: dragoman --package PATH"),

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import pytest
 
+from dragoman.shared.described import named
 from dragoman.shared.machine.workspace import fingerprint
 from dragoman.shared.moved import MOVED, importable
 from dragoman.shared.recipe.recipe import Recipe
@@ -15,6 +16,8 @@ NAMES = [
     ("shared.corpus.stream.Stream", "dragoman.shared.batches.stream.Stream"),
     ("shared.corpus.normalise", "dragoman.shared.text.normalise"),
     ("shared.almanac.Almanac", "dragoman.almanac.Almanac"),
+    ("shared.text.letters.Letters", "dragoman.exchange.vocabularies.letters.Letters"),
+    ("shared.nn.log_mel.LogMel", "dragoman.exchange.huggingface.log_mel.LogMel"),
     ("shared.corpus.streams.Stream", "dragoman.shared.corpus.streams.Stream"),
     ("torch.nn.Linear", "torch.nn.Linear"),
     ("sharedness.x", "sharedness.x"),
@@ -25,6 +28,11 @@ NAMES = [
 @pytest.mark.parametrize(("path", "name"), NAMES)
 def test_names_of_recipes_become_names_of_python(path, name):
     assert importable(path) == name
+
+
+@pytest.mark.parametrize("name", ["Letters", "shared.text.letters.Letters", "shared.nn.log_mel.LogMel"])
+def test_a_model_folder_names_a_class_of_the_exchange(name):
+    assert named(name).__name__ == name.rpartition(".")[2]
 
 
 def test_each_module_is_where_it_is_said_to_have_moved():

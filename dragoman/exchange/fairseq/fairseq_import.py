@@ -28,13 +28,13 @@ from dragoman.exchange.fairseq.fairseq_wav2vec2 import import_waveform_model, is
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport
 from dragoman.exchange.unpickling import read_checkpoint
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 
 def import_fairseq(
@@ -148,10 +148,10 @@ def find_checkpoint(source: Path) -> Path:
     for name in ("checkpoint_best.pt", "model.pt"):
         if (source / name).is_file():
             return source / name
-    found = sorted(source.glob("*.pt"))
-    if len(found) != 1:
-        raise DataError(f"{source}: holds {len(found) or 'no'} checkpoints (*.pt): name one")
-    return found[0]
+    paths = sorted(source.glob("*.pt"))
+    if len(paths) != 1:
+        raise DataError(f"{source}: holds {len(paths) or 'no'} checkpoints (*.pt): name one")
+    return paths[0]
 
 
 def _dictionary(given: Path | None, folder: Path, language: str | None) -> Path:

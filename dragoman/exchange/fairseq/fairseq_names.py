@@ -91,5 +91,5 @@ def _norm(name: str, number: int) -> str:
 
 def layers_of(tensors: Mapping[str, Tensor], side: str) -> int:
     """Count the layers of "encoder" or "decoder"."""
-    found = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in tensors)
-    return 1 + max((int(match[1]) for match in found if match), default=-1)
+    matches = (re.match(rf"{side}\.layers\.(\d+)\.", name) for name in tensors)
+    return 1 + max((int(match[1]) for match in matches if match), default=-1)

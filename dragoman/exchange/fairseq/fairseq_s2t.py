@@ -19,6 +19,8 @@ from dragoman.exchange.fairseq.fairseq_text import LANGUAGE, find_segmenter
 from dragoman.exchange.foreign_settings import read_yaml
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.segmenters import Segmenter
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, shown
@@ -31,8 +33,6 @@ from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import MEMORY, Translator
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.segmenters import Segmenter
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 TASK = "speech_to_text"
 TAG = re.compile(r"<lang:.+>")
@@ -305,6 +305,6 @@ def speech_system(
 def language_tags(rows: list[str], source: Path) -> dict[str, str]:
     """Return the symbols of languages by our codes; a warning names those of languages without a code here."""
     tags = [row for row in rows if TAG.fullmatch(row)]
-    found = tags_by_code(tags)
-    warn_of_unnamed(tags, found.values(), source)
-    return found
+    by_code = tags_by_code(tags)
+    warn_of_unnamed(tags, by_code.values(), source)
+    return by_code

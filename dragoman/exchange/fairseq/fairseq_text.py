@@ -9,9 +9,9 @@ from pathlib import Path
 
 from dragoman.exchange.codes import tags_by_code
 from dragoman.exchange.fairseq.fairseq_model import Settings
+from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs, BytePairs, Segmenter, SentencePieces, Words
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.errors import DataError, shown
-from dragoman.shared.text.segmenters import ByteLevelPairs, BytePairs, Segmenter, SentencePieces, Words
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 LANGUAGE = "<{language}>"
 
@@ -156,14 +156,14 @@ def find_segmenter(folder: Path, pieces: Path | None) -> Segmenter:
         DataError: if there is none or several.
     """
     if pieces is None:
-        found = [path for path in sorted(folder.iterdir()) if path.suffix == ".model" or "codes" in path.name]
-        found += [folder] if (folder / "encoder.json").is_file() else []
-        if len(found) != 1:
-            what = "nothing" if not found else ", ".join(path.name for path in found)
+        paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".model" or "codes" in path.name]
+        paths += [folder] if (folder / "encoder.json").is_file() else []
+        if len(paths) != 1:
+            what = "nothing" if not paths else ", ".join(path.name for path in paths)
             raise DataError(
                 f"{folder}: {what} to cut text with; name a SentencePiece model, BPE codes, or words with --pieces"
             )
-        pieces = found[0]
+        pieces = paths[0]
     if str(pieces) == "words" and not pieces.exists():
         return Words()
     if pieces.is_dir():
@@ -177,18 +177,18 @@ def tokenizer_of(dictionary: Path, rows: int, segmenter: Segmenter, layout: Layo
     Raises:
         DataError: if the dictionary does not have as many symbols.
     """
-    known = read_vocabulary(dictionary)
-    inside = {*known}
+    listed = read_vocabulary(dictionary)
+    inside = {*listed}
     added = [symbol for symbol in layout.added if symbol not in inside]
-    if layout.target is None and rows == len(known):  # trained before a mask was put behind the dictionary
+    if layout.target is None and rows == len(listed):  # trained before a mask was put behind the dictionary
         added = []
-    if rows != len(known) + len(added):
+    if rows != len(listed) + len(added):
         behind = f" and {len(added)} behind them ({added[0]} ... {added[-1]})" if added else ""
         raise DataError(
-            f"{dictionary}: has {len(known)} symbols with the {len(FIRST)} first ones{behind}, "
+            f"{dictionary}: has {len(listed)} symbols with the {len(FIRST)} first ones{behind}, "
             f"but the model {rows} vectors: it is another model's"
         )
     symbols = {symbol: symbol for symbol in FIRST}
-    symbols |= {"<mask>": "<mask>"} if "<mask>" in (*known, *added) else {}
+    symbols |= {"<mask>": "<mask>"} if "<mask>" in (*listed, *added) else {}
     symbols |= {f"<{code}>": tag for code, tag in codes_of(layout).items()}
     return VocabularyTokenizer(segmenter=segmenter, vocabulary=str(dictionary), added=added or None, symbols=symbols)

@@ -16,6 +16,8 @@ from dragoman.exchange.fairseq.fairseq_names import PARTS, layers_of
 from dragoman.exchange.foreign_settings import FAIRSEQ, check_settings
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.letters import Letters
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.exchange.wav2vec2_model import (
     QUANTISER,
     SPEECH,
@@ -28,8 +30,6 @@ from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.nn.quantiser import ContrastiveHead
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.letters import Letters
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 #: What a fine-tuned checkpoint puts before the names of the encoder.
 FINE_TUNED = "w2v_encoder.w2v_model."
@@ -196,8 +196,8 @@ def import_waveform_model(
     model = built(partial(plan.build, str(path), heads), tensors, path)
     wanted = {theirs for name in model.state_dict() for theirs in counterparts(name, whole, dict(PARTS))}
     used = {name: tensor for name, tensor in bare.items() if name in wanted or not PRE_TRAINING.fullmatch(name)}
-    own = {name: counterparts(name, whole, dict(PARTS)) for name in model.state_dict()}
-    report = load_renamed(model, used, own, str(path))
+    names = {name: counterparts(name, whole, dict(PARTS)) for name in model.state_dict()}
+    report = load_renamed(model, used, names, str(path))
     report.elsewhere = [name for name in tensors if name.removeprefix(FINE_TUNED) not in used]
     return system_around(model, tokenizer, source_languages, str(path)), report
 
@@ -235,14 +235,14 @@ def letters_of(dictionary: Path, rows: int, language: str | None) -> VocabularyT
     Raises:
         DataError: if the dictionary does not have as many symbols as the head.
     """
-    known = read_vocabulary(dictionary)
-    if rows != len(known):
+    listed = read_vocabulary(dictionary)
+    if rows != len(listed):
         raise DataError(
-            f"{dictionary}: has {len(known)} symbols with the {len(FIRST)} first ones, "
+            f"{dictionary}: has {len(listed)} symbols with the {len(FIRST)} first ones, "
             f"but the head {rows} rows: it is another model's"
         )
     symbols = {symbol: symbol for symbol in FIRST} | {"<blank>": FIRST[0]}
-    upper, lower = (_one_case(known, is_case) for is_case in (str.isupper, str.islower))
+    upper, lower = (_one_case(listed, is_case) for is_case in (str.isupper, str.islower))
     segmenter = Letters(closing=True, upper=upper, lower=lower, language=language)
     return VocabularyTokenizer(segmenter=segmenter, vocabulary=str(dictionary), symbols=symbols)
 

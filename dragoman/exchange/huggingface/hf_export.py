@@ -164,7 +164,7 @@ def kind_of(model: Translator, padding: int) -> Kind:
     embeddings = (cast(TextEmbedding, model.embeddings["source"]), model.target_embedding)
     layers = [cast(Layer, stack.layers[0]) for stack in stacks]
     pre_norm = {layer.pre_norm for layer in layers} | {isinstance(stack.norm, nn.LayerNorm) for stack in stacks}
-    found = (
+    forms = (
         pre_norm.pop() if len(pre_norm) == 1 else "mixed norms",
         _one({isinstance(embedding.norm, nn.LayerNorm) for embedding in embeddings}),
         _one({_positions(embedding, padding) for embedding in embeddings}),
@@ -172,12 +172,12 @@ def kind_of(model: Translator, padding: int) -> Kind:
     bias = model.projection.bias is not None
     same = {(_activation(layer), layer.dropout) for layer in layers}, {e.scale for e in embeddings}
     for kind in KINDS:
-        if found == (kind.pre_norm, kind.embedding_norm, kind.positions) and bias <= kind.bias:
+        if forms == (kind.pre_norm, kind.embedding_norm, kind.positions) and bias <= kind.bias:
             if any(len(values) > 1 for values in same):
                 raise refused("an encoder and a decoder with different activations, dropouts or scales")
             return kind
     raise refused(
-        f"a translator with pre_norm and final norms {found[0]}, norm of embeddings {found[1]}, positions {found[2]}"
+        f"a translator with pre_norm and final norms {forms[0]}, norm of embeddings {forms[1]}, positions {forms[2]}"
         f"{', and a bias of its logits' if bias else ''}"
     )
 

@@ -57,8 +57,8 @@ def import_huggingface(
         UsageError: for a language that the model has no symbol for.
     """
     config = Config(source / CONFIG)
-    known = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, WAV2VEC2_BERT, SPEECH_MODEL, WHISPER)
-    kind = config.choose("model_type", {one: one for one in known})
+    kinds = (*FAMILIES, *T5_MODELS, *ENCODERS, *WAVEFORM_MODELS, WAV2VEC2_BERT, SPEECH_MODEL, WHISPER)
+    kind = config.choose("model_type", {one: one for one in kinds})
     if kind in (*WAVEFORM_MODELS, WAV2VEC2_BERT):
         import_encoder = import_hf_conformer if kind == WAV2VEC2_BERT else import_hf_waveform
         system, report = import_encoder(source, source_languages=source_languages)

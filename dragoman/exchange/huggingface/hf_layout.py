@@ -22,13 +22,13 @@ from dragoman.exchange.huggingface.hf_text_files import (
     named_tags,
     texts_of,
 )
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer, rows_of
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer, rows_of
 from dragoman.shared.text.languages import LANGUAGES, check
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import VocabularyTokenizer
 
 OWN = "dragoman"
 #: Classes of tokenizers that say nothing, beside their file, about texts.
@@ -190,9 +190,9 @@ def started_field(field: TextField, files: TextFiles) -> TextField:
             names[id], new[name] = name, tokenizer.symbol(id)
         prefix[place : place + 1] = [names[id]]
     if new:  # rows that had no name here; those that are pieces of text stay so
-        own = tokenizer.arguments
-        more = {"symbols": own["symbols"] | new, "pieces": [*(own.get("pieces") or []), *new]}
-        tokenizer = type(tokenizer)(**own | more)
+        arguments = tokenizer.arguments
+        more = {"symbols": arguments["symbols"] | new, "pieces": [*(arguments.get("pieces") or []), *new]}
+        tokenizer = type(tokenizer)(**arguments | more)
     return TextField(**field.arguments | {"tokenizer": tokenizer, "prefix": prefix})
 
 

@@ -190,8 +190,8 @@ def layer_of(config: Config, side: str, memories: list[str] | None, *, pre_norm:
 
 def counterparts_of(name: str) -> tuple[str, ...]:
     """Return the names there of what a tensor of an encoder-decoder here is made of: fairseq's, but for the output."""
-    own = {"projection.weight": OUTPUT, "projection.bias": BIAS}
-    return (own[name],) if name in own else tuple(f"model.{theirs}" for theirs in counterparts(name))
+    heads = {"projection.weight": OUTPUT, "projection.bias": BIAS}
+    return (heads[name],) if name in heads else tuple(f"model.{theirs}" for theirs in counterparts(name))
 
 
 # -- encoders ---------------------------------------------------------------------------------------------------------
@@ -337,11 +337,11 @@ class MaskedEncoder:
             number, part, kind = layer.groups()
             return tuple(f"{prefix}encoder.layer.{number}.{theirs}.{kind}" for theirs in ENCODER_PARTS[part])
         head = f"heads.{HEAD}."
-        own = {f"{head}projection.bias": self.family.bias}
+        heads = {f"{head}projection.bias": self.family.bias}
         for part, theirs in ((f"{head}dense", self.family.dense), (f"{head}norm", self.family.norm)):
-            own |= {f"{part}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")}
-        if name in own:
-            return (own[name],)
+            heads |= {f"{part}.{kind}": f"{theirs}.{kind}" for kind in ("weight", "bias")}
+        if name in heads:
+            return (heads[name],)
         part, _, kind = name.rpartition(".")
         return (f"{prefix}{ENCODER_WHOLE[part]}.{kind}",)
 

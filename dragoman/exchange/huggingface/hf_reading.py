@@ -48,16 +48,16 @@ class Config:
             raise DataError(f"{self.path}: does not say {name}")
         return self.values[name]
 
-    def choose(self, name: str, known: dict[str, Any], default: str | None = None) -> Any:
+    def choose(self, name: str, choices: dict[str, Any], default: str | None = None) -> Any:
         """Return what a setting stands for.
 
         Raises:
             DataError: if its value is not among the known ones.
         """
         value = self.need(name) if default is None else self.get(name, default)
-        if value not in known:
-            raise DataError(f"{self.path}: {name} {shown(value)} has no counterpart here, only {', '.join(known)}")
-        return known[value]
+        if value not in choices:
+            raise DataError(f"{self.path}: {name} {shown(value)} has no counterpart here, only {', '.join(choices)}")
+        return choices[value]
 
 
 def read_json(path: Path) -> Any:

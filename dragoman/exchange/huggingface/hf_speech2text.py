@@ -18,6 +18,9 @@ from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_tensor
 from dragoman.exchange.huggingface.hf_text_files import TextFiles
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.letters import Recased
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
 from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
@@ -28,9 +31,6 @@ from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import MEMORY, Translator
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.letters import Recased
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 MODEL_TYPE = "speech_to_text"
 TOKENS = "model.decoder.embed_tokens.weight"

@@ -120,9 +120,9 @@ class T5:
         }
         if name in whole:
             return (whole[name],)
-        found = re.fullmatch(r"((?:en|de)coder)\.layers\.(\d+)\.(.+)\.weight", name)
-        assert found is not None, name
-        side, number, part = found.groups()
+        match = re.fullmatch(r"((?:en|de)coder)\.layers\.(\d+)\.(.+)\.weight", name)
+        assert match is not None, name
+        side, number, part = match.groups()
         last = 2 if side == "decoder" else 1
         dense = f"{last}.DenseReluDense"
         feedforward = {
@@ -174,7 +174,7 @@ def _feedforward(config: Config) -> tuple[bool, str]:
     said = str(config.get("feed_forward_proj", "relu" if config.need("model_type") == "t5" else "gated-gelu"))
     kind, _, name = said.rpartition("-")
     # "gated-gelu" means the tanh approximation, with which these models were trained.
-    known = ACTIVATIONS | ({"gelu": ACTIVATIONS["gelu_new"]} if kind == "gated" else {})
-    if kind not in ("", "gated") or name not in known:
+    activations = ACTIVATIONS | ({"gelu": ACTIVATIONS["gelu_new"]} if kind == "gated" else {})
+    if kind not in ("", "gated") or name not in activations:
         raise DataError(f"{config.path}: feed_forward_proj {shown(said)} has no counterpart here")
-    return kind == "gated", known[name]
+    return kind == "gated", activations[name]

@@ -28,12 +28,12 @@ from dragoman.exchange.huggingface.hf_text_files import (
     named_tags,
     texts_of,
 )
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer, rows_of
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError
-from dragoman.shared.text.json_file import JsonTokenizer, rows_of
-from dragoman.shared.text.segmenters import SentencePieces
 from dragoman.shared.text.tokenizer import Tokenizer
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 FAIRSEQ = {name: name for name in (*FIRST, "<mask>")}
 BERT = {"<s>": "[CLS]", "</s>": "[SEP]", "<pad>": "[PAD]", "<unk>": "[UNK]", "<mask>": "[MASK]"}

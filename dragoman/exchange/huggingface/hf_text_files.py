@@ -11,12 +11,12 @@ import tokenizers
 
 from dragoman.exchange.codes import tags_by_code
 from dragoman.exchange.huggingface.hf_reading import Config, read_json
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer, as_tokenizer
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import DataError
-from dragoman.shared.text.json_file import JsonTokenizer, as_tokenizer
 from dragoman.shared.text.languages import LANGUAGES
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 
 LANGUAGE, START, END, PADDING = "<{language}>", "<s>", "</s>", "<pad>"
 JSON, PIECES, SETTINGS = "tokenizer.json", "sentencepiece.bpe.model", "tokenizer_config.json"
@@ -90,9 +90,9 @@ class TextFiles:
     ) -> VocabularyTokenizer:
         """Return a SentencePiece model with a vocabulary of its own, filled up to the model's rows."""
         segmenter = SentencePieces(model=self.path(PIECES))
-        known = len(read_vocabulary(Path(vocabulary))) if vocabulary else len(FIRST) + len(segmenter.pieces())
+        count = len(read_vocabulary(Path(vocabulary))) if vocabulary else len(FIRST) + len(segmenter.pieces())
         rows = self.config.need("vocab_size")
-        added = [*added, *(f"(nothing at {number})" for number in range(known + len(added), rows))]
+        added = [*added, *(f"(nothing at {number})" for number in range(count + len(added), rows))]
         named = symbols | named_tags(tags)
         return VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=added, symbols=named)
 
@@ -110,12 +110,12 @@ class TextFiles:
         """Return the further special symbols that the tokenizer's files list."""
         more = "extra_special_tokens", "additional_special_tokens"
         try:
-            found = [token for name in more for token in self.settings.get(name) or []]
+            tokens = [token for name in more for token in self.settings.get(name) or []]
             decoder = self.settings.get("added_tokens_decoder") or {}
-            found += [token["content"] for _, token in sorted(decoder.items(), key=lambda item: int(item[0]))]
+            tokens += [token["content"] for _, token in sorted(decoder.items(), key=lambda item: int(item[0]))]
             if self.has(JSON):
-                found += [token["content"] for token in read_json(self.folder / JSON).get("added_tokens") or []]
-            plain = [token if isinstance(token, str) else token["content"] for token in found]
+                tokens += [token["content"] for token in read_json(self.folder / JSON).get("added_tokens") or []]
+            plain = [token if isinstance(token, str) else token["content"] for token in tokens]
             return [*dict.fromkeys(plain)]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"{self.folder}: {SETTINGS} or {JSON} lists symbols as no tokenizer does") from error

@@ -18,15 +18,15 @@ import tokenizers
 from tokenizers import AddedToken, Regex, decoders, models, normalizers, pre_tokenizers, processors
 
 from dragoman.exchange.huggingface.hf_layout import OWN, own_layout
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.errors import UsageError
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer
 from dragoman.shared.text.normalise import effective
 from dragoman.shared.text.piece_file import NFC, REMOVED, SPACES, parsed
-from dragoman.shared.text.segmenters import SentencePieces
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer, Tokenizer
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 
 JSON, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 NAMES = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}
@@ -137,12 +137,12 @@ def _around(system: System) -> tuple[list[int], list[int], list[str]]:
     source, _ = _fields(system)
     prefix = source.arguments.get("prefix")
     first = 1 if prefix is None else len(prefix)
-    found = set()
+    symbols = set()
     for one in system.source_languages:
         for other in system.target_languages:
             row = {"id": "", source.column: "", "source_language": one, "target_language": other}
-            found.add(tuple(source(row, np.random.default_rng(0)).tolist()))
-    befores, behinds = {ids[:first] for ids in found}, {ids[first:] for ids in found}
+            symbols.add(tuple(source(row, np.random.default_rng(0)).tolist()))
+    befores, behinds = {ids[:first] for ids in symbols}, {ids[first:] for ids in symbols}
     if len(behinds) > 1:
         raise UsageError("transformers has no place for a language behind the source of a model of several languages")
     if len(befores) == 1:
@@ -249,10 +249,10 @@ def sentencepiece_json(path: Path, rows: list[str]) -> tokenizers.Tokenizer:
 def _merges(scores: dict[str, float]) -> list[tuple[str, str]]:
     """Return the merges of a byte-pair model, which keeps only their results and their scores."""
     places = {piece: place for place, piece in enumerate(sorted(scores, key=lambda piece: -scores[piece]))}
-    found = [
+    merges = [
         (places[piece], places[piece[:cut]], places[piece[cut:]], piece[:cut], piece[cut:])
         for piece in scores
         for cut in range(1, len(piece))
         if piece[:cut] in scores and piece[cut:] in scores
     ]
-    return [(left, right) for *_, left, right in sorted(found)]
+    return [(left, right) for *_, left, right in sorted(merges)]

@@ -87,9 +87,9 @@ def counterparts(name: str) -> tuple[str, ...]:
     part, _, kind = name.rpartition(".")
     if part in WHOLE:
         return (f"{WHOLE[part]}.{kind}",)
-    found = re.fullmatch(r"encoder\.layers\.(\d+)\.(.+)", name)
-    assert found is not None, name
-    number, inside = found.groups()
+    match = re.fullmatch(r"encoder\.layers\.(\d+)\.(.+)", name)
+    assert match is not None, name
+    number, inside = match.groups()
     if inside == "self_attention.distance_keys":
         return (f"encoder.layers.{number}.self_attn.distance_embedding.weight",)
     part, _, kind = inside.rpartition(".")

@@ -14,6 +14,8 @@ from dragoman.exchange.huggingface.hf_model import ACTIVATIONS
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, read_tensors
 from dragoman.exchange.import_sizes import built
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.letters import Letters, Recased
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer, read_vocabulary
 from dragoman.exchange.wav2vec2_model import (
     QUANTISER,
     SPEECH,
@@ -26,8 +28,6 @@ from dragoman.shared.errors import DataError, shown
 from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.nn.quantiser import ContrastiveHead
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.letters import Letters, Recased
-from dragoman.shared.text.vocabulary import VocabularyTokenizer, read_vocabulary
 
 MODEL_TYPE, PREFIX, HEAD, VECTOR = "wav2vec2", "wav2vec2.", "lm_head", "masked_spec_embed"
 #: HuBERT (Hsu et al. 2021) is the same encoder, trained otherwise.
@@ -180,21 +180,21 @@ def letters_of(folder: Path, rows: int) -> VocabularyTokenizer:
     vocabulary = folder / "vocab.json"
     if vocabulary.is_file() and any(isinstance(value, dict) for value in read_json(vocabulary).values()):
         raise DataError(f"{vocabulary}: has a vocabulary for each language, which has no counterpart here")
-    known = read_vocabulary(vocabulary)
+    listed = read_vocabulary(vocabulary)
     settings = {name: _symbol(value) for name, value in _tokenizer_settings(folder).items()}
     added_file = folder / "added_tokens.json"
     added = read_json(added_file) if added_file.is_file() else {}
-    inside = {*known}
+    inside = {*listed}
     behind = [symbol for symbol in sorted(added, key=added.__getitem__) if symbol not in inside]
-    missing = rows - len(known) - len(behind)
+    missing = rows - len(listed) - len(behind)
     if missing < 0:
-        raise DataError(f"{vocabulary}: has {len(known) + len(behind)} symbols, but the head {rows} rows")
+        raise DataError(f"{vocabulary}: has {len(listed) + len(behind)} symbols, but the head {rows} rows")
     behind += [f"(nothing at {rows - missing + number})" for number in range(missing)]
     padding = settings.get("pad_token") or "<pad>"
     symbols = {"<pad>": padding, "<blank>": padding, "<unk>": settings.get("unk_token") or "<unk>"}
     end, start = settings.get("eos_token") or "</s>", settings.get("bos_token") or "<s>"
-    symbols["</s>"] = end if end in (*known, *behind) else padding
-    symbols |= {"<s>": start} if start in (*known, *behind) else {}
+    symbols["</s>"] = end if end in (*listed, *behind) else padding
+    symbols |= {"<s>": start} if start in (*listed, *behind) else {}
     segmenter: Any = Letters(space=settings.get("word_delimiter_token") or "|")
     if settings.get("do_lower_case"):
         segmenter = Recased(segmenter=segmenter, lower_output=True)

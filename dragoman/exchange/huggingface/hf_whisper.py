@@ -24,14 +24,15 @@ from dragoman.exchange.fairseq.fairseq_names import counterparts
 from dragoman.exchange.huggingface.hf_model import layer_of
 from dragoman.exchange.huggingface.hf_reading import CONFIG, Config, read_json, read_tensors
 from dragoman.exchange.huggingface.hf_text import JSON, SETTINGS
+from dragoman.exchange.huggingface.log_mel import FOURIER, HOP, RATE, LogMel
 from dragoman.exchange.import_sizes import built, check_rows
 from dragoman.exchange.loaded import LoadReport, load_renamed
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError, shown
 from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import OutputProjection, TiedProjection
-from dragoman.shared.nn.log_mel import FOURIER, HOP, RATE, LogMel
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import ConvolutionalStem
@@ -39,7 +40,6 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import MEMORY, Translator
 from dragoman.shared.search.bans import ForbiddenFirst, ForbiddenTokens
 from dragoman.shared.systems.system import System
-from dragoman.shared.text.json_file import JsonTokenizer
 
 MODEL_TYPE = "whisper"
 ENGLISH = "en"
@@ -181,10 +181,10 @@ def read_tokenizer(
     content["decoder"] = {"type": "Sequence", "decoders": steps}
     path = scratch / JSON
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-    found = [symbol for symbol in added if TAG.fullmatch(symbol)]
-    tags = tags_by_code(found)
+    language_tags = [symbol for symbol in added if TAG.fullmatch(symbol)]
+    tags = tags_by_code(language_tags)
     if many:
-        warn_of_unnamed(found, tags.values(), folder)
+        warn_of_unnamed(language_tags, tags.values(), folder)
     symbols = dict(SYMBOLS)
     if start is not None and start != added.get(SYMBOLS["<s>"]):
         first = [symbol for symbol, id in added.items() if id == start]
@@ -234,11 +234,11 @@ def older_tokenizer(folder: Path) -> tokenizers.Tokenizer:
 
 def bans(generation: Config, tokenizer: JsonTokenizer) -> list[Any]:
     """Return the symbols that no output has, and those that none begins with; how long outputs are is for searches."""
-    found = {name: generation.get(name, []) for name in ("suppress_tokens", "begin_suppress_tokens")}
-    for name, ids in found.items():
+    tokens = {name: generation.get(name, []) for name in ("suppress_tokens", "begin_suppress_tokens")}
+    for name, ids in tokens.items():
         if not isinstance(ids, list) or not all(type(id) is int and 0 <= id < tokenizer.size for id in ids):
             raise DataError(f"{generation.path}: {name} {ids} are not ids below {tokenizer.size}")
-    never, first = ([id for id in ids if id != tokenizer.eos] for ids in found.values())
+    never, first = ([id for id in ids if id != tokenizer.eos] for ids in tokens.values())
     return [*([ForbiddenTokens(tokens=never)] if never else []), *([ForbiddenFirst(tokens=first)] if first else [])]
 
 
@@ -307,8 +307,8 @@ def window(folder: Path, bins: int) -> LogMel:
         DataError: if they have no counterpart here.
     """
     config = Config(folder / "preprocessor_config.json")
-    known = {"sampling_rate": RATE, "n_fft": FOURIER, "hop_length": HOP, "dither": 0.0, "feature_size": bins}
-    for name, usual in (known | {"do_normalize": False}).items():
+    settings = {"sampling_rate": RATE, "n_fft": FOURIER, "hop_length": HOP, "dither": 0.0, "feature_size": bins}
+    for name, usual in (settings | {"do_normalize": False}).items():
         if config.get(name, usual) != usual:
             raise DataError(f"{config.path}: {name} {shown(config.get(name))} has no counterpart here, only {usual}")
     return LogMel(bins=bins, seconds=float(config.get("chunk_length", 30)))
@@ -337,8 +337,8 @@ def load_whisper(model: Translator, tensors: Mapping[str, Tensor], source: str) 
 
 def whisper_counterparts(name: str) -> tuple[str, ...]:
     """Return the names there of what a tensor of the model here is made of: fairseq's in layers."""
-    own = {"projection.weight": OUTPUT, POSITIONS: TABLE}
+    names = {"projection.weight": OUTPUT, POSITIONS: TABLE}
     for kind in ("weight", "bias"):
         for number, part in enumerate(("first", "second"), start=1):
-            own[f"embeddings.speech.subsampler.{part}.{kind}"] = f"model.encoder.conv{number}.{kind}"
-    return (own[name],) if name in own else tuple(f"model.{theirs}" for theirs in counterparts(name))
+            names[f"embeddings.speech.subsampler.{part}.{kind}"] = f"model.encoder.conv{number}.{kind}"
+    return (names[name],) if name in names else tuple(f"model.{theirs}" for theirs in counterparts(name))

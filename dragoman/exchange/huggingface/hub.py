@@ -116,10 +116,10 @@ def fetch(name: str, *, revision: str | None = None, api: HfApi | None = None) -
     def snapshot(patterns: Sequence[str], revision: str | None) -> Path:
         ignored = ["*/*", "*.py"]
         with _plain_errors(name):
-            found = api.snapshot_download(
+            folder = api.snapshot_download(
                 name, revision=revision, allow_patterns=list(patterns), ignore_patterns=ignored
             )
-        return Path(found)
+        return Path(folder)
 
     folder = snapshot([CONFIG], revision)
     commit = folder.name  # of all files, though somebody should push meanwhile

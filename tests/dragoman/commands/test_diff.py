@@ -9,8 +9,8 @@ import pytest
 import sacrebleu
 
 from dragoman import DataError, Recipe, UsageError
+from dragoman.commands import runs
 from dragoman.commands.diff import diff_runs, differing_keys
-from dragoman.shared.evaluation import runs
 from dragoman.shared.evaluation.outputs import Outputs
 from dragoman.shared.evaluation.results import record
 from dragoman.shared.evaluation.scores import score

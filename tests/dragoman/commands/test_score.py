@@ -128,7 +128,7 @@ def test_a_trained_metric_gets_sources_and_tells_what_it_cuts(tmp_path, monkeypa
     regressor = SimpleNamespace(to=devices.append)
     model = SimpleNamespace(regressor=regressor, with_reference=with_reference, cut=0, longest=512)
     monkeypatch.setattr("dragoman.exchange.comet.read_comet", lambda folder: model)
-    monkeypatch.setattr("dragoman.shared.evaluation.learned.LearnedMetric", Counted)
+    monkeypatch.setattr("dragoman.exchange.learned.LearnedMetric", Counted)
     learned = Learned(tmp_path / "model", tmp_path / "sources", device="cpu")
     assert Learned(tmp_path, tmp_path).device == "auto"
     count = learned.counter([["a", "b"]])

@@ -14,8 +14,8 @@ import yaml
 
 from dragoman.commands.score import Learned, score_files
 from dragoman.exchange.comet import CometModel, read_comet
+from dragoman.exchange.learned import LearnedMetric
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.learned import LearnedMetric
 from dragoman.shared.evaluation.significance import compare
 from tests.small import refuses
 

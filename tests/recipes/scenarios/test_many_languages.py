@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from dragoman import Recipe, System
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.evaluation.results import read
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVectors
@@ -17,8 +19,6 @@ from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.segmenters import SentencePieces
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.recipes.installed import RECIPES
 from tests.recipes.test_recipes import Vocabulary, small
 from tests.recipes.test_resumed import both_ways

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from dragoman.commands.sharding import prepare_shard
 from dragoman.shared.preparing.preparation import prepare
-from dragoman.shared.preparing.sharding import prepare_shard
 from dragoman.st.corpora.tsv import Tsv
 
 

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dragoman import DataError, Manifest
+from dragoman.commands.inspection import check_corpus
 from dragoman.mt.corpora.monolingual import Monolingual
 from dragoman.mt.corpora.moses import Moses
-from dragoman.shared.preparing.inspection import check_corpus
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.st.corpora.covost2 import CoVoST2

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.exchange.vocabularies.segmenters import Words
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.joined_text import JoinedText
-from dragoman.shared.text.segmenters import Words
-from dragoman.shared.text.vocabulary import VocabularyTokenizer
 from tests import small
 from tests.small import refuses
 

@@ -12,12 +12,12 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs, BytePairs
+from dragoman.exchange.vocabularies.vocabulary import VocabularyTokenizer
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.noise import NoisyText, SpanDraw, WordFinder, share_of, words_of
 from dragoman.shared.batches.stream import Budget, Stream
-from dragoman.shared.text.json_file import JsonTokenizer
-from dragoman.shared.text.segmenters import ByteLevelPairs, BytePairs
-from dragoman.shared.text.vocabulary import VocabularyTokenizer
 from tests import small
 
 TEXTS = ['He said "no." She left! Why?', "One word.", "low lower lowest", "今日は。さようなら。"]

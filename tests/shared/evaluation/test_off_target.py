@@ -20,7 +20,7 @@ def test_languages_are_told_apart():
     lines = [line for pair in SENTENCES.values() for line in pair]
     codes = [code for code in SENTENCES for _ in range(2)]
     found = judge(lines, "de", list(SENTENCES))
-    assert found.found == codes and found.judged == 8
+    assert found.codes == codes and found.judged == 8
     assert found.wrong == [2, 3, 4, 5, 6, 7] and found.share == 0.75
     assert found.score.value == 75 and found.score.lines == 8 and found.score.name == "off_target"
     assert "among:de+en+fr+tr|certain:0.9" in found.signature
@@ -29,7 +29,7 @@ def test_languages_are_told_apart():
 
 def test_what_is_too_short_is_not_judged():
     found = judge(["Ja.", "", "17:30", *SENTENCES["de"], SENTENCES["en"][0]], "de", ["en", "de"])
-    assert found.found[:3] == [None, None, None] and found.judged == 3
+    assert found.codes[:3] == [None, None, None] and found.judged == 3
     assert found.share == pytest.approx(1 / 3) and found.score.lines == 3
     nothing = judge(["", "12"], "de", ["en", "de"])
     assert nothing.judged == 0 and nothing.share == 0 and nothing.score is None
@@ -67,6 +67,6 @@ def test_codes_of_the_library_are_other_ones_at_times():
         assert OffTarget(code, [label], "").wrong == []
     german = judge(SENTENCES["de"], "de", ["de-DE"])
     assert "among:all" in german.signature and german.wrong == []
-    assert judge(SENTENCES["de"], "de", ["de", "cv"]).found == [None, None]  # one of them is known alone
+    assert judge(SENTENCES["de"], "de", ["de", "cv"]).codes == [None, None]  # one of them is known alone
     again = judge(SENTENCES["fr"], "fr", ["fr"])
-    assert again.found == ["fr", "fr"]  # what was asked before is forgotten
+    assert again.codes == ["fr", "fr"]  # what was asked before is forgotten

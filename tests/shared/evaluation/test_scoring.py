@@ -12,11 +12,11 @@ import sacrebleu
 import soundfile
 
 from dragoman import BeamSearch, DataError, Hypothesis, Manifest, System, UsageError
+from dragoman.commands.runs import tests_of as outputs_of
 from dragoman.shared import described
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.evaluation import scoring as evaluate
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.evaluation.runs import tests_of as outputs_of
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases.evaluating import Evaluate
 from dragoman.shared.systems.rows import translate_rows

@@ -9,8 +9,8 @@ import yaml
 
 from dragoman import DataError, Recipe, System, UsageError
 from dragoman.exchange.fairseq.fairseq_s2t import DataConfig
+from dragoman.exchange.vocabularies.vocabulary import read_vocabulary
 from dragoman.shared.machine.nesting import DEPTH, REPEATED, from_json, yaml_problem
-from dragoman.shared.text.vocabulary import read_vocabulary
 from tests.shared.recipe_parts import Fit
 from tests.small import refuses
 

@@ -12,9 +12,9 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest
+from dragoman.commands.inspection import check_corpus
 from dragoman.shared.described import Described
 from dragoman.shared.preparing import preparation as module
-from dragoman.shared.preparing.inspection import check_corpus
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import SourceRow
 from dragoman.shared.preparing.report import SplitReport, render

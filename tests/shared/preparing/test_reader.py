@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from dragoman.commands.inspection import check_corpus
 from dragoman.mt.corpora.monolingual import Monolingual
 from dragoman.mt.corpora.moses import Moses
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.inspection import check_corpus
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import SourceRow, Unusable, seconds, sound_file, source
 from dragoman.shared.preparing.report import render

@@ -7,7 +7,7 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest
-from dragoman.shared.preparing.inspection import check_corpus
+from dragoman.commands.inspection import check_corpus
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound import channels
 from dragoman.shared.sound.audio import levels, probe, read_audio

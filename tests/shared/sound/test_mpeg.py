@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from dragoman.commands.inspection import check_manifests
 from dragoman.shared.batches.manifest import Manifest
-from dragoman.shared.preparing.inspection import check_manifests
 from dragoman.shared.preparing.probing import check_segments
 from dragoman.shared.sound import mpeg
 from dragoman.shared.sound.audio import SAMPLE_RATE, probe, read_audio

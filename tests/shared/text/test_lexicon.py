@@ -49,7 +49,7 @@ def test_case_is_that_of_the_language(tmp_path):
 def test_beside_a_tab_spaces_are_inside_of_words(tmp_path):
     (tmp_path / "en-es.txt").write_text("new york\tnueva york\nnew nuevo\n", encoding="utf-8")
     lexicon = Lexicon(files={"en-es": str(tmp_path / "en-es.txt")})
-    assert {word: lexicon.candidates(word, "en") for word in lexicon.known("en")} == {
+    assert {word: lexicon.candidates(word, "en") for word in lexicon.entries("en")} == {
         "new york": [("es", "nueva york")],
         "new": [("es", "nuevo")],
     }
@@ -80,7 +80,7 @@ def test_probabilities_stand_behind_a_second_tab(tmp_path):
 
 def test_top_counts_words_not_lines(files):
     lexicon = Lexicon(files={"en-de": files["en-de"]}, top=2)
-    assert sorted(lexicon.known("en")) == ["dog", "the"]
+    assert sorted(lexicon.entries("en")) == ["dog", "the"]
     assert lexicon.candidates("dog", "en") == [("de", "hund"), ("de", "hündin")]
 
 

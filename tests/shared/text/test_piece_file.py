@@ -11,10 +11,10 @@ import sentencepiece
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.shared.errors import DataError
 from dragoman.shared.text.piece_file import charsmap, parsed, read_piece_file
 from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.segmenters import SentencePieces
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model" / "tokenizer.model"

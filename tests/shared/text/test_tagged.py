@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.exchange.vocabularies.segmenters import Words
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from dragoman.shared.described import assets_of, build, describe
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.segmenters import Words
 from dragoman.shared.text.tagged import TaggedTokenizer, extends
 from dragoman.shared.text.tokenizer import Tokenizer as Protocol
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests import small
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import soundfile
 
+from dragoman.commands.inspection import check_corpus
+from dragoman.exchange.cuts import write_cuts
 from dragoman.shared.batches.manifest import COLUMNS, Manifest
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.cuts import write_cuts
-from dragoman.shared.preparing.inspection import check_corpus
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.text.lines import Unusable

@@ -15,8 +15,8 @@ from dragoman import DataError, System, UsageError
 from dragoman.exchange.huggingface.hf_model import BIAS, EncoderDecoder, counterparts_of
 from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
 from dragoman.exchange.importing import import_model
+from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.segmenters import SentencePieces
 from tests.small import refuses
 
 SIZES = {

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.exchange.regression import LayerMix, SegmentRegressor, first, largest, sparsemax
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
-from dragoman.shared.nn.regression import LayerMix, SegmentRegressor, first, largest, sparsemax
 from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.padded import Padded
 from tests import small

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from dragoman.commands.resegment import resegment_text
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.evaluation.resegment import resegment_text
 from dragoman.shared.evaluation.scoring import Evaluation, TestSet
 from dragoman.shared.generator import Hypothesis
 from dragoman.shared.machine.processes import gather, on_main
@@ -59,7 +59,7 @@ def evaluate_talks(
     if "speech" not in system.reads:
         raise UsageError("whole talks need a system that reads speech")
     wanted = {system.output_name: metrics} | dict(texts or {})
-    tests = [TestSet(system, manifest, own, text) for text, own in wanted.items()]
+    tests = [TestSet(system, manifest, names, text) for text, names in wanted.items()]
     talks = _talks(manifest)
     division = {"segmenter": segmenter, "maximum_seconds": maximum_seconds}
     share: dict[int, Hypothesis] = {}

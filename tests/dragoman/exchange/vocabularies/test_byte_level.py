@@ -5,8 +5,8 @@ import json
 import pytest
 
 from dragoman.exchange.fairseq.fairseq_text import find_segmenter
+from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs
 from dragoman.shared.errors import DataError
-from dragoman.shared.text.segmenters import ByteLevelPairs
 
 MERGES = [("l", "o"), ("lo", "w"), ("Ġ", "low"), ("e", "r"), ("low", "er"), ("Ã", "¼"), ("n", "e")]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dragoman.exchange.vocabularies.segmenters import Segmenter, fingerprint, valid
 from dragoman.shared.described import Described
 from dragoman.shared.errors import UsageError
 from dragoman.shared.text.case import lower, upper
-from dragoman.shared.text.segmenters import Segmenter, fingerprint, valid
 
 
 class Letters(Described):

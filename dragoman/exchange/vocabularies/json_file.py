@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import tokenizers
 
+from dragoman.exchange.vocabularies.segmenters import read, valid
+from dragoman.exchange.vocabularies.vocabulary import ForeignSymbols
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, one_line
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.text.segmenters import read, valid
-from dragoman.shared.text.vocabulary import ForeignSymbols
 
 
 class JsonTokenizer(Described, ForeignSymbols):

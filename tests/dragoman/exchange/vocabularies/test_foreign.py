@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
+from dragoman.exchange.vocabularies.json_file import JsonTokenizer
+from dragoman.exchange.vocabularies.segmenters import ByteLevelPairs, BytePairs, MosesWords, SentencePieces, Words
+from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from dragoman.shared.described import build, describe
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.json_file import JsonTokenizer
 from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.segmenters import ByteLevelPairs, BytePairs, MosesWords, SentencePieces, Words
 from dragoman.shared.text.tokenizer import Tokenizer as Protocol
-from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer, read_vocabulary
 from tests.small import GOLDEN, refuses
 
 CODES = "#version: 0.2\nl o\nlo w</w>\ne r</w>\n"

@@ -40,47 +40,44 @@ def layouts(source: str | None, target: str | None) -> str:
 def find_own(root: Path, source: str | None, target: str | None) -> dict[str, OwnFiles]:
     """Return the files of each split: of a folder, all of one layout, that of the training data first.
 
-    Args:
-        root: the folder, or one file of it: a table, or either side of two plain files.
-        source: the language's code, which ends the name of a plain file on this side.
-        target: likewise.
-
     Raises:
         DataError: if there is none, with all layouts; if two are of one split.
     """
     if not root.exists():
         raise DataError(f"{root}: there is no such file or folder; {layouts(source, target)}")
     files = [root] if root.is_file() else plain_or_packed(root)
-    found: dict[str, dict[str, OwnFiles]] = {}
+    by_layout: dict[str, dict[str, OwnFiles]] = {}
     for path in files:
         name = plain_name(path)
         ending = next((ending for ending in _TABLES if name.endswith(ending)), None)
         if ending == ".json" and path != root and not name.startswith(("train", "dev", "test", "valid")):
             continue  # settings of something; other_own_files names it
         if ending is not None:
-            own = OwnFiles(_TABLES[ending], (path,))
-            _add(found.setdefault(own.layout, {}), name.removesuffix(ending), own)
+            table = OwnFiles(_TABLES[ending], (path,))
+            _add(by_layout.setdefault(table.layout, {}), name.removesuffix(ending), table)
         elif (sides := _sides(path, source, target)) is not None:
-            _add(found.setdefault(_PLAIN, {}), *sides)
-    if not found:
+            _add(by_layout.setdefault(_PLAIN, {}), *sides)
+    if not by_layout:
         raise DataError(f"{root}: holds no data that is read here; {layouts(source, target)}")
     order = ["tsv", "csv", "json", _PLAIN]
-    return found[min(found, key=lambda layout: (not any(map(is_training, found[layout])), order.index(layout)))]
+    return by_layout[
+        min(by_layout, key=lambda layout: (not any(map(is_training, by_layout[layout])), order.index(layout)))
+    ]
 
 
-def other_own_files(root: Path, found: dict[str, OwnFiles], source: str | None, target: str | None) -> list[Path]:
+def other_own_files(root: Path, splits: dict[str, OwnFiles], source: str | None, target: str | None) -> list[Path]:
     """Return the files of a folder that seem to be data too, and are not read."""
-    read = {file for own in found.values() for file in own.files}
+    read = {file for split in splits.values() for file in split.files}
     plain = (f".{end}" for pair in _ends(source, target) for end in pair)
     endings = (*_TABLES, ".txt", ".parquet", ".arrow", ".xlsx", *plain)
     files = [] if root.is_file() else plain_or_packed(root)
     return [path for path in files if plain_name(path).lower().endswith(endings) and path not in read]
 
 
-def _add(found: dict[str, OwnFiles], split: str, own: OwnFiles) -> None:
-    before = found.setdefault(split, own)
-    if before != own:
-        raise DataError(f"{own.files[0]}: both this and {before.files[0].name} would be split {split!r}")
+def _add(splits: dict[str, OwnFiles], split: str, files: OwnFiles) -> None:
+    before = splits.setdefault(split, files)
+    if before != files:
+        raise DataError(f"{files.files[0]}: both this and {before.files[0].name} would be split {split!r}")
 
 
 def _sides(path: Path, source: str | None, target: str | None) -> tuple[str, OwnFiles] | None:

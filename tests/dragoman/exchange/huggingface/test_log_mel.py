@@ -5,8 +5,8 @@ import pytest
 import torch
 from torchaudio.functional import melscale_fbanks
 
+from dragoman.exchange.huggingface.log_mel import LogMel, slaney_filters, slaney_frequencies
 from dragoman.shared.errors import TooLongError
-from dragoman.shared.nn.log_mel import LogMel, slaney_filters, slaney_frequencies
 from dragoman.shared.padded import Padded
 from tests.small import refusal
 

@@ -1,8 +1,8 @@
 """Transcripts letter by letter."""
 
+from dragoman.exchange.vocabularies.letters import Letters, Recased
 from dragoman.shared.described import build, describe
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.letters import Letters, Recased
 from tests.small import refuses
 
 

@@ -12,9 +12,9 @@ from reprlib import repr as shown
 from typing import Any
 
 from dragoman.shared.errors import DataError
-from dragoman.shared.preparing.json_lines import read_json_lines
 from dragoman.shared.text.lines import Unusable, read_header, read_lines, read_table
 from dragoman.shared.text.quoting import dialect_of
+from dragoman.st.corpora.json_lines import read_json_lines
 
 Cells = dict[str, Any]
 #: Is given the names of columns and the line that has them, and raises a DataError if they cannot be used.
@@ -69,7 +69,7 @@ def _read_csv(path: Path, check: Check) -> Iterator[tuple[int, Cells | Unusable]
 
 def _read_json(path: Path, check: Check) -> Iterator[tuple[int, Cells | Unusable]]:
     """Go through objects; one under ``translation``, with a text for each language, counts as part of the whole."""
-    known: set[tuple[str, ...]] = set()
+    seen: set[tuple[str, ...]] = set()
     for line, record in read_json_lines(path):
         if isinstance(record, Unusable):
             yield line, record
@@ -77,15 +77,15 @@ def _read_json(path: Path, check: Check) -> Iterator[tuple[int, Cells | Unusable
         texts = record.get("translation")
         if isinstance(texts, dict):
             record = {name: value for name, value in record.items() if name != "translation"} | texts
-        if tuple(record) not in known:
+        if tuple(record) not in seen:
             try:
                 check(list(record), line)
             except DataError as error:
-                if not known:
+                if not seen:
                     raise
                 yield line, Unusable(str(error).partition(f"line {line}: ")[2], path, line)
                 continue
-            known.add(tuple(record))
+            seen.add(tuple(record))
         yield line, record
 
 

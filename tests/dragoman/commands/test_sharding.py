@@ -9,9 +9,9 @@ import pytest
 import soundfile
 
 from dragoman import DataError, Manifest, UsageError
+from dragoman.commands.sharding import Waiting, prepare_shard, read_shard
 from dragoman.shared.preparing import preparation as module
 from dragoman.shared.preparing.preparation import Allowed, prepare, prepare_locked
-from dragoman.shared.preparing.sharding import Waiting, prepare_shard, read_shard
 from dragoman.st.corpora.tsv import Tsv
 
 

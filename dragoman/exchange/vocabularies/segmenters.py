@@ -220,10 +220,10 @@ class BytePairs(Described):
             return [word] if word else []
         parts = [*word, END] if self._end_apart else [*word[:-1], word[-1] + END]
         while len(parts) > 1:
-            known = [pair for pair in zip(parts, parts[1:], strict=False) if pair in self._ranks]
-            if not known:
+            pairs = [pair for pair in zip(parts, parts[1:], strict=False) if pair in self._ranks]
+            if not pairs:
                 break
-            best = min(known, key=self._ranks.__getitem__)
+            best = min(pairs, key=self._ranks.__getitem__)
             merged: list[str] = []
             while parts:
                 width = 2 if tuple(parts[:2]) == best else 1

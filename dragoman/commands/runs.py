@@ -44,15 +44,15 @@ class Tested:
         Raises:
             DataError: if what comes out is not what the results say.
         """
-        found = scorer.count(self.outputs.hypotheses)
-        for counts in found:
+        counted = scorer.count(self.outputs.hypotheses)
+        for counts in counted:
             row = self.rows.get(counts.metric)
             if row and row["signature"] == counts.signature and abs(row["value"] - counts.score) > 0.006:
                 raise DataError(
                     f"{self.place}: {counts.metric} is {counts.score:.2f}, and not {row['value']} as results.jsonl has "
                     "it: these are not the outputs that were scored; evaluate again (--restart)"
                 )
-        return found
+        return counted
 
     def scorer(self, metrics: Sequence[str]) -> TextScorer:
         """Return metrics on this test set's references."""
@@ -71,22 +71,22 @@ def tests_of(run: Path, phase: str | None = None) -> dict[str, Tested]:
         UsageError: if a test set was evaluated in several phases and none is named.
     """
     path = run / "results.jsonl"
-    found = [row for row in of_run(run) if phase in (None, row.get("phase"))]
-    rows = [row for row in found if row["metric"] in METRICS and "kind" not in row]
-    if not rows and found and phase:
+    measured = [row for row in of_run(run) if phase in (None, row.get("phase"))]
+    rows = [row for row in measured if row["metric"] in METRICS and "kind" not in row]
+    if not rows and measured and phase:
         raise DataError(f"{path}: phase {phase!r} scored no outputs that can be compared; dragoman results collects it")
     if not rows:
         raise DataError(f"{path}: no results" + (f" of a phase {phase!r}" if phase else ""))
     tested = {}
     for split in dict.fromkeys(map(_test, rows)):
-        own = [row for row in rows if _test(row) == split]
-        phases = sorted({str(row.get("phase")) for row in own})
+        rows_of_test = [row for row in rows if _test(row) == split]
+        phases = sorted({str(row.get("phase")) for row in rows_of_test})
         if len(phases) > 1:
             raise UsageError(f"{path}: {split} was evaluated in phases {', '.join(phases)}: choose one with --phase")
-        last = own[-1]
+        last = rows_of_test[-1]
         if not {"outputs", "language"} <= last.keys():
             raise DataError(f"{path}: {split} does not say where its outputs are (evaluated long ago): evaluate again")
-        same = [row for row in own if all(row.get(key) == last.get(key) for key in ONE_EVALUATION)]
+        same = [row for row in rows_of_test if all(row.get(key) == last.get(key) for key in ONE_EVALUATION)]
         place = run / last["outputs"]
         tested[split] = Tested(place, split, {row["metric"]: row for row in same}, Outputs.read(place))
     return tested

@@ -1,6 +1,6 @@
 """Vocabularies with the ids of somebody else's checkpoint, in whatever order they stand there.
 
-A :class:`VocabularyTokenizer` is a segmenter (text to pieces, see shared/text/segmenters.py) and a list of symbols.
+A :class:`VocabularyTokenizer` is a segmenter (text to pieces, see segmenters.py) and a list of symbols.
 Specials and tags are rows of that list, too, but text never becomes one of them: what a user types is pieces.
 """
 
@@ -14,41 +14,19 @@ from typing import Any
 
 import numpy as np
 
+from dragoman.exchange.vocabularies.segmenters import Segmenter, SentencePieces
 from dragoman.shared.described import Described
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.machine.nesting import from_json
-from dragoman.shared.text.segmenters import Segmenter, SentencePieces
+from dragoman.shared.text.tokenizer import Specials
 
 #: The first rows of fairseq's dictionaries, which ``dict.txt`` leaves out.
 FIRST = ("<s>", "<pad>", "</s>", "<unk>")
 OVERWRITE = " #fairseq:overwrite"  # behind a line of dict.txt whose symbol stood there before
 
 
-class Special:
-    """An attribute that is the id of a special symbol, for tokenizers that may lack it."""
-
-    def __init__(self, symbol: str) -> None:
-        self.symbol = symbol
-
-    def __get__(self, owner: Any, kind: type | None = None) -> int:
-        """Return the id.
-
-        Raises:
-            DataError: if the tokenizer has no such symbol.
-        """
-        return owner.id(self.symbol)
-
-
-class ForeignSymbols:
-    """Rows of a foreign vocabulary, some of which are known by a name of ours. A tokenizer calls ``_name``.
-
-    Attributes:
-        pad: id of ``<pad>``, and likewise ``bos``, ``eos``, ``unk``, ``mask``, ``sep``, ``blank``; those that the
-            checkpoint lacks raise DataError.
-    """
-
-    pad, bos, eos, unk = Special("<pad>"), Special("<s>"), Special("</s>"), Special("<unk>")
-    mask, sep, blank = Special("<mask>"), Special("<sep>"), Special("<blank>")
+class ForeignSymbols(Specials):
+    """Rows of a foreign vocabulary, some of which are known by a name of ours. A tokenizer calls ``_name``."""
 
     _rows: list[str]
     _ids: dict[str, int]
@@ -89,8 +67,8 @@ class ForeignSymbols:
             DataError: for an unknown symbol, with the known ones.
         """
         if symbol not in self._ids:
-            known = shortened(" ".join(self._ids), 1000)
-            raise DataError(f"the tokenizer has no symbol {shortened(repr(symbol))}, only {known}")
+            symbols = shortened(" ".join(self._ids), 1000)
+            raise DataError(f"the tokenizer has no symbol {shortened(repr(symbol))}, only {symbols}")
         return self._ids[symbol]
 
     def symbol(self, id: int) -> str:
@@ -115,7 +93,7 @@ class VocabularyTokenizer(Described, ForeignSymbols):
     """Pieces of a segmenter, numbered by a vocabulary file.
 
     Args:
-        segmenter: from text to pieces and back, see shared/text/segmenters.py.
+        segmenter: from text to pieces and back, see segmenters.py.
         vocabulary: path of fairseq's ``dict.txt`` (its four first symbols are added), or of a JSON file with all
             symbols in order, or with the number of each (``vocab.json``). None for fairseq's first four and behind them
             the pieces of a SentencePiece model as they stand there (XLM-R, mBART).

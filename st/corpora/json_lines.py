@@ -102,12 +102,7 @@ def text_in(record: Record, key: str) -> str | None:
 
 
 def seconds_in(record: Record, key: str, least: float = 0.0) -> float | None:
-    """Return a number of seconds of an object, None if it has none.
-
-    Args:
-        record: the object.
-        key: of the number.
-        least: what it may be.
+    """Return a number of seconds of an object, at least ``least``, None if it has none.
 
     Raises:
         DataError: if the value is no number, or less.

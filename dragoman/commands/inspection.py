@@ -183,8 +183,8 @@ class _Content:
                         f"{kind} in train and test", place(row), f"row {row['id']}: line {line} of train: {shown}"
                     )
         sides = [(row, column, key) for row in rows for column, key in _sentence_keys(row).items()]
-        known = self._monolingual.find([key for _, _, key in sides])
-        for (row, column, _), line in zip(sides, known, strict=True):
+        places = self._monolingual.find([key for _, _, key in sides])
+        for (row, column, _), line in zip(sides, places, strict=True):
             if line is not None:
                 detail = f"row {row['id']}: line {line} of text without translations: {row[column][:120]}"
                 findings.add("test sentence in monolingual text", place(row, column), detail)

@@ -132,13 +132,13 @@ class SegmentRegressor(nn.Module):
         with_reference: bool = True,
     ) -> None:
         super().__init__()
-        for name, value, known in (
+        for name, value, names in (
             ("pooling", pooling, POOLING),
             ("activation", activation, ACTIVATIONS),
             ("final_activation", final_activation or activation, ACTIVATIONS),
         ):
-            if value not in known:
-                raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+            if value not in names:
+                raise UsageError(f"{name} must be one of {', '.join(names)}, not {value!r}")
         taps = len(model.taps)
         if taps != (1 if mix is None else len(mix.scores)):
             raise UsageError(f"the encoder has {taps} taps, and what reads them is made for another number")

@@ -1,0 +1,1 @@
+"""Vocabularies and tokenizers of checkpoints that others trained."""
