@@ -1,6 +1,7 @@
 """Systems: what goes in and comes out of translate, and the model folder with everything that can be wrong with it."""
 
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -197,7 +198,9 @@ def test_inputs_of_the_other_kind(tokenizer, tmp_path):
         with pytest.raises(DataError, match=r"no such sound file \(this system reads speech\)") as error:
             speech.translate(item)
         assert len(str(error.value)) < 300
-    refuses(DataError, "is a folder", speech.translate, tmp_path)
+    refuses(DataError, "a folder, not a sound file", speech.translate, tmp_path)
+    os.mkfifo(tmp_path / "pipe.wav")
+    refuses(DataError, "pipe.wav: a named pipe, not a sound file", speech.translate, tmp_path / "pipe.wav")
 
 
 # -- sound -----------------------------------------------------------------------------------------------------------
