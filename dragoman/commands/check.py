@@ -9,7 +9,7 @@ from pathlib import Path
 from dragoman.commands.inspection import Checked, check_corpus, check_manifests
 from dragoman.commands.prepare import corpora
 from dragoman.shared.batches.find import find_manifests
-from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.machine.progress import progress
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.text.surrogates import printable
@@ -50,11 +50,11 @@ def check(targets: list[str], *, root: Path | None, workers: int, listen: bool, 
             with progress(name, enabled=enabled) as show:
                 results[name] = check_corpus(corpus, workers=workers, listen=listen, progress=show)
     for name, checked in results.items():
-        total = f"{checked.rows:,} rows, {checked.seconds / 3600:,.2f} hours"
+        total = f"{plural(checked.rows, 'row')}, {checked.seconds / 3600:,.2f} hours"
         print(printable(f"{name}: {total}\n{checked.findings.render()}"))
     wrong = {name: checked.findings.errors for name, checked in results.items() if checked.findings.errors}
     if wrong:
-        raise DataError("; ".join(f"{name}: {errors:,} errors" for name, errors in wrong.items()))
+        raise DataError("; ".join(f"{name}: {plural(errors, 'error')}" for name, errors in wrong.items()))
 
 
 def _is_recipe(target: str) -> bool:

@@ -118,7 +118,8 @@ def print_scores(scores: list[Score], name: str) -> None:
     """Print a line per score: name of what was scored, metric, value, lines, signature."""
     name = name.translate(ONE_LINE)
     for item in scores:
-        print(f"{name}\t{item.name}\t{item.value:.2f}\t{item.lines} lines\t{item.signature}")
+        lines = f"{item.lines} {'line' if item.lines == 1 else 'lines'}"
+        print(f"{name}\t{item.name}\t{item.value:.2f}\t{lines}\t{item.signature}")
 
 
 def cutter(references: list[str], talks: list[str] | None, language: str) -> Callable[[list[str], Path], list[str]]:

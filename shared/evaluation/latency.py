@@ -61,7 +61,8 @@ class Timed:
 
 def words_of(text: str, language: str) -> list[str]:
     """Return the units in which latency is counted: words, or characters of a language without spaces."""
-    return text.split() if languages.spaced(language) else list(text.replace(" ", ""))
+    words = text.split()
+    return words if languages.spaced(language) else list("".join(words))
 
 
 def average_lagging(delays: Sequence[float], source: float, target: int) -> float:

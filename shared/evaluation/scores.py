@@ -47,7 +47,7 @@ class Score:
 
     def __str__(self) -> str:
         """Return the number with its signature, on one line."""
-        return f"{self.name} {self.value:.2f} ({self.lines} lines, {self.signature})"
+        return f"{self.name} {self.value:.2f} ({self.lines} {'line' if self.lines == 1 else 'lines'}, {self.signature})"
 
 
 class TextScorer:

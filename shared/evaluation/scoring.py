@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget
-from dragoman.shared.errors import DataError, UsageError
+from dragoman.shared.errors import DataError, UsageError, plural
 from dragoman.shared.evaluation.alarms import Alarm, detect, detect_off_target
 from dragoman.shared.evaluation.metrics import METRICS, unknown
 from dragoman.shared.evaluation.off_target import judge
@@ -59,9 +59,10 @@ class Evaluation:
 
     def __repr__(self) -> str:
         """Return the text's name, language and number of rows, a line for each score and alarm, and other texts."""
-        lines = [f"{self.text} ({self.language}): {len(self.outputs.hypotheses):,} rows", *map(str, self.all_scores)]
+        rows = plural(len(self.outputs.hypotheses), "row")
+        lines = [f"{self.text} ({self.language}): {rows}", *map(str, self.all_scores)]
         if self.without_speech:
-            lines.append(f"alarm: {self.without_speech:,} recordings have no speech")
+            lines.append(f"alarm: {plural(self.without_speech, 'recording')} without speech")
         lines += [f"alarm: {alarm}" for alarm in self.alarms]
         return "\n".join([*lines, *map(str, self.further)])
 

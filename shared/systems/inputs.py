@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from dragoman.shared.errors import DataError, UsageError, shortened
 from dragoman.shared.generator import Hypothesis
+from dragoman.shared.machine.files import check_regular
 from dragoman.shared.preparing.findings import LONGEST_TEXT
 from dragoman.shared.sound.media import MEDIA_SUFFIXES
 from dragoman.shared.sound.segmentation import Segmenter
@@ -131,8 +132,8 @@ def sound_rows(item: str | Path, segmenter: Segmenter, maximum: float) -> list[d
     if not isinstance(item, str | Path):
         raise UsageError(f"this system reads speech: give sound files or arrays, not {_called(item)}")
     if not os.path.isfile(item):
-        kind = "is a folder, not a sound file" if os.path.isdir(item) else "no such sound file"
-        raise DataError(f"{shortened(str(item), 200)}: {kind} (this system reads speech)")
+        check_regular(item, "sound file")
+        raise DataError(f"{shortened(str(item), 200)}: no such sound file (this system reads speech)")
     parts = segmenter(item, maximum=maximum)
     row = {"audio": str(item), "source_text": None}
     names = [str(item)] if len(parts) == 1 else [f"{item}:{start:.2f}" for start, _ in parts]

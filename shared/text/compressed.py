@@ -22,7 +22,7 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, "
 COMPRESSED = tuple(_OPENERS)
 
 #: Endings of compressed files that are not: each is refused, as nobody would see that it is missing.
-UNREAD = (".zst", ".lz4", ".lzma", ".Z", ".7z")
+UNREAD = (".zip", ".rar", ".zst", ".lz4", ".lzma", ".Z", ".7z")
 
 ENDINGS = (*COMPRESSED, *UNREAD)
 

@@ -141,7 +141,7 @@ def check(code: str) -> str:
     """Return the code if it is known.
 
     Raises:
-        DataError: for an unknown code, with the known one of the same language, or else the one of nearest spelling.
+        DataError: for an unknown code, with the known one of the same language; for a name, the nearest in spelling.
     """
     if code in LANGUAGES:
         return code
@@ -150,7 +150,9 @@ def check(code: str) -> str:
     meant = called(code)
     if meant is not None:
         raise DataError(f"unknown language code {shown(code)}: write {meant!r} for {name(meant)}")
-    near = difflib.get_close_matches(_plain(code), _SPELLINGS, n=1)
+    plain = _plain(code)
+    # A code of two or three letters is one of another language, and no misspelling: gan is not Guarani.
+    near = difflib.get_close_matches(plain, _SPELLINGS, n=1) if len(plain.split("-")[0]) > 3 else []
     guess = f"; did you mean {_SPELLINGS[near[0]]!r}?" if near else "."
     raise DataError(
         f"unknown language code {shown(code)}{guess} Codes are those of ISO 639, of two letters where there are two "

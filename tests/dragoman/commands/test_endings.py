@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 import torch
 
+from dragoman import Manifest
+from tests import small
 from tests.small import GOLDEN
 
 
@@ -51,7 +55,36 @@ def test_a_warning_is_one_line_whatever_the_name_of_the_file(speech_model, tmp_p
 def test_names_of_files_do_not_divide_the_lines_of_scores(dragoman, tmp_path):
     (tmp_path / "a\nb").write_text("one two three four\n")
     code, output, _ = dragoman("score", tmp_path / "a\nb", tmp_path / "a\nb", "--language", "en", "--metrics", "bleu")
-    assert code == 0 and output.startswith(f"{tmp_path}/a b\tbleu\t100.00\t1 lines\t") and output.count("\n") == 1
+    assert code == 0 and output.startswith(f"{tmp_path}/a b\tbleu\t100.00\t1 line\t") and output.count("\n") == 1
+
+
+COMMANDS = {
+    "translate": [GOLDEN, "text.txt"],
+    "translate json": [GOLDEN, "text.txt", "--format", "json", "--n-best", "2"],
+    "subtitle": ["speech", "hum.wav", "--keep-silence"],
+    "stream": ["speech", "hum.wav", "--speech-detector", "levels"],
+    "score": ["text.txt", "text.txt", "--language", "en", "--metrics", "chrf"],
+    "evaluate": [GOLDEN, "test.arrow", "--metrics", "chrf"],
+    "show": [GOLDEN],
+    "recipes": [],
+}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk here")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_output_on_a_full_disk_is_one_line_that_names_it(speech_model, tmp_path, command):
+    times = np.arange(16000) / 16000
+    hum = np.sin(2 * np.pi * 150 * times) * (1 + np.sin(2 * np.pi * 4 * times)) / 4
+    soundfile.write(tmp_path / "hum.wav", hum, 16000)
+    (tmp_path / "text.txt").write_text("one two\n")
+    Manifest.write(tmp_path / "test.arrow", [small.row(0, "one two", "zwei eins")])
+    words = [str(speech_model) if word == "speech" else str(word) for word in COMMANDS[command]]
+    with open("/dev/full", "w") as full:
+        process = [sys.executable, "-m", "dragoman", command.split()[0], *words]
+        result = subprocess.run(process, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+    said = [line for line in result.stderr.splitlines() if "warning" not in line]
+    assert result.returncode == 1 and said[-1:] == ["dragoman: error: standard output: No space left on device"], said
+    assert "Traceback" not in result.stderr
 
 
 def test_a_model_that_is_no_language_model_is_named(dragoman):

@@ -59,6 +59,30 @@ def test_case_and_punctuation_do_not_move_a_cut():
     ]
 
 
+def test_words_are_compared_by_what_is_no_punctuation():
+    """Every word has other signs than in its reference, and "a" and "b" come again on either side of the cut."""
+    assert resegment_text("A, b; «c»! b: a? (d)", ["a b. c?", "b, a; d"], "en") == ["A, b; «c»!", "b: a? (d)"]
+    assert resegment_text("b! a? b, a;", ["b?", "a, b; a!"], "en") == ["b!", "a? b, a;"]
+
+
+@pytest.mark.parametrize(
+    ("word", "plain"),
+    [
+        ("Good,", "good"),
+        ("(WELL-known)", "wellknown"),
+        ("3.5%", "35"),
+        ("…", "…"),
+        ("--", "--"),
+        ("$", "$"),
+        ("กู!", "กู"),
+        ("e\u0301.", "é"),
+        ("\u200c", "\u200c"),
+    ],
+)
+def test_a_word_without_case_and_punctuation_unless_it_has_nothing_else(word, plain):
+    assert module._plain(word) == plain
+
+
 def test_documents_do_not_cross(tmp_path):
     cut = cutter(["a b", "c", "a b"], ["one", "one", "two"], "en")
     assert cut(["a b c a b", "x"], tmp_path) == ["a b", "c a b", "x"]

@@ -313,6 +313,44 @@ def test_whole_talks_are_divided_as_short_as_asked(speech_model, talk, tmp_path,
     assert asked == [2.5]
 
 
+WRITTEN = {
+    "zh": ("我在 New York 的 Microsoft 公司工作，一共12345天。",
+           "我在 New|York 的|Microsoft|公司工作，|一共12345天。"),
+    "th": ("สวัสดีครับ ผมชื่อสมชาย น้ำเปล่าที่นี่อร่อยมาก", "สวัสดีครับ|ผมชื่อสมชาย|น้ำเปล่าที่นี่|อร่อยมาก"),
+    "en": ("I work at Microsoft in New York.", "I work at|Microsoft|in New|York."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", WRITTEN)
+@pytest.mark.parametrize("kind", ["srt", "vtt"])
+def test_subtitles_have_the_lines_of_their_language(dragoman, speech_model, talk, monkeypatch, language, kind):
+    text, lines = WRITTEN[language]
+    system = System.load(speech_model)
+    system.target_languages = [language]
+    monkeypatch.setattr("dragoman.commands.timed_output.load_models", lambda *_, **options: system)
+    monkeypatch.setattr(System, "timed", lambda *_, **options: [[TimedText(0.0, 4.0, {"translation": text}, -1.0)]])
+    code, output, messages = dragoman("subtitle", speech_model, talk, "--format", kind, "--line-length", "10")
+    assert code == 0, messages
+    found = [line for line in output.split("\n") if line and "-->" not in line and not line.isdigit()]
+    assert [line for line in found if line != "WEBVTT"] == lines.split("|")
+
+
+def test_talks_in_a_language_without_spaces_are_cut_between_their_signs(speech_model, talk, tmp_path, monkeypatch):
+    """What is said in one segment may be in two lines, and "New York" in two segments."""
+    lines = ["我在 New York 工作。", "Microsoft 很好，", "谢谢！"]
+    parts = ["我在 New", "York 工作。Microsoft 很", "好，谢谢！"]
+    system = System.load(speech_model)
+    system.target_languages = ["zh"]
+    segments = [TimedText(n, n + 1.0, {"translation": part}, -1.0) for n, part in enumerate(parts)]
+    monkeypatch.setattr(System, "timed", lambda *_, **options: [segments])
+    common = {"audio": str(talk), "duration": 1.0, "source_language": "en", "target_language": "zh"}
+    rows = [common | {"id": str(n), "start": float(n), "target_text": line} for n, line in enumerate(lines)]
+    manifest = Manifest.write(tmp_path / "test.arrow", rows)
+    workspace = Workspace(output=tmp_path, device="cpu", noprogressbar=True)
+    [found] = evaluate_talks(system, manifest, search=None, metrics=["bleu", "ter"], workspace=workspace)
+    assert found.outputs.hypotheses == lines and [score.value for score in found.scores] == pytest.approx([100, 0])
+
+
 def test_times_have_three_digits_and_scores_four(speech_model):
     system = System.load(speech_model)
     segments = [TimedText(0.50049, 2.00051, {"translation": "eins"}, -1.000049)]

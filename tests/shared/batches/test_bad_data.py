@@ -170,7 +170,7 @@ def test_a_corpus_is_named_and_its_manifest_stays(name, request, dragoman, tmp_p
     assert {path: path.read_bytes() for path in before} == before
     assert not list(out.rglob("*.tmp")) and not list(out.rglob("*.skipped.tsv"))
     code, table, complaint = dragoman("check", corpus, *options)
-    assert code == 1 and complaint.count("\n") == 1 and "1 errors" in complaint
+    assert code == 1 and complaint.count("\n") == 1 and ": 1 error\n" in complaint
     assert name == "no lines" or all(part in table for part in parts), table
 
 
@@ -259,7 +259,7 @@ def test_a_table_of_nothing_but_a_header_is_an_error_of_check(table, texts, drag
     path = table / "train.tsv"
     path.write_text("id\tsource_text\n")
     code, output, complaint = dragoman("check", "tsv", "--root", table, "--source-language", "en")
-    assert code == 1 and f"{path}: no rows" in output and "1 errors" in complaint
+    assert code == 1 and f"{path}: no rows" in output and ": 1 error\n" in complaint
     (texts / "train.en").write_text("")
     code, output, _ = dragoman("check", "monolingual", "--root", texts, "--language", "en")
     assert code == 1 and f"{texts / 'train.en'}: no rows" in output

@@ -59,6 +59,17 @@ def test_lengths_are_those_of_the_ids(joined, tmp_path):
         joined(row(None, "abc"), np.random.default_rng(0))
 
 
+def test_a_text_of_no_ids_is_not_missing(tokenizer):
+    """Fields without symbols of their own have no id of an empty text."""
+    fields = {
+        name: TextField(column=f"{side}_text", tokenizer=tokenizer, prefix=[], suffix=[])
+        for name, side in SIDES.items()
+    }
+    joined = JoinedText(fields=fields)
+    for one in (row("", ""), row("abc", ""), row("", "abc")):
+        assert joined.lengths([one]).tolist() == [len(joined(one, np.random.default_rng(0)))]
+
+
 def test_the_first_separator_counts_and_a_missing_one_leaves_the_rest_empty(joined, tokenizer):
     a, b, sep = tokenizer.encode("a")[-1], tokenizer.encode("b")[-1], tokenizer.sep
     for tokens, transcript, translation in (

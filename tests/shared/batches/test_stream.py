@@ -114,6 +114,12 @@ def test_too_many_dropped_is_an_error(tmp_path: Path) -> None:
     arguments = {"name": "mt", "manifests": [str(manifest.path)], "fields": TEXT, "budget": Budget(tokens=500)}
     with pytest.raises(DataError, match=r"m\.arrow: stream 'mt' would drop \d+ of 100 rows \(\d+ ratio above 1\)"):
         _ = Stream(**arguments, filter=Filter(maximum_ratio=1)).table
+    for limits, keys in (
+        ({"maximum_ratio": 1}, "maximum_ratio"),
+        ({"maximum_tokens": 4, "maximum_ratio": 1}, "maximum_tokens or maximum_ratio"),
+    ):
+        with pytest.raises(DataError, match=rf"; change {keys} or maximum_dropped of the filter of 'mt'$"):
+            _ = Stream(**arguments, filter=Filter(**limits)).table
     empty = Manifest.write(tmp_path / "e.arrow", [])
     with pytest.raises(DataError, match="there are none"):
         _ = Stream(**arguments | {"manifests": [str(empty.path)]}).table

@@ -48,6 +48,15 @@ def test_means_leave_empty_outputs_out():
     assert latencies(both[1:2], "de") == []
 
 
+@pytest.mark.parametrize("reference", ["", " ", "\u3000"])
+@pytest.mark.parametrize("language", ["de", "zh"])
+def test_an_empty_reference_has_no_rate_to_compare_with(reference, language):
+    empty = timed([500.0], [600.0], reference, 1000.0)
+    assert latencies([empty], language) == []
+    if language == "de":
+        assert latencies([timed(*SIMULEVAL[1][0]), empty], "de") == latencies([timed(*SIMULEVAL[1][0])], "de")
+
+
 def test_a_perfect_translator_lags_by_nothing():
     """A word each second, written when it begins to be said, of as many words as the reference."""
     assert average_lagging([0.0, 1000.0, 2000.0], 3000.0, 3) == 0.0

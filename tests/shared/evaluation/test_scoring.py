@@ -273,6 +273,6 @@ def test_an_evaluation_shows_its_rows_scores_and_alarms(run):
     assert lines[0] == "translation (de): 3 rows" and lines[1].startswith("bleu")
     assert any(line.startswith("alarm: 33.3% of the outputs are empty") for line in lines)
     silent = evaluate.replace(found, without_speech=1234, further=[found])
-    assert "alarm: 1,234 recordings have no speech" in repr(silent)
+    assert "alarm: 1,234 recordings without speech" in repr(silent)
     assert repr(silent).endswith(repr(found)) and silent.by_text == [silent, found]
     assert "recordings" not in repr(found) and found.by_text == [found]

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from dragoman.shared.machine import stopping
+from tests.small import GOLDEN
 
 #: Native code that runs for half a minute without a Python instruction: a product of matrices, in torch as everywhere.
 STUCK = """
@@ -62,6 +63,35 @@ def test_native_code_is_left_and_nothing_half_written_stays(number, tmp_path):
     out, messages = process.communicate(timeout=60)
     assert process.returncode == 128 + number and out == ""
     assert messages == "dragoman: error: stopped in the middle of a computation\n" and not [*tmp_path.iterdir()]
+
+
+#: The command, which says when it begins to translate.
+TRANSLATING = """
+import sys
+from dragoman.__main__ import main
+from dragoman.shared.systems.system import System
+translate = System.hypotheses
+def hypotheses(self, *inputs, **options):
+    print("ready", flush=True)
+    return translate(self, *inputs, **options)
+System.hypotheses = hypotheses
+sys.argv = ["dragoman", "translate", *sys.argv[1:], "--device", "cpu"]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_line_that_takes_minutes_is_left_within_seconds(number, tmp_path):
+    (tmp_path / "long.txt").write_text("one two three " * 9300 + "\n")  # of 130,200 characters, which are allowed
+    process = run(TRANSLATING, str(GOLDEN), str(tmp_path / "long.txt"))
+    time.sleep(5)
+    assert process.poll() is None
+    asked = time.monotonic()
+    process.send_signal(number)
+    out, messages = process.communicate(timeout=60)
+    assert time.monotonic() - asked < 20 and process.returncode in (1, 128 + number) and out == ""
+    assert messages.count("\n") == 1 and messages.startswith("dragoman: error: ") and "Traceback" not in messages
 
 
 def test_who_has_noticed_is_left_alone():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -180,3 +181,11 @@ def test_registered_packages_are_within_reach(tmp_path, monkeypatch):
 def test_what_is_no_path(tmp_path, path):
     with pytest.raises(UsageError, match="is not the path of a class, function or module"):
         load(tmp_path, f"!new:{path} {{}}").check()
+
+
+def test_the_page_on_training_begins_with_it():
+    """Before its first section, and with what is within reach."""
+    page = (Path(__file__).parents[3] / "docs" / "training.md").read_text(encoding="utf-8")
+    top = page.split("\n## ")[0]
+    for part in ("A recipe is code", "`torch.nn`", "`torch.optim`", "entry", "`modules:`", "`--trust-recipe`"):
+        assert part in top

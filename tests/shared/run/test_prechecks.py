@@ -119,6 +119,14 @@ def test_a_split_that_a_later_phase_needs_is_missed_before_the_first(own, tmp_pa
     assert not (tmp_path / "manifests").exists()
 
 
+@pytest.mark.parametrize("key", ["tests", "dev", "train"])
+@pytest.mark.parametrize("value", ["nothing", "nothing.arrow", "other/test.arrow", "manifests/tests.arrow"])
+def test_a_manifest_that_nobody_writes_is_missed_before_the_first_phase(own, tmp_path, key, value):
+    with pytest.raises(DataError, match=rf"^{value}: phase '\w+' reads this manifest, which is not there"):
+        run_recipe(own(**{key: [value]}))
+    assert not (tmp_path / "manifests").exists()
+
+
 def test_phases_that_are_not_to_run_need_nothing(own, tmp_path):
     (tmp_path / "test.tsv").unlink()
     run_recipe(own(), until="prepare")

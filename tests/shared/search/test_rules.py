@@ -1,8 +1,11 @@
 """The longest output, by hand."""
 
+import re
+
 import pytest
 import torch
 
+from dragoman import Recipe
 from dragoman.shared.generator import Encoding
 from dragoman.shared.padded import Padded
 from dragoman.shared.search import Rules
@@ -67,6 +70,14 @@ def test_rules_at_the_ends_of_their_ranges():
     rules = Rules()
     assert (rules.ratio, rules.extra, rules.maximum, rules.minimum) == (0.0, 250, 1000, 1)
     assert (rules.start_symbols, rules.bans, rules.forced_free) == (1, [], False)
+
+
+@pytest.mark.parametrize("name", ["own/mt", "own/mt_small", "text/mt", "mustc/mt", "covost2/mt", "iwslt14/mt"])
+def test_outputs_may_be_as_long_as_what_training_keeps(name):
+    recipe = Recipe.load(name, {"data_folder": "x", "source_language": "en", "target_language": "de"})
+    kept = int(re.search(r"^maximum_tokens: (\d+)", recipe.text(), re.MULTILINE)[1])
+    [arguments] = recipe.value("rules").values()
+    assert arguments["maximum_length_extra"] >= kept > 0 and Rules().extra >= 250
 
 
 def test_joined_rules_have_more_start_symbols_and_more_bans():

@@ -121,6 +121,16 @@ def test_a_word_that_may_go_on_is_not_written(scripted):
     assert [emission.text for emission in found] == ["", "one", " two"]
 
 
+def test_a_language_without_spaces_is_written_by_its_signs(scripted, monkeypatch):
+    """But not in the middle of a Latin word, of which "New" may be the beginning."""
+    system, _ = scripted("我", "我在New", "我在Newton", "我在Newton 工作")
+    monkeypatch.setattr(system, "target_languages", ["zh"])
+    listener = Listener(system, LocalAgreement())
+    listener.languages["target"] = ["de"]  # this tokenizer has no symbol for Chinese
+    found = heard(listener, noise(0.4).split(1600))
+    assert [emission.text for emission in found] == ["", "我", "在", "Newton 工作"]
+
+
 def test_what_is_no_longer_certain_stays_written(scripted):
     system, _ = scripted("one two three", "one two three", "one two three")
 

@@ -1,6 +1,7 @@
 """Systems: what goes in and comes out of translate, and the model folder with everything that can be wrong with it."""
 
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -197,7 +198,9 @@ def test_inputs_of_the_other_kind(tokenizer, tmp_path):
         with pytest.raises(DataError, match=r"no such sound file \(this system reads speech\)") as error:
             speech.translate(item)
         assert len(str(error.value)) < 300
-    refuses(DataError, "is a folder", speech.translate, tmp_path)
+    refuses(DataError, "a folder, not a sound file", speech.translate, tmp_path)
+    os.mkfifo(tmp_path / "pipe.wav")
+    refuses(DataError, "pipe.wav: a named pipe, not a sound file", speech.translate, tmp_path / "pipe.wav")
 
 
 # -- sound -----------------------------------------------------------------------------------------------------------
@@ -298,6 +301,30 @@ def test_segments_are_joined_as_the_language_is_written(tokenizer, tmp_path):
         target_languages=["de"],
     )
     assert recogniser.translate(path, maximum_seconds=3, keep_silence=True) == "9 3"
+
+
+class Signs(Ear):
+    """Writes numbers as one sign each."""
+
+    def translate_batch(self, batch, search):
+        found = super().translate_batch(batch, search)
+        return [
+            [Hypothesis(h.tokens, h.score, {n: signs(t) for n, t in h.texts.items()}) for h in one] for one in found
+        ]
+
+
+def signs(text):
+    return "".join("零一二三四五六七八九"[int(digit)] for digit in text)
+
+
+@pytest.mark.parametrize(("language", "whole"), [("ja", "九三"), ("de", "九 三")])
+def test_signs_of_two_segments_follow_as_the_target_language_has_them(tokenizer, tmp_path, language, whole):
+    path = sound(tmp_path / "a.wav", (2, 900), (0.5, 0), (2, 300))
+    system = make(tokenizer, "speech", Signs, target_languages=[language])
+    options = {"maximum_seconds": 3, "keep_silence": True, "source_language": "en"}
+    assert system.translate(path, **options) == whole
+    [[found]] = system.hypotheses([path], **options)
+    assert found.texts == {"translation": whole, "transcript": "九 三"}  # which is English
 
 
 def test_an_empty_segment_leaves_no_space(tokenizer, tmp_path):

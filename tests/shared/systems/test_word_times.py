@@ -84,6 +84,24 @@ def test_a_word_lasts_from_its_first_piece_to_its_last(tokenizer, tmp_path):
         first += len(ids)
 
 
+@pytest.mark.parametrize(("language", "words"), [("zh", ["公司", "工作"]), ("en", ["公司工作"])])
+def test_words_without_spaces_are_those_of_the_language(tokenizer, tmp_path, language, words):
+    """A byte every tenth of a second, three for each sign."""
+    ids = tokenizer.encode("公司工作")[-12:]
+    places = range(3, 15)
+    soundfile.write(tmp_path / "a.wav", np.full(16000 * 2, 0.1), 16000)
+    row = {"id": "a", "audio": str(tmp_path / "a.wav"), "start": 0.0, "duration": 2.0, "source_text": "公司工作"}
+    system = system_of(tokenizer, dict(zip(places, ids, strict=True)))
+    system.output.prefix = []  # this tokenizer has no symbol for Chinese
+    row |= {"source_language": language, "target_language": "en"}
+    [found] = word_times(system, [row], budget=Budget(rows=1))
+    assert [cue.text for cue in found] == words
+    ends = [0.9, 1.5][-len(words) :]
+    assert [cue.end for cue in found] == pytest.approx(ends)
+    if len(words) == 2:
+        assert found[1].start == pytest.approx(0.9)
+
+
 def test_a_space_belongs_to_the_word_that_it_is_nearer_to():
     """The head of letters marks it behind a word, that of pieces often just before one."""
     tokens = Written([*"A|B"], letters)

@@ -66,11 +66,19 @@ def test_two_files_of_one_name_are_refused(tmp_path, other):
         Moses(root=tmp_path, **PAIR)
 
 
-def test_what_is_not_read_is_refused(tmp_path):
-    for name in ("dev.en", "dev.de", "train.en.zst", "train.de"):
+@pytest.mark.parametrize("ending", ["zst", "zip", "rar", "7z", "lz4", "Z", "lzma"])
+def test_what_is_not_read_is_refused(tmp_path, ending):
+    for name in ("dev.en", "dev.de", f"train.en.{ending}", "train.de"):
         (tmp_path / name).write_bytes(b"One.\n")
-    with pytest.raises(DataError, match=r"train\.en\.zst: not read; unpack it, or compress it as \.gz, \.bz2, \.xz"):
+    with pytest.raises(
+        DataError, match=rf"train\.en\.{ending}: not read; unpack it, or compress it as \.gz, \.bz2, \.xz"
+    ):
         Moses(root=tmp_path, **PAIR)
+    (tmp_path / "own").mkdir()
+    for name in ("dev.csv", f"train.csv.{ending}"):
+        (tmp_path / "own" / name).write_bytes(b"en,de\na,b\n")
+    with pytest.raises(DataError, match=rf"train\.csv\.{ending}: not read; unpack it"):
+        Tsv(root=tmp_path / "own", **PAIR)
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "lost link", "nothing"])

@@ -70,7 +70,8 @@ def test_what_is_no_language_is_not_taken_for_one(wrong: str) -> None:
 
 def test_the_nearest_spelling_is_the_last_resort() -> None:
     refuses(DataError, "unknown language code 'germann'; did you mean 'de'", languages.check, "germann")
-    refuses(DataError, "unknown language code 'zz'. Codes are those of ISO 639", languages.check, "zz")
+    for other in ("zz", "gan", "nan", "hak", "nan_TW", "gan-Hans"):  # languages, of which none is like its spelling
+        refuses(DataError, f"unknown language code '{other}'. Codes are those of ISO 639", languages.check, other)
 
 
 def test_nothing_is_not_a_code() -> None:
