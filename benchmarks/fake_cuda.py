@@ -19,7 +19,7 @@ from typing import Any, Self
 from unittest.mock import patch
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._ops import OpOverload
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -27,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from benchmarks import fake_lstm
 from benchmarks.fake_backward import backward_in_python
 
 aten = torch.ops.aten
@@ -51,7 +52,16 @@ MIXED = {
 ANSWERED: dict[Any, Callable[..., Any]] = {
     aten._pin_memory.default: lambda x, *_, **__: x,
     aten.is_pinned.default: lambda *_, **__: False,
+    aten._use_cudnn_ctc_loss.Tensor: lambda *_, **__: False,
+    aten._use_cudnn_ctc_loss.default: lambda *_, **__: False,
+    aten._use_miopen_ctc_loss.Tensor: lambda *_, **__: False,
+    aten._use_miopen_ctc_loss.default: lambda *_, **__: False,
     aten._has_compatible_shallow_copy_type.default: lambda one, other: type(one) is type(other),
+}
+#: Operators that only CUDA has.
+OWN: dict[Any, Callable[..., Any]] = {
+    aten._thnn_fused_lstm_cell.default: fake_lstm.cell,
+    aten._thnn_fused_lstm_cell_backward_impl.default: fake_lstm.cell_backward,
 }
 #: Operators whose result depends on numbers of the device, so that the host waits for it.
 WAITING = {
@@ -98,6 +108,16 @@ class OnCuda(Tensor):
         )
         made.held = held
         return made
+
+    @property
+    def data(self) -> Tensor:
+        """Return the same, detached."""
+        return Tensor.data.__get__(self)  # type: ignore[attr-defined]
+
+    @data.setter
+    def data(self, other: OnCuda) -> None:
+        Tensor.data.__set__(self, other)  # type: ignore[attr-defined]
+        self.held = other.held
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
 
@@ -181,13 +201,18 @@ class _Operators(TorchDispatchMode):
             kwargs = kwargs | {"device": torch.device(self.place)}
         if not self.values:
             args, kwargs = tree_map(_without_memory, (args, kwargs))
-        found = func(*args, **kwargs)
+        found = OWN.get(func, func)(*args, **kwargs)
         if self.observer is not None:
             self.observer(func, args, kwargs, found)
         if to_host:
             return args[0] if func is aten.copy_.default else found
         owners = {id(x.held): x for x in here}
-        return tree_map(lambda x: _owned(x, owners) if isinstance(x, Tensor) else x, found)
+        if func is aten._pack_padded_sequence.default:
+            return OnCuda(found[0]), found[1]  # the number of rows at each step, for the host
+        # In inference mode, a view is of the kind of what it shows.
+        kind = here[0].is_inference() if func.is_view and here else torch.is_inference_mode_enabled()
+        with torch.inference_mode(kind):
+            return tree_map(lambda x: _owned(x, owners) if isinstance(x, Tensor) else x, found)
 
     def _check(self, func: Any, args: Sequence[Any], tensors: list[Tensor]) -> None:
         """Refuse tensors of two devices; numbers in tensors without dimensions may be anywhere."""
@@ -277,13 +302,48 @@ def attention(
     return found
 
 
+def moving(moved: dict[int, tuple[Tensor, Tensor]]) -> Callable[..., nn.Module]:
+    """Return what moves a module between devices, where torch would replace its parameters: tied ones stay one.
+
+    A parameter becomes another in place; one to which there are weak references, as to an LSTM's, cannot, and is
+    replaced: ``moved`` holds those, with what has replaced them.
+    """
+
+    def apply(module: nn.Module, function: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        for child in module.children() if recurse else ():
+            child._apply(function)
+        for name, parameter in module._parameters.items():
+            if parameter is None:
+                continue
+            if id(parameter) in moved:
+                module._parameters[name] = moved[id(parameter)][1]  # type: ignore[assignment]
+                continue
+            with torch.no_grad():
+                result = function(parameter)
+                gradient = None if parameter.grad is None else function(parameter.grad)
+            if isinstance(result, OnCuda) is isinstance(parameter, OnCuda):
+                parameter.data = result
+            else:
+                fresh = nn.Parameter(result, parameter.requires_grad)
+                try:
+                    torch.utils.swap_tensors(parameter, fresh)
+                except RuntimeError:
+                    moved[id(parameter)] = parameter, fresh
+                    module._parameters[name] = parameter = fresh
+            parameter.grad = gradient
+        for name, buffer in module._buffers.items():
+            module._buffers[name] = None if buffer is None else function(buffer)
+        return module
+
+    return apply
+
+
 @contextmanager
 def believed() -> Iterator[None]:
     """Let torch and its callers believe that there is a GPU."""
     real = torch.cuda.is_available()
     torch._C._ensureCUDADeviceGuardSet()  # nothing, where there is a GPU
     before = torch._C._only_lift_cpu_tensors()
-    swapped = torch.__future__.get_swap_module_params_on_conversion()
     kept = torch.get_rng_state
     answers: dict[str, Any] = {
         "is_available": lambda: True,
@@ -314,10 +374,10 @@ def believed() -> Iterator[None]:
         listed = Tensor.tolist
         told = lambda x: listed(x.cpu() if isinstance(x, OnCuda) else x)  # noqa: E731
         stack.enter_context(patch.object(Tensor, "tolist", told))
+        stack.enter_context(torch.backends.cudnn.flags(enabled=False))  # its recurrent layers want addresses
+        stack.enter_context(patch.object(nn.Module, "_apply", moving({})))
         torch._C._set_only_lift_cpu_tensors(True)
-        torch.__future__.set_swap_module_params_on_conversion(True)  # tied parameters stay one
         try:
             yield
         finally:
             torch._C._set_only_lift_cpu_tensors(before)
-            torch.__future__.set_swap_module_params_on_conversion(swapped)

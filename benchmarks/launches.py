@@ -211,7 +211,7 @@ def search_step(point: Point = STEP, *, steps: int = 2, precision: str = "bf16")
     with FakeCuda(values=True, observer=lambda *given: counter.see(*given)) as gpu, torch.inference_mode():
         prepare_process("cuda")
         model.to("cuda")
-        store_for_search(model)
+        store_for_search(model, place(precision).autocast_dtype)  # as load_combined does
         for counter, number in zip(counters, (steps, steps + 1), strict=True):
             rules = Rules(minimum_length=number, maximum_length=number)
             batch = Batch({"source": source}).to("cuda")

@@ -134,6 +134,39 @@ def test_a_backward_pass_has_the_gradients_of_torchs_engine():
     assert not torch.cuda.is_available() or torch.cuda.device_count()
 
 
+def test_views_of_parameters_in_inference_mode_and_losses_of_alignments_work():
+    scores = torch.randn(6, 2, 5).log_softmax(-1)
+    given = torch.tensor([[1, 2, 0], [3, 1, 2]]), torch.tensor([6, 5]), torch.tensor([2, 3])
+    expected = F.ctc_loss(scores, *given, reduction="none")
+    with FakeCuda(values=True) as gpu:
+        parameter = nn.Parameter(torch.ones(4, 2, device="cuda"))
+        with torch.inference_mode():
+            assert (parameter[1:].to(torch.float32) + 1).sum().item() == 12
+        found = F.ctc_loss(scores.to("cuda"), *(x.to("cuda") for x in given), reduction="none")
+        assert "aten._ctc_loss.Tensor" in gpu.waits  # lengths are read on the CPU
+        torch.testing.assert_close(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("projected", [0, 3])
+def test_an_lstm_has_the_outputs_and_gradients_of_the_cpu(projected):
+    torch.manual_seed(1)
+    layer = nn.LSTM(5, 4, batch_first=True, proj_size=projected, bidirectional=True)
+    x = torch.randn(3, 6, 5)
+    packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([6, 4, 1]), batch_first=True)
+    expected = layer(packed)[0].data
+    expected.square().sum().backward()
+    gradients = [parameter.grad.clone() for parameter in layer.parameters()]
+    with FakeCuda(values=True):
+        layer.zero_grad()
+        layer.to("cuda")
+        packed = nn.utils.rnn.pack_padded_sequence(x.to("cuda"), torch.tensor([6, 4, 1]), batch_first=True)
+        found = layer(packed)[0].data
+        found.square().sum().backward()
+        torch.testing.assert_close(found.cpu(), expected)
+        for parameter, gradient in zip(layer.parameters(), gradients, strict=True):
+            torch.testing.assert_close(parameter.grad.cpu(), gradient)
+
+
 def test_tensors_of_two_devices_are_refused_and_numbers_are_not():
     with FakeCuda(values=True):
         x = torch.ones(3, 4, device="cuda")
