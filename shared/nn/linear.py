@@ -13,7 +13,13 @@ from dragoman.shared.nn import cpu
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x weight^T + bias``, (..., out), as ``F.linear`` does, of x (..., in) and weight (out, in)."""
-    return cpu.linear(x, weight, bias) if x.device.type == "cpu" else F.linear(x, weight, bias)
+    if x.device.type == "cpu":
+        return cpu.linear(x, weight, bias)
+    plain = bias is None or x.dim() == 2 or not x.is_contiguous()
+    if plain or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return F.linear(x, weight, bias)
+    # torch's own result is a view here: where something writes over it, as ReLU does, its gradient is copied thrice.
+    return torch.ops.aten._unsafe_view(F.linear(x.flatten(0, -2), weight, bias), [*x.shape[:-1], len(weight)])
 
 
 def write_product(out: Tensor, a: Tensor, b: Tensor, *, add: bool = False) -> None:

@@ -151,6 +151,18 @@ def test_what_comes_out_may_be_written_over(shape, quicker):
     torch.testing.assert_close(x.grad, positive @ layer.weight, atol=1e-3, rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_what_another_device_computes_is_no_view_either(shape, biased):
+    """Where a view is written over, torch copies the gradient of the whole three times."""
+    layer, x = Linear(5, 7, bias=biased, device="meta"), torch.empty(*shape, 5, device="meta")
+    y = layer(x)
+    assert y.shape == (*shape, 7) and not y._is_view()
+    assert type(y.relu_().grad_fn).__name__ == "ReluBackward0"
+    y.sum().backward()
+    assert layer.weight.grad.shape == (7, 5)
+
+
 @pytest.mark.parametrize("add", [True, False])
 @pytest.mark.parametrize(
     ("rows", "between", "columns"), [(8, 64, BLOCK // 4 + 7), (BLOCK // 4 + 7, 64, 8), (70, 300, 300), (0, 4, 8)]
