@@ -60,6 +60,7 @@ ANSWERED: dict[Any, Callable[..., Any]] = {
 }
 #: Operators that only CUDA has.
 OWN: dict[Any, Callable[..., Any]] = {
+    aten.addmm.dtype_out: lambda x, a, b, dtype, out: torch.add(x, a.to(dtype) @ b.to(dtype), out=out),
     aten._thnn_fused_lstm_cell.default: fake_lstm.cell,
     aten._thnn_fused_lstm_cell_backward_impl.default: fake_lstm.cell_backward,
 }

@@ -113,12 +113,13 @@ def cost(func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any], found: A
     if name in FREE or func.is_view or not any(x.numel() for x in outputs + given):
         return Cost(group)
     flop = flop_registry.get(func._overloadpacket)
+    multiplied = args[:3] if name == "addmm" else args  # a type may stand behind
     low = any(x.dtype in (torch.bfloat16, torch.float16) for x in given)
     return Cost(
         group,
         launches(name, args, kwargs, outputs),
         moved(name, func, args, kwargs, outputs),
-        0 if flop is None else int(flop(*args, **kwargs, out_val=found)),
+        0 if flop is None else int(flop(*multiplied, **kwargs, out_val=found)),
         low,
     )
 

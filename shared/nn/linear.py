@@ -23,11 +23,19 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def write_product(out: Tensor, a: Tensor, b: Tensor, *, add: bool = False) -> None:
-    """Write the product of a (n, k) and b (k, m) into ``out`` (n, m), or add it to what is there; without gradients."""
+    """Write the product of a (n, k) and b (k, m) into ``out`` (n, m), or add it to what is there; without gradients.
+
+    What it is added to may be of another type than a and b.
+    """
     if cpu.asks_onednn(a, b.T):
         cpu.write_product(out, a, b, add=add)
-    elif add:
+    elif add and out.dtype == a.dtype:
         torch.addmm(out, a, b, out=out)
+    elif add and out.device.type == "cuda" and out.dtype == torch.float32:
+        # Sums of products in half precision are in single precision anyway: they are added before they are rounded.
+        torch.addmm(out, a, b, out_dtype=out.dtype, out=out)
+    elif add:
+        out += a @ b
     else:
         torch.mm(a, b, out=out)
 

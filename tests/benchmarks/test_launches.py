@@ -147,6 +147,24 @@ def test_views_of_parameters_in_inference_mode_and_losses_of_alignments_work():
         torch.testing.assert_close(found.cpu(), expected)
 
 
+def test_the_loss_adds_products_to_the_gradient_of_its_matrix_without_a_copy():
+    """Three chunks of rows, in bf16; the loss of all rows at once, in fp32."""
+    draw = torch.Generator().manual_seed(0)
+    states, labels = torch.randn(12, 16, generator=draw), torch.randint(0, 9, (12,), generator=draw)
+    layer = nn.Linear(16, 9)
+    logits = layer(states)
+    (expected,) = torch.autograd.grad(F.cross_entropy(logits, labels, reduction="sum"), [layer.weight])
+    seen: list[str] = []
+    with FakeCuda(values=True, observer=lambda func, *_: seen.append(str(func))):
+        layer.to("cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = label_smoothed_cross_entropy(states.to("cuda"), layer, labels.to("cuda"), chunk=4 * 9).loss
+        loss.backward()
+        found = layer.weight.grad.cpu()
+    assert seen.count("aten.addmm.dtype_out") == 3
+    assert (found - expected).norm() < 0.02 * expected.norm()
+
+
 @pytest.mark.parametrize("projected", [0, 3])
 def test_an_lstm_has_the_outputs_and_gradients_of_the_cpu(projected):
     torch.manual_seed(1)

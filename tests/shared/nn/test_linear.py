@@ -179,6 +179,14 @@ def test_products_are_written_in_place(rows, between, columns, add, quicker):
     torch.testing.assert_close(out.double(), expected, atol=1e-3, rtol=1e-5)
 
 
+def test_products_in_half_precision_are_added_to_single_precision():
+    draw = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(shape, generator=draw).bfloat16() for shape in ((7, 64), (64, 5)))
+    out = torch.full((7, 5), 3.0)
+    write_product(out, a, b, add=True)
+    torch.testing.assert_close(out.double(), 3 + a.double() @ b.double(), rtol=2**-7, atol=2**-6)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_other_types_are_left_alone(dtype, quicker):
     x, weight, bias = (tensor.to(dtype) for tensor in arguments((2,), 256, 1024))
