@@ -205,6 +205,8 @@ def accesses(
         value = args[number] if number < len(args) else kwargs.get(argument.name)
         written = argument.alias_info is not None and argument.alias_info.is_write
         read = not written or not (argument.is_out or name in OVERWRITING)
+        if name.startswith("_fused_adam") and argument.name == "grads":
+            written = kwargs.get("grad_scale") is not None  # what was divided is left behind
         for tensor in tree_leaves(value):
             if isinstance(tensor, Tensor):
                 yield tensor, read, written

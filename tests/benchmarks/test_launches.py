@@ -15,6 +15,7 @@ from benchmarks.launches import KNOWN, RESULTS, WAITS, Counter, main
 from benchmarks.operators import over_many
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
+from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate, step_if_finite
 
 VALUES = pytest.mark.parametrize("values", [True, False], ids=["with values", "without"])
 
@@ -163,6 +164,33 @@ def test_the_loss_adds_products_to_the_gradient_of_its_matrix_without_a_copy():
         found = layer.weight.grad.cpu()
     assert seen.count("aten.addmm.dtype_out") == 3
     assert (found - expected).norm() < 0.02 * expected.norm()
+
+
+@pytest.mark.parametrize("maximum", [0.0, 0.5, 1e9], ids=["not clipped", "clipped", "short enough"])
+def test_the_fused_optimiser_clips_as_one_does_before_it(maximum):
+    """Adam is told what to divide by; the gradient is multiplied beforehand on the CPU."""
+    torch.manual_seed(1)
+    given = [torch.randn(3, 4), torch.randn(4)]
+    gradients = [[torch.randn(3, 4), torch.randn(4)] for _ in range(3)]
+    seen: list[str] = []
+
+    def updated(device: str) -> list[torch.Tensor]:
+        holder = nn.ParameterList([nn.Parameter(x.clone().to(device)) for x in given])
+        optimizer = Adam(weight_decay=0.1).build(holder)
+        for step, some in enumerate(gradients):
+            set_learning_rate(optimizer, 0.1)
+            for parameter, gradient in zip(holder, some, strict=True):
+                parameter.grad = gradient.to(device) * (torch.nan if step == 1 else 1)
+            norm = clip_gradient(optimizer, maximum)
+            assert step_if_finite(optimizer, norm).item() == (step == 1)
+            assert step == 1 or norm.item() == pytest.approx(torch.cat([x.flatten() for x in some]).norm().item())
+        return [parameter.detach().cpu() for parameter in holder]
+
+    expected = updated("cpu")
+    with FakeCuda(values=True, observer=lambda func, *_: seen.append(str(func))):
+        found = updated("cuda")
+    torch.testing.assert_close(found, expected)
+    assert not any("_foreach_mul" in name for name in seen)
 
 
 @pytest.mark.parametrize("projected", [0, 3])
