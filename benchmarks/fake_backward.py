@@ -19,10 +19,12 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import FunctionCtx
 from torch.autograd.graph import GradientEdge
 
 _ENGINE = torch.autograd.graph._engine_run_backward
 _APPLY = Function.apply
+_MATERIALIZE = FunctionCtx.set_materialize_grads
 _HOOK = Tensor.register_hook
 _passes = itertools.count(2**40)  # numbers that torch's engine does not come to
 
@@ -41,6 +43,7 @@ def backward_in_python(wanted: Callable[[Tensor], bool]) -> Iterator[None]:
         patch.object(torch.autograd, "_engine_run_backward", run),
         patch.object(Function, "apply", classmethod(_apply)),
         patch.object(Tensor, "register_hook", _register),
+        patch.object(FunctionCtx, "set_materialize_grads", _materialize),
     ):
         yield
 
@@ -52,6 +55,12 @@ def _apply(cls: type[Function], *args: Any, **kwargs: Any) -> Any:
         if isinstance(output, Tensor) and output.grad_fn is not None:
             output.grad_fn.metadata["tensors"] = [isinstance(x, Tensor) for x in args]
     return found
+
+
+def _materialize(ctx: Any, value: bool) -> None:
+    """Note whether a function wants zeros for gradients that are not there, which torch does not tell."""
+    ctx.metadata["zeros"] = value
+    _MATERIALIZE(ctx, value)
 
 
 def _register(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
@@ -166,12 +175,13 @@ def _called(node: Any, gradients: list[Tensor | None]) -> Sequence[Tensor | None
     if tensors is None:
         found = node(*gradients)
         return found if isinstance(found, tuple) else (found,)
-    about = node._input_metadata
-    filled = [
-        torch.zeros(about[place].shape, dtype=about[place].dtype, device=about[place].device) if x is None else x
-        for place, x in enumerate(gradients)
-    ]
-    found = node.apply(*filled)
+    if node.metadata.get("zeros", True):
+        about = node._input_metadata
+        gradients = [
+            torch.zeros(about[place].shape, dtype=about[place].dtype, device=about[place].device) if x is None else x
+            for place, x in enumerate(gradients)
+        ]
+    found = node.apply(*gradients)
     found = found if isinstance(found, tuple) else (found,)
     return [x for x, tensor in zip(found, tensors, strict=True) if tensor]
 

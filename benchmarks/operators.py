@@ -36,7 +36,17 @@ FREE = {
     "_pin_memory", "record_stream",
 }  # fmt: skip
 #: Operators that do not read what they write over.
-OVERWRITING = {"copy_", "fill_", "zero_", "normal_", "uniform_", "random_", "bernoulli_", "exponential_"}
+OVERWRITING = {
+    "copy_",
+    "_foreach_copy_",
+    "fill_",
+    "zero_",
+    "normal_",
+    "uniform_",
+    "random_",
+    "bernoulli_",
+    "exponential_",
+}
 #: Kernels of operators that are more than one, forward and backward passes of attention among them.
 SEVERAL = {
     "_scaled_dot_product_flash_attention_backward": 3,
@@ -132,6 +142,8 @@ def group_of(name: str, args: Sequence[Any], found: Any) -> str:
         result = args[0] if name == "copy_" else found
         origin = args[1] if name == "copy_" else args[0]
         return "casts" if result.dtype != origin.dtype else "copies"
+    if name == "_foreach_copy_":
+        return "casts" if args[0][0].dtype != args[1][0].dtype else "copies"
     if name.startswith("_foreach"):
         return "many tensors at once"
     if name.startswith("_fused_adam"):

@@ -41,11 +41,19 @@ def write_product(out: Tensor, a: Tensor, b: Tensor, *, add: bool = False) -> No
 
 
 class Linear(nn.Linear):
-    """torch's linear map, computed by :func:`linear`."""
+    """torch's linear map, computed by :func:`linear`.
+
+    Attributes:
+        cast: matrix and bias in another type, which multiply in place of its own; see shared/nn/casting.py.
+    """
+
+    cast: tuple[Tensor | None, Tensor | None] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (..., in) to (..., out)."""
-        return linear(x, self.weight, self.bias)
+        weight, bias = (self.weight, self.bias) if self.cast is None else self.cast
+        assert weight is not None
+        return linear(x, weight, bias)
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
         """See :func:`store_for_search`."""
