@@ -84,7 +84,7 @@ def _run(
     wanted = {_edge(x): number for number, x in enumerate(inputs or ())}
     caught: list[Tensor | None] = [None] * len(wanted)
     roots = [_edge(output) for output in outputs]
-    missing = _consumers([node for node, _ in roots])
+    missing, before = _consumers([node for node, _ in roots], {node for node, _ in wanted})
     buffers: dict[Any, list[Tensor | None]] = {}
     ready: list[tuple[int, int, Any]] = []
     order = itertools.count()
@@ -109,6 +109,8 @@ def _run(
                 if accumulate_grad and received[0] is not None and (not inputs or (node, 0) in wanted):
                     _keep(node.variable, received[0])
                 continue
+            if inputs and node not in before:
+                continue
             for (following, place), gradient in zip(node.next_functions, _called(node, received), strict=True):
                 if following is None:
                     continue
@@ -128,18 +130,28 @@ def _edge(tensor: Tensor) -> tuple[Any, int]:
     return edge.node, edge.output_nr
 
 
-def _consumers(roots: list[Any]) -> Counter[Any]:
-    """Return how many gradients each node waits for."""
+def _consumers(roots: list[Any], wanted: set[Any]) -> tuple[Counter[Any], set[Any]]:
+    """Return how many gradients each node waits for, and the nodes whose gradients those of wanted ones are made of."""
     missing: Counter[Any] = Counter()
+    behind: dict[Any, list[Any]] = {}
     seen, left = set(roots), list(roots)
     while left:
-        for following, _ in left.pop().next_functions:
+        node = left.pop()
+        for following, _ in node.next_functions:
             if following is not None:
                 missing[following] += 1
+                behind.setdefault(following, []).append(node)
                 if following not in seen:
                     seen.add(following)
                     left.append(following)
-    return missing
+    before: set[Any] = set()
+    left = [node for one in wanted for node in behind.get(one, [])]
+    while left:
+        node = left.pop()
+        if node not in before:
+            before.add(node)
+            left += behind.get(node, [])
+    return missing, before
 
 
 def _add(buffers: dict[Any, list[Tensor | None]], node: Any, place: int, gradient: Tensor | None) -> None:

@@ -292,7 +292,9 @@ class SelfAttention(MultiHeadAttention):
             else:
                 visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
         elif mask is not None and not causal:
-            visible = F.pad(mask if mask.dim() == 3 else mask[:, None], (extra, 0), value=True)[:, None]
+            visible = (mask if mask.dim() == 3 else mask[:, None])[:, None]
+            if extra:
+                visible = F.pad(visible, (extra, 0), value=True)
         if prompts is not None and prompts.mask is not None:
             seen = F.pad(prompts.mask, (0, keys.shape[2] - prompts.mask.shape[1]), value=True)[:, None, None, :]
             visible = seen if visible is None else visible & seen
