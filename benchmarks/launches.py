@@ -5,7 +5,8 @@
 The code runs on a CUDA device that is not there (benchmarks/fake_cuda.py), and each operator is counted
 (benchmarks/operators.py): forward and backward pass, clipping and optimiser of an update of the benchmarks in
 benchmarks/gpu_training.py, in bf16, the mean of their batches; or one step of a beam search by a Transformer base.
-Layers and losses that torch.compile would make kernels of are counted as they are written: as the plain path.
+Layers and losses are counted as they are written, as the plain path; ``gpu_text_big_compiled`` and
+``gpu_speech_medium_compiled`` count those that inductor's scheduler would make of both (benchmarks/fused.py).
 
 Times follow from what was measured (the constants below): the host's from the launches, the device's from operations
 and bytes, whichever takes longer in each operator. The device's is the least that is possible: kernels that reach
@@ -25,11 +26,13 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from benchmarks import gpu_training, speech_ours, text_ours
 from benchmarks.cost import END, PADDING, Point, translator
 from benchmarks.fake_cuda import FakeCuda
+from benchmarks.fused import Kernels, kernels
 from benchmarks.operators import cost
 from benchmarks.ours import Holder
 from benchmarks.tables import table
@@ -37,6 +40,7 @@ from benchmarks.training import BETAS, CLIP, EPSILON, SMOOTHING
 from dragoman.shared.batch import Batch
 from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.linear import store_for_search
 from dragoman.shared.objectives import cross_entropy
 from dragoman.shared.objectives.parts import EncoderDecoderObjective
@@ -56,6 +60,12 @@ BANDWIDTH, PEAK_FP32 = 3.35e12, 67e12
 
 #: Of the search that is looked at.
 STEP = Point(length=16, beam=5, batch=8, vocabulary=32000)
+
+#: Rows of logits for which the kernels of the compiled loss are looked at.
+LOSS_ROWS = 1024
+#: Groups that are not part of layers, though they grow with them; what is not counted; and the kernels of a layer.
+OUTSIDE, UNSEEN = {"optimiser", "clipping", "loss", "loss, products", "casts together"}, "unseen"
+KINDS = ("fused", "own")
 
 RESULTS = Path(__file__).parent / "results" / "launches"
 
@@ -96,12 +106,15 @@ class Counter:
     def see(self, func: Any, args: Any, kwargs: Any, found: Any) -> None:
         """Count an operator (see :class:`benchmarks.fake_cuda.FakeCuda`)."""
         one = cost(func, args, kwargs, found)
-        if not one.launches:
+        if not one.launches or self.region == UNSEEN:
             return
         seconds = max(one.flop / (PEAK if one.low else PEAK_FP32), one.bytes / BANDWIDTH)
         group = f"{self.region}, products" if self.region == "loss" and one.group == "products" else self.region
         group = group or one.group
-        counted = Counted(one.launches, one.bytes, one.flop, seconds)
+        self.add(group, Counted(one.launches, one.bytes, one.flop, seconds))
+
+    def add(self, group: str, counted: Counted) -> None:
+        """Add to a group."""
         self.groups[group] = self.groups.get(group, Counted()).plus(counted)
 
     def total(self) -> Counted:
@@ -157,13 +170,27 @@ def place(precision: str = "bf16") -> Workspace:
 
 
 def update_of(
-    model: Callable[[], nn.Module], batches: list[Batch], precision: str = "bf16"
+    model: Callable[[], nn.Module], batches: list[Batch], loss: Kernels | None = None
 ) -> tuple[Counter, set[str]]:
     """Count an update on each batch, and return the mean of all, and the operators for which the host waits.
 
     The first update, which makes the moments, is not counted.
+
+    Args:
+        model: builds the model.
+        batches: on which updates are done.
+        loss: the kernels of the compiled loss of LOSS_ROWS rows; None: it is not compiled.
+
     """
     counter = Counter()
+
+    def lose(logits: Tensor, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+        assert loss is not None
+        found = counter.within(UNSEEN, cross_entropy._lose_at_once)(logits, *given)
+        launches, size = loss.fused[0], loss.fused[1] * len(logits) / LOSS_ROWS
+        counter.add("loss", Counted(launches, size, 0, size / BANDWIDTH))
+        return found
+
     with FakeCuda(values=False, observer=lambda *given: counter.see(*given)) as gpu:
         prepare_process("cuda")
         with torch.device("meta"):
@@ -173,29 +200,110 @@ def update_of(
         learner = Learner(objective, objective, Adam(betas=list(BETAS), eps=EPSILON).build(objective), CLIP)
         learner.at(1, 1e-5)
         there = place()
-        learner.update(batches[:1], Meter(), there)
-        counter = Counter()
-        with counter.regions():
-            for batch in batches:
-                learner.update([batch], Meter(), there)
+        there.compile = loss is not None
+        with patch.object(cross_entropy, "_compiled", lambda _: lose):
+            learner.update(batches[:1], Meter(), there)
+            counter = Counter()
+            with counter.regions():
+                for batch in batches:
+                    learner.update([batch], Meter(), there)
         waits = set(gpu.waits)
     return counter.less(Counter(), 1 / len(batches)), waits
 
 
-def text_update() -> tuple[Counter, set[str]]:
+def text_update(layers: int = gpu_training.BIG.layers, loss: Kernels | None = None) -> tuple[Counter, set[str]]:
     """Count an update of gpu_text_big."""
-    work = replace(gpu_training.BIG, precision="bf16")
-    return update_of(lambda: text_ours.translator(work, 0.1), text_ours.batches(work))
+    work = replace(gpu_training.BIG, precision="bf16", layers=layers)
+    return update_of(lambda: text_ours.translator(work, 0.1), text_ours.batches(work), loss)
 
 
-def speech_update() -> tuple[Counter, set[str]]:
+def speech_update(
+    encoder: int = gpu_training.SPEECH.encoder_layers,
+    decoder: int = gpu_training.SPEECH.decoder_layers,
+    loss: Kernels | None = None,
+) -> tuple[Counter, set[str]]:
     """Count an update of gpu_speech_medium, on 400 seconds of sound."""
-    work = replace(gpu_training.SPEECH, precision="bf16")
-    labels = [
+    work = replace(gpu_training.SPEECH, precision="bf16", encoder_layers=encoder, decoder_layers=decoder)
+    batches = [
         speech_ours.batch_of(torch.empty(rows, int(seconds * 16000), device="meta"), tokens)
         for (rows, seconds), tokens in zip(work.batches, work.labels(), strict=True)
     ]
-    return update_of(lambda: speech_ours.translator(work, 0.1), labels)
+    return update_of(lambda: speech_ours.translator(work, 0.1), batches, loss)
+
+
+def text_compiled() -> tuple[Counter, set[str]]:
+    """Count an update of gpu_text_big whose layers and loss are compiled, layers for sentences of 40 tokens."""
+    work, loss = gpu_training.BIG, loss_kernels(gpu_training.BIG.vocabulary)
+    whole, waits = text_update(loss=loss)
+    more, _ = text_update(work.layers + 1, loss)
+    rows = work.tokens // 36
+    layers = [layer_kernels(work, rows, 40), layer_kernels(work, rows, 40, memory=40)]
+    return with_compiled(whole, [(more, work.layers, layers)]), waits
+
+
+def speech_compiled() -> tuple[Counter, set[str]]:
+    """Count an update of gpu_speech_medium whose layers and loss are compiled, layers for 40 recordings of 10 s."""
+    work, loss = gpu_training.SPEECH, loss_kernels(gpu_training.SPEECH.vocabulary)
+    whole, waits = speech_update(loss=loss)
+    deeper, _ = speech_update(encoder=work.encoder_layers + 1, loss=loss)
+    more, _ = speech_update(decoder=work.decoder_layers + 1, loss=loss)
+    encoder, decoder = layer_kernels(work, 40, 250), layer_kernels(work, 40, 41, memory=250)
+    kinds = [(deeper, work.encoder_layers, [encoder]), (more, work.decoder_layers, [decoder])]
+    return with_compiled(whole, kinds), waits
+
+
+def with_compiled(whole: Counter, kinds: list[tuple[Counter, int, list[Kernels]]]) -> Counter:
+    """Return an update in which layers are the kernels that a compiler makes of them.
+
+    Args:
+        whole: the update as its layers are written.
+        kinds: the same with one layer more, how many layers there are, and what is made of one.
+
+    """
+    written = whole
+    for more, number, layers in kinds:
+        one = more.less(written)
+        one.groups = {name: counted for name, counted in one.groups.items() if name not in OUTSIDE}
+        whole = whole.less(one.less(Counter(), number))
+        flop = number * one.total().flop
+        fused, own = (
+            [sum(values) for values in zip(*(getattr(x, kind) for x in layers), strict=True)] for kind in KINDS
+        )
+        whole.add("layers, fused", Counted(number * fused[0], number * fused[1], 0, number * fused[1] / BANDWIDTH))
+        seconds = max(number * own[1] / BANDWIDTH, flop / PEAK)
+        whole.add("layers, products and attention", Counted(number * own[0], number * own[1], flop, seconds))
+    return Counter({name: one for name, one in whole.groups.items() if one.launches > 0.5})
+
+
+def layer_kernels(work: Any, rows: int, length: int, memory: int = 0) -> Kernels:
+    """Return the kernels of a layer of an encoder, or of a decoder that reads a memory of that length."""
+    memories = ["source"] if memory else None
+    with torch.device("meta"):
+        layer = Layer(width=work.width, heads=work.heads, feedforward=work.feedforward, memories=memories, dropout=0.1)
+    names = [name for name, _ in layer.named_parameters()]
+    cast = [(tuple(x.shape), torch.float32 if "norm" in name else torch.bfloat16, True)
+            for name, x in layer.named_parameters()]  # fmt: skip
+
+    def encoder(x: Tensor, mask: Tensor, *parameters: Tensor) -> Tensor:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return functional_call(layer, dict(zip(names, parameters, strict=True)), (x,), {"mask": mask})
+
+    def decoder(x: Tensor, lengths: Tensor, states: Tensor, *parameters: Tensor) -> Tensor:
+        given = {"causal": True, "memories": {"source": Padded(states, lengths)}}
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return functional_call(layer, dict(zip(names, parameters, strict=True)), (x,), given)
+
+    x = ((rows, length, work.width), torch.float32, True)
+    if not memory:
+        return kernels(encoder, x, ((rows, length), torch.bool, False), *cast)
+    states = ((rows, memory, work.width), torch.float32, True)
+    return kernels(decoder, x, ((rows,), torch.int64, False), states, *cast)
+
+
+def loss_kernels(vocabulary: int) -> Kernels:
+    """Return the kernels of the compiled loss of LOSS_ROWS rows."""
+    logits, labels = ((LOSS_ROWS, vocabulary), torch.bfloat16, False), ((LOSS_ROWS,), torch.int64, False)
+    return kernels(lambda x, y: cross_entropy._lose_at_once(x, y, None, SMOOTHING, True), logits, labels)
 
 
 def search_step(point: Point = STEP, *, steps: int = 2, precision: str = "bf16") -> tuple[Counter, set[str]]:
@@ -227,16 +335,20 @@ def search_step(point: Point = STEP, *, steps: int = 2, precision: str = "bf16")
 KNOWN: dict[str, Callable[[], tuple[Counter, set[str]]]] = {
     "gpu_text_big": text_update,
     "gpu_speech_medium": speech_update,
+    "gpu_text_big_compiled": text_compiled,
+    "gpu_speech_medium_compiled": speech_compiled,
     "search": search_step,
 }
 TITLES = {
     "gpu_text_big": "An update of a Transformer big, about 16,000 target tokens, bf16",
     "gpu_speech_medium": "An update of a speech translator (12+6, 512/2048), 400 seconds of sound, bf16",
+    "gpu_text_big_compiled": "An update of a Transformer big, about 16,000 target tokens, bf16",
+    "gpu_speech_medium_compiled": "An update of a speech translator (12+6, 512/2048), 400 seconds of sound, bf16",
     "search": "A step of beam search (Transformer base, 8 sentences, beam 5, 32,000 symbols), bf16",
 }
 
 #: For what the host may wait: a step of a search copies what it has chosen to the CPU, once.
-WAITS: dict[str, set[str]] = {"gpu_text_big": set(), "gpu_speech_medium": set(), "search": {"aten._to_copy.default"}}
+WAITS: dict[str, set[str]] = {"search": {"aten._to_copy.default"}}
 
 
 # -- what is written -------------------------------------------------------------------------------------------------
@@ -259,7 +371,9 @@ def result(name: str, counter: Counter, waits: set[str]) -> dict[str, Any]:
         "name": name,
         "title": TITLES[name],
         "torch": torch.__version__,
-        "counted": "the plain path, without torch.compile",
+        "counted": "layers and loss as inductor fuses them"
+        if name.endswith("_compiled")
+        else "the plain path, without torch.compile",
         "waits": sorted(waits),
         "total": plain(total) | {"host_ms": round(total.launches * HOST_SECONDS * 1e3, 1)},
         "groups": {group: plain(one) for group, one in order},

@@ -143,7 +143,7 @@ def group_of(name: str, args: Sequence[Any], found: Any) -> str:
         origin = args[1] if name == "copy_" else args[0]
         return "casts" if result.dtype != origin.dtype else "copies"
     if name == "_foreach_copy_":
-        return "casts" if args[0][0].dtype != args[1][0].dtype else "copies"
+        return "casts together" if args[0][0].dtype != args[1][0].dtype else "copies"
     if name.startswith("_foreach"):
         return "many tensors at once"
     if name.startswith("_fused_adam"):
