@@ -175,6 +175,14 @@ class MultiHeadAttention(Checked, nn.Module):
         if bias:
             nn.init.zeros_(self.output.bias)
 
+    def split(self, projected: Tensor, parts: int) -> list[Tensor]:
+        """Return the parts that stand side by side in (R, L, parts x H d), each as (R, H, L, d).
+
+        They are taken apart before heads are put first: their gradients are then copied once, to where they belong.
+        """
+        separate = projected.unflatten(-1, (parts, self.heads, -1)).unbind(2)
+        return [part.transpose(1, 2) for part in separate]
+
     def attend(
         self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
@@ -269,8 +277,7 @@ class SelfAttention(MultiHeadAttention):
             (R, L, D).
         """
         rows, length, _ = x.shape
-        heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        queries, keys, values = heads.unbind(0)
+        queries, keys, values = self.split(self.queries_keys_values(x), 3)
         if past is not None:
             if not causal:
                 raise ValueError("a cache of the past makes sense for causal attention only")
@@ -285,7 +292,9 @@ class SelfAttention(MultiHeadAttention):
             else:
                 visible = torch.ones(length, keys.shape[2], dtype=torch.bool, device=x.device).tril(extra)
         elif mask is not None and not causal:
-            visible = F.pad(mask if mask.dim() == 3 else mask[:, None], (extra, 0), value=True)[:, None]
+            visible = (mask if mask.dim() == 3 else mask[:, None])[:, None]
+            if extra:
+                visible = F.pad(visible, (extra, 0), value=True)
         if prompts is not None and prompts.mask is not None:
             seen = F.pad(prompts.mask, (0, keys.shape[2] - prompts.mask.shape[1]), value=True)[:, None, None, :]
             visible = seen if visible is None else visible & seen
@@ -327,9 +336,8 @@ class MemoryAttention(MultiHeadAttention):
 
     def remember(self, memory: Padded) -> KeysValues:
         """Project a memory (B, S, memory_width), every row of which has at least one element."""
-        rows, length = memory.values.shape[:2]
-        heads = self.keys_values(memory.values).view(rows, length, 2, self.heads, -1).permute(2, 0, 3, 1, 4)
-        return KeysValues(heads[0], heads[1], memory.mask[:, None, None, :])
+        keys, values = self.split(self.keys_values(memory.values), 2)
+        return KeysValues(keys, values, memory.mask[:, None, None, :])
 
     def forward(self, x: Tensor, memory: KeysValues, seen: Tensor | None = None) -> Tensor:
         """Attend from x (R, L, D) to the memory of B sentences; rows i K to (i + 1) K - 1 belong to sentence i.

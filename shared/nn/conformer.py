@@ -55,8 +55,7 @@ class RelativeAttention(MultiHeadAttention):
     def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """Attend from x (R, L, D) to itself, where ``mask`` (R, L) bool is True; None: everywhere. (R, L, D)."""
         rows, length, _ = x.shape
-        heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        queries, keys, values = heads.unbind(0)
+        queries, keys, values = self.split(self.queries_keys_values(x), 3)
         # From the sequence's last element to its first one, seen from the last, down to the other way round.
         distances = self.distance_keys(self.distances(2 * length - 1, 1 - length, like=x).flip(0))
         distances = distances.view(2 * length - 1, self.heads, -1).permute(1, 2, 0)
@@ -94,8 +93,7 @@ class ClippedAttention(MultiHeadAttention):
     def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
         """Attend from x (R, L, D) to itself, where ``mask`` (R, L) bool is True; None: everywhere. (R, L, D)."""
         rows, length, _ = x.shape
-        heads = self.queries_keys_values(x).view(rows, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        queries, keys, values = heads.unbind(0)
+        queries, keys, values = self.split(self.queries_keys_values(x), 3)
         places = torch.arange(length, device=x.device)
         distances = (places - places[:, None]).clamp(-self.behind, self.ahead) + self.behind
         # One product for each distance that is told apart, and each is then put where it belongs.

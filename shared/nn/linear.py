@@ -13,25 +13,47 @@ from dragoman.shared.nn import cpu
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x weight^T + bias``, (..., out), as ``F.linear`` does, of x (..., in) and weight (out, in)."""
-    return cpu.linear(x, weight, bias) if x.device.type == "cpu" else F.linear(x, weight, bias)
+    if x.device.type == "cpu":
+        return cpu.linear(x, weight, bias)
+    plain = bias is None or x.dim() == 2 or not x.is_contiguous()
+    if plain or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return F.linear(x, weight, bias)
+    # torch's own result is a view here: where something writes over it, as ReLU does, its gradient is copied thrice.
+    return torch.ops.aten._unsafe_view(F.linear(x.flatten(0, -2), weight, bias), [*x.shape[:-1], len(weight)])
 
 
 def write_product(out: Tensor, a: Tensor, b: Tensor, *, add: bool = False) -> None:
-    """Write the product of a (n, k) and b (k, m) into ``out`` (n, m), or add it to what is there; without gradients."""
+    """Write the product of a (n, k) and b (k, m) into ``out`` (n, m), or add it to what is there; without gradients.
+
+    What it is added to may be of another type than a and b.
+    """
     if cpu.asks_onednn(a, b.T):
         cpu.write_product(out, a, b, add=add)
-    elif add:
+    elif add and out.dtype == a.dtype:
         torch.addmm(out, a, b, out=out)
+    elif add and out.device.type == "cuda" and out.dtype == torch.float32:
+        # Sums of products in half precision are in single precision anyway: they are added before they are rounded.
+        torch.addmm(out, a, b, out_dtype=out.dtype, out=out)
+    elif add:
+        out += a @ b
     else:
         torch.mm(a, b, out=out)
 
 
 class Linear(nn.Linear):
-    """torch's linear map, computed by :func:`linear`."""
+    """torch's linear map, computed by :func:`linear`.
+
+    Attributes:
+        cast: matrix and bias in another type, which multiply in place of its own; see shared/nn/casting.py.
+    """
+
+    cast: tuple[Tensor | None, Tensor | None] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (..., in) to (..., out)."""
-        return linear(x, self.weight, self.bias)
+        weight, bias = (self.weight, self.bias) if self.cast is None else self.cast
+        assert weight is not None
+        return linear(x, weight, bias)
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
         """See :func:`store_for_search`."""

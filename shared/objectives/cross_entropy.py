@@ -303,10 +303,7 @@ def add_gradients(
     if of_states is not None:
         torch.mul(linear(gradient, matrix.T), real, out=of_states[part])
     if of_matrix is not None:
-        if of_matrix.dtype == x.dtype:
-            write_product(of_matrix, gradient.T, x * real, add=True)
-        else:
-            of_matrix += gradient.T @ (x * real)
+        write_product(of_matrix, gradient.T, x * real, add=True)
     if of_bias is not None:
         of_bias += (real.to(gradient.dtype).T @ gradient)[0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from importlib.util import find_spec
 from typing import Any
@@ -18,6 +17,8 @@ from dragoman.shared.training.tuning import Tuning
 
 #: The names of the two moments, in torch and in bitsandbytes.
 _MOMENTS = ("exp_avg", "exp_avg_sq", "state1", "state2")
+#: Added to a norm before it divides, as torch does.
+_SMALL = 1e-6
 
 
 class Adam(Checked):
@@ -157,7 +158,8 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float, update: int
 def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
     """Clip the gradient of all parameters that learn, as one vector.
 
-    Frozen ones (multiplier 0) lose theirs: it belongs to no norm, and the optimiser passes them by.
+    Frozen ones (multiplier 0) lose theirs: it belongs to no norm, and the optimiser passes them by. On a GPU the fused
+    optimiser divides by what is too much while it reads the gradient, in its next step.
 
     Args:
         optimizer: what :meth:`Adam.build` has made.
@@ -173,14 +175,20 @@ def clip_gradient(optimizer: torch.optim.Optimizer, maximum: float) -> Tensor:
         else:
             for parameter in group["params"]:
                 parameter.grad = None
-    return nn.utils.clip_grad_norm_(learning, maximum or math.inf)
+    norm = nn.utils.get_total_norm([parameter.grad for parameter in learning if parameter.grad is not None])
+    if maximum and norm.is_cuda and optimizer.defaults.get("fused"):
+        optimizer.grad_scale = ((norm + _SMALL) / maximum).clamp(min=1.0)  # type: ignore[attr-defined]
+    elif maximum:
+        nn.utils.clip_grads_with_norm_(learning, maximum, norm)
+    return norm
 
 
 def step_if_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> Tensor:
     """Update the parameters, or on the device itself leave everything as it was if the gradient norm is not finite.
 
     Args:
-        optimizer: what :meth:`Adam.build` has made, which honours ``found_inf``.
+        optimizer: what :meth:`Adam.build` has made, which honours ``found_inf``, and the ``grad_scale`` of
+            :func:`clip_gradient`.
         norm: the gradient norm, a scalar.
 
     Returns:
@@ -189,6 +197,7 @@ def step_if_finite(optimizer: torch.optim.Optimizer, norm: Tensor) -> Tensor:
     skipped = (~torch.isfinite(norm)).float()
     optimizer.found_inf = skipped  # type: ignore[attr-defined]
     optimizer.step()
+    optimizer.grad_scale = None  # type: ignore[attr-defined]
     return skipped
 
 

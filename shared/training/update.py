@@ -19,6 +19,7 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.machine.processes import add_up
 from dragoman.shared.machine.settings import enough_memory
 from dragoman.shared.machine.workspace import Workspace
+from dragoman.shared.nn.casting import cast_together
 from dragoman.shared.objectives.cross_entropy import compiled_losses
 from dragoman.shared.objectives.objective import Loss, Objective
 from dragoman.shared.training.compiling import loss_backend
@@ -72,13 +73,14 @@ class Learner:
         for number, batch in enumerate(on_device, start=1):
             if isinstance(model, nn.parallel.DistributedDataParallel):
                 model.require_backward_grad_sync = number == len(on_device)  # gradients travel once per update
-            with workspace.autocast(), compiled_losses(loss_backend(workspace)):
-                loss: Loss = model(batch)
-                if workspace.debug:
-                    loss.check(objective.counts(batch))
-                # DDP averages over ranks; counts are global already, so the average has to become a sum again
-                total = loss.total(counts) * workspace.world
-            self.scaler.scale(total).backward()
+            with cast_together(objective, cast_type(workspace)):
+                with workspace.autocast(), compiled_losses(loss_backend(workspace)):
+                    loss: Loss = model(batch)
+                    if workspace.debug:
+                        loss.check(objective.counts(batch))
+                    # DDP averages over ranks; counts are global already, so the average has to become a sum again
+                    total = loss.total(counts) * workspace.world
+                self.scaler.scale(total).backward()
             whole += total.detach()
             meter.add(loss)
         self.scaler.unscale_(self.optimizer)
@@ -87,6 +89,11 @@ class Learner:
         meter.add_update(norm, hopeless(self.scaler, skipped, whole))
         self.scaler.update()
         self.optimizer.zero_grad(set_to_none=True)
+
+
+def cast_type(workspace: Workspace) -> torch.dtype | None:
+    """Return the type that parameters are cast to together; None on a CPU, which need not be told what to do next."""
+    return workspace.autocast_dtype if workspace.device.startswith("cuda") else None
 
 
 def prepared(objective: Objective, batch: Batch, workspace: Workspace) -> Batch:
@@ -119,9 +126,10 @@ def try_largest(objective: Objective, optimizer: Adam, loader: Loader, workspace
             ):
                 ready = prepared(objective, batch, workspace)
                 objective.train()
-                with workspace.autocast(), compiled_losses(loss_backend(workspace)):
-                    total = objective(ready).total()
-                total.backward()
+                with cast_together(objective, cast_type(workspace)):
+                    with workspace.autocast(), compiled_losses(loss_backend(workspace)):
+                        total = objective(ready).total()
+                    total.backward()
         objective.zero_grad(set_to_none=True)
     del moments
 

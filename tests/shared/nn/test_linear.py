@@ -151,6 +151,18 @@ def test_what_comes_out_may_be_written_over(shape, quicker):
     torch.testing.assert_close(x.grad, positive @ layer.weight, atol=1e-3, rtol=1e-4)
 
 
+@pytest.mark.parametrize("shape", [(4,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("biased", [True, False])
+def test_what_another_device_computes_is_no_view_either(shape, biased):
+    """Where a view is written over, torch copies the gradient of the whole three times."""
+    layer, x = Linear(5, 7, bias=biased, device="meta"), torch.empty(*shape, 5, device="meta")
+    y = layer(x)
+    assert y.shape == (*shape, 7) and not y._is_view()
+    assert type(y.relu_().grad_fn).__name__ == "ReluBackward0"
+    y.sum().backward()
+    assert layer.weight.grad.shape == (7, 5)
+
+
 @pytest.mark.parametrize("add", [True, False])
 @pytest.mark.parametrize(
     ("rows", "between", "columns"), [(8, 64, BLOCK // 4 + 7), (BLOCK // 4 + 7, 64, 8), (70, 300, 300), (0, 4, 8)]
@@ -165,6 +177,14 @@ def test_products_are_written_in_place(rows, between, columns, add, quicker):
         write_product(out, a, b, add=add)
     assert out.data_ptr() == whole and called.onednn in ({rows > 0} if quicker is OneDNN.MOST else {True, False})
     torch.testing.assert_close(out.double(), expected, atol=1e-3, rtol=1e-5)
+
+
+def test_products_in_half_precision_are_added_to_single_precision():
+    draw = torch.Generator().manual_seed(0)
+    a, b = (torch.randn(shape, generator=draw).bfloat16() for shape in ((7, 64), (64, 5)))
+    out = torch.full((7, 5), 3.0)
+    write_product(out, a, b, add=True)
+    torch.testing.assert_close(out.double(), 3 + a.double() @ b.double(), rtol=2**-7, atol=2**-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
