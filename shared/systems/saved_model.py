@@ -40,7 +40,8 @@ class SavedModel(Described, nn.Module):
     Attributes:
         purpose: what a model is for that is not what the caller asked for; said when its folder is refused.
         origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
-        autocast_dtype: set once matrices are stored for searches under autocast (shared/systems/combining.py).
+        autocast_dtype: set once matrices are stored for searches, under autocast or in eight bits
+            (shared/systems/combining.py).
     """
 
     purpose: ClassVar[str] = ""
@@ -63,7 +64,7 @@ class SavedModel(Described, nn.Module):
         folder = Path(folder)
         if self.autocast_dtype is not None:
             raise UsageError(
-                f"{folder}: a system that was loaded for autocast is for searches; load it without to save it"
+                f"{folder}: a system that was loaded for autocast or int8 is for searches; load it without to save it"
             )
         check_place(folder)
         try:
