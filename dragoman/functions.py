@@ -43,7 +43,8 @@ def load(
     Args:
         folder: a model folder, or that of a run (what :func:`run` returns), which stands for its last model.
         device: "auto", "cpu", "cuda", "cuda:1", "mps".
-        precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32; "int8" on a CPU: quicker,
+            in a quarter of the memory, and rounded (shared/nn/int8.py).
         ensemble: further such folders, whose probabilities are averaged with the model's.
         language_model: the folder of a language model that takes part in the search.
         lm_weight: its weight.

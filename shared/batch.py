@@ -52,6 +52,19 @@ class Batch:
         """Tell whether a field is there."""
         return name in self.fields
 
+    def singly(self) -> Iterator[Batch]:
+        """Yield each row as a batch of its own, padded as it is here."""
+        for row in range(len(self)):
+            yield replace(
+                self,
+                fields={
+                    name: Padded(padded.values[row : row + 1], padded.lengths[row : row + 1])
+                    for name, padded in self.fields.items()
+                },
+                languages={side: codes[row : row + 1] for side, codes in self.languages.items()},
+                ids=self.ids[row : row + 1],
+            )
+
     def to(self, device: torch.device | str, non_blocking: bool = True) -> Batch:
         """Copy all fields to a device."""
         return replace(self, fields={name: padded.to(device, non_blocking) for name, padded in self.fields.items()})

@@ -5,8 +5,9 @@ Legend: B sentences, K beams, P prefix, D model width, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,6 +32,22 @@ class Encoding:
     def __len__(self) -> int:
         """Return the number of sentences, B."""
         return len(next(iter(self.memories.values()))) if self.memories else len(next(iter(self.extras.values())))
+
+    @staticmethod
+    def joined(parts: Sequence[Encoding]) -> Encoding:
+        """Return the encoding of the sentences of all parts, whose tensors are equally long."""
+
+        def join(tensors: Sequence[Tensor | Padded]) -> Any:
+            if isinstance(tensors[0], Tensor):
+                return torch.cat(cast(Any, tensors))
+            rows = cast(Sequence[Padded], tensors)
+            return Padded(torch.cat([row.values for row in rows]), torch.cat([row.lengths for row in rows]))
+
+        first = parts[0]
+        return Encoding(
+            {name: join([part.memories[name] for part in parts]) for name in first.memories},
+            {name: join([part.extras[name] for part in parts]) for name in first.extras},
+        )
 
     def select(self, rows: Tensor) -> Encoding:
         """Take rows (R,) int64 of everything in it, with repetition if asked."""

@@ -244,7 +244,7 @@ class ModelOptions:
         int, _option("maximum number of inputs per batch; does not change the output", MODELS, min=1)
     ] = 32
     device: Annotated[str, _option("auto, cpu, cuda, cuda:1, mps", MODELS)] = "auto"
-    precision: Annotated[str, _option("auto, fp32, bf16, fp16", MODELS)] = "auto"
+    precision: Annotated[str, _option("auto, fp32, bf16, fp16; int8: on a CPU", MODELS)] = "auto"
     engine: Annotated[
         str, _option("native, or ctranslate2 (text models, and their folders written by dragoman export)", MODELS)
     ] = "native"

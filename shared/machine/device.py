@@ -17,9 +17,9 @@ from dragoman.shared.machine.memory import check_workers
 if TYPE_CHECKING:
     import torch
 
-#: The names of torch's types in which autocast multiplies, by precision; None for no autocast.
-AUTOCAST = {"fp32": None, "bf16": "bfloat16", "fp16": "float16"}
-PRECISIONS = ("auto", *AUTOCAST)
+#: The names of torch's types in which products are computed, by precision; None for those of the parameters.
+TYPES = {"fp32": None, "bf16": "bfloat16", "fp16": "float16", "int8": "int8"}
+PRECISIONS = ("auto", *TYPES)
 
 
 @dataclass(kw_only=True)
@@ -28,7 +28,8 @@ class Machine:
 
     Attributes:
         device: "auto", "cpu", "cuda", "cuda:1", "mps"; of several processes, each has the GPU of its local rank.
-        precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32.
+        precision: "fp32", "bf16", "fp16", or "auto": bf16 on GPUs that have it, else fp32; on a CPU also "int8", for
+            searches with a trained model.
         compile: compile layers and losses (torch.compile); "auto" becomes True on a GPU of CUDA where that can be done.
         deterministic: use only algorithms that give the same bits each time; an operation without one is an error.
         workers: processes that read data beside the training process.
@@ -61,6 +62,8 @@ class Machine:
 
             on_gpu = self.device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
             self.precision = "bf16" if on_gpu else "fp32"
+        if self.precision == "int8" and self.device != "cpu":
+            raise UsageError(f"precision int8 is for a CPU, not for {self.device}: --device cpu, or --precision bf16")
 
     @property
     def main(self) -> bool:
@@ -69,20 +72,24 @@ class Machine:
 
     @property
     def autocast_dtype(self) -> torch.dtype | None:
-        """The type that :meth:`autocast` multiplies in; None where it does nothing."""
+        """The type that :meth:`autocast` multiplies in, or int8 for matrices that are stored so; else None."""
         import torch
 
-        name = AUTOCAST[self.precision]
+        name = TYPES[self.precision]
         return None if name is None else getattr(torch, name)
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context in which forward passes run."""
-        dtype = self.autocast_dtype
-        if dtype is None:
-            return nullcontext()
-        import torch
+        return autocast(self.device.split(":")[0], self.autocast_dtype)
 
-        return torch.autocast(self.device.split(":")[0], dtype=dtype)
+
+def autocast(kind: str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
+    """Return the context in which a kind of device multiplies in a type; nothing is cast for None, and for int8."""
+    if dtype is None:
+        return nullcontext()
+    import torch
+
+    return nullcontext() if dtype == torch.int8 else torch.autocast(kind, dtype=dtype)
 
 
 def _can_compile() -> bool:
@@ -97,10 +104,10 @@ def _can_compile() -> bool:
 
 
 def precision_of(dtype: torch.dtype | None) -> str:
-    """Return the precision whose autocast multiplies in a type; None for no autocast."""
+    """Return the precision whose products are computed in a type; None for that of the parameters."""
     import torch
 
-    return next(precision for precision, name in AUTOCAST.items() if dtype is (name and getattr(torch, name)))
+    return next(precision for precision, name in TYPES.items() if dtype is (name and getattr(torch, name)))
 
 
 def _device(name: str, *, several: bool) -> str:

@@ -58,5 +58,6 @@ def keep_freed_memory(device: str | torch.device = "cpu") -> bool:
     """
     if torch.device(device).type != "cpu" or platform.libc_ver()[0] != "glibc":
         return False
-    mallopt = ctypes.CDLL(None).mallopt
-    return bool(mallopt(MMAP_MAX, 0)) and bool(mallopt(TRIM_THRESHOLD, 2**31 - 1))
+    library = ctypes.CDLL(None)
+    library.malloc_trim(0)  # what has been freed by now was needed to make a model ready, and may never be again
+    return bool(library.mallopt(MMAP_MAX, 0)) and bool(library.mallopt(TRIM_THRESHOLD, 2**31 - 1))

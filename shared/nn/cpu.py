@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dragoman.shared.machine.processor import processor
+from dragoman.shared.nn import int8
 
 #: From how many multiplications on oneDNN pays with AVX-512: it needs some microseconds to find the kernel of a shape.
 WORTH = 2**20
@@ -85,6 +86,8 @@ def _in_lines(matrices: Tensor, *, gaps: bool) -> bool:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x weight^T + bias``, (..., out), of x (..., in) and weight (out, in), by the quicker library."""
+    if weight.dtype == torch.int8:
+        return int8.product(x, weight, bias)
     if weight.is_mkldnn:
         return _by_onednn(x.to(weight.dtype), weight, None if bias is None else bias.to(weight.dtype))
     if not asks_onednn(x, weight):

@@ -92,9 +92,8 @@ class TokenDecoder(TokenWriter):
 
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the keys and values of an output of `length` tokens take, in both of their buffers."""
-        weight = self.target_embedding.weight
         positions = -(-length // Past.STEP) * Past.STEP
-        return 4 * self.decoder.depth * positions * self.decoder.state_width * weight.element_size()
+        return 4 * self.decoder.depth * positions * self.decoder.state_width * self.target_embedding.like.element_size()
 
     @torch.no_grad()
     def start(self, encoding: Encoding, prefix: Padded | None) -> DecoderState:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dragoman.shared.described import Described
+from dragoman.shared.nn import int8
 from dragoman.shared.nn.dropout import dropout
 from dragoman.shared.nn.lookup import lookup
 from dragoman.shared.padded import Padded
@@ -116,9 +117,20 @@ class TextEmbedding(Described, nn.Module):
         owner = self._shared_with[0]
         return self.tokens.weight if owner is None else owner.weight
 
+    @property
+    def like(self) -> Tensor:
+        """A tensor without elements, of the type and on the device of what is returned."""
+        weight = self.weight
+        return weight.new_empty(0, dtype=torch.float32 if weight.dtype == torch.int8 else weight.dtype)
+
     def symbol_tensors(self) -> list[str]:
         """See shared/nn/symbols.py."""
         return ["tokens.weight"] if self._shared_with[0] is None else []
+
+    def store_for_search(self, dtype: torch.dtype | None) -> None:
+        """Store the token vectors in eight bits if the products are; else they stay. See shared/nn/linear.py."""
+        if dtype == torch.int8 and self._shared_with[0] is None and self.tokens.weight.dtype != torch.int8:
+            self.tokens.weight = int8.parameter(int8.table(self.tokens.weight))
 
     def forward(self, tokens: Padded, *, start: int = 0) -> Padded:
         """Embed tokens (B, L) int64, the first of which is element ``start`` of its sequence: (B, L, D)."""
@@ -126,7 +138,8 @@ class TextEmbedding(Described, nn.Module):
 
     def embed(self, tokens: Tensor, start: int = 0, types: Tensor | None = None) -> Tensor:
         """Embed tokens (B, L) without lengths; with ``types`` (B, L), if the type vector is a TypeVectors."""
-        x = lookup(tokens, self.weight, self.padding)
+        table = self.weight
+        x = int8.vectors(tokens, table) if table.dtype == torch.int8 else lookup(tokens, table, self.padding)
         if self.scale != 1.0:
             x = x * self.scale
         if self.positions is not None:

@@ -80,8 +80,9 @@ class TiedProjection(Described, nn.Module):
         return linear(states, self.weight if self._stored is None else self._stored, self.bias)
 
     def store_for_search(self, dtype: torch.dtype | None) -> None:
-        """Keep a copy in ``dtype``: rows of the embedding are looked up in its own."""
-        self._stored = None if dtype is None else stored_for_search(self.weight.detach(), dtype)
+        """Keep a copy in ``dtype``: rows of the embedding are looked up in its own type and order."""
+        weight = self.weight if dtype == torch.int8 else self.weight.detach()  # which would lose its scales
+        self._stored = None if dtype is None else stored_for_search(weight, dtype)
 
 
 class MaskedTokenHead(Described, nn.Module):

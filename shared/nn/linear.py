@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dragoman.shared.nn import cpu
+from dragoman.shared.nn import cpu, int8
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -74,7 +74,8 @@ def store_for_search(module: nn.Module, dtype: torch.dtype | None = None) -> Non
     Args:
         module: whose linear maps and output projections are meant. Shapes stay as they are; what is looked up, as in
             an embedding, stays as it is.
-        dtype: that of the autocast under which the search will run, None without: see :func:`stored_for_search`.
+        dtype: that of the autocast under which the search will run, None without; or int8, for products in eight bits
+            on a CPU, where tables of token vectors are stored in eight bits too. See :func:`stored_for_search`.
     """
     for part in module.modules():
         if isinstance(part, Stored):
@@ -84,8 +85,11 @@ def store_for_search(module: nn.Module, dtype: torch.dtype | None = None) -> Non
 def stored_for_search(weight: Tensor, dtype: torch.dtype | None) -> Tensor:
     """Return a matrix in float32 as the products of a search read it best, one in another type as it is.
 
-    Autocast casts a matrix at every step of a search: it is cast here, once, to the same values.
+    Autocast casts a matrix at every step of a search: it is cast here, once, to the same values. In eight bits, only
+    :func:`linear` reads it (shared/nn/int8.py).
     """
+    if dtype == torch.int8:
+        return int8.matrix(weight)
     if weight.dtype != torch.float32:
         return weight
     cast = weight if dtype is None else weight.to(dtype)
@@ -94,5 +98,7 @@ def stored_for_search(weight: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 def stored_parameter(weight: Tensor, dtype: torch.dtype | None) -> nn.Parameter:
     """Return what :func:`stored_for_search` does as a parameter; in a type of its own it learns nothing any more."""
+    if dtype == torch.int8:
+        return int8.parameter(int8.matrix(weight))
     learns = weight.requires_grad and dtype is None
     return nn.Parameter(stored_for_search(weight.detach(), dtype), requires_grad=learns)

@@ -27,12 +27,12 @@ class RecurrentWriter(TokenWriter):
 
     def state_bytes(self, length: int) -> int:
         """Return how many bytes the state of a row takes, the old one and the new; they do not grow with the output."""
-        return 2 * self.decoder.state_size * self.target_embedding.weight.element_size()
+        return 2 * self.decoder.state_size * self.target_embedding.like.element_size()
 
     @torch.no_grad()
     def start(self, encoding: Encoding, prefix: Padded | None) -> RecurrentState:
         """Return the state before the first step; see shared/generator.py."""
-        state = self.decoder.start(encoding.memories, len(encoding), self.target_embedding.weight)
+        state = self.decoder.start(encoding.memories, len(encoding), self.target_embedding.like)
         if prefix is not None and prefix.values.shape[1]:
             _, state = self.decoder.read(self.target_embedding(prefix).values, state)
         return state

@@ -70,6 +70,11 @@ class SpeechEmbedding(Described, nn.Module):
         return int(cast(Any, self.subsampler).width)
 
     @property
+    def window(self) -> int | None:
+        """The samples that every row is brought to before it is read; None if the front end reads rows as they are."""
+        return getattr(self.frontend, "window", None)
+
+    @property
     def hop(self) -> int:
         """The number of samples from one frame to the next."""
         return int(cast(Any, self.frontend).hop)

@@ -148,7 +148,7 @@ class StackedFrames(Described, nn.Module):
     def forward(self, features: Padded) -> Padded:
         """Subsample features (B, T, F) to (B, T', D); padded places hold nothing of meaning."""
         # Features are in single precision even where the model is not.
-        values = (features.values * features.mask[..., None]).to(self.projection.weight.dtype)
+        values = (features.values * features.mask[..., None]).to(self.norm.weight.dtype)
         count = int(self.lengths(torch.tensor(values.shape[1])))
         values = F.pad(values, (0, 0, 0, max(0, count * self.stride - values.shape[1])))[:, : count * self.stride]
         stacked = values.unflatten(1, (count, self.stride)).flatten(2)

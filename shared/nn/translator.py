@@ -50,6 +50,9 @@ class FieldEncoder(nn.Module):
         Returns:
             The memory "source" (B, S, D), and for each of :attr:`taps` the extra "tap.<name>" (B, S, D).
         """
+        field = field or self.default_field(batch)
+        if self._one_at_a_time(batch, field):
+            return Encoding.joined([self.encode_embedded(self.embed(one, field)) for one in batch.singly()])
         return self.encode_embedded(self.embed(batch, field))
 
     def default_field(self, batch: Batch) -> str | None:
@@ -84,6 +87,15 @@ class FieldEncoder(nn.Module):
         states = encoding.extras[f"tap.{name}"]
         assert isinstance(states, Padded)
         return states
+
+    def _one_at_a_time(self, batch: Batch, field: str | None) -> bool:
+        """Tell whether rows are encoded one after the other.
+
+        A window of sound is enough work for a CPU, and what it takes inside the layers is free for the next one.
+        """
+        if field is None or field not in self.embeddings or len(batch) < 2 or torch.is_grad_enabled():
+            return False
+        return getattr(self.embeddings[field], "window", None) is not None and batch[field].device.type == "cpu"
 
     def _preferred(self) -> list[str]:
         return sorted(self.embeddings, key=lambda name: name != SPEECH)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn import init
 from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.overrides import TorchFunctionMode
 
 from dragoman.shared.errors import DataError, one_line
 
@@ -27,6 +31,31 @@ TYPES = {
     "U8": torch.uint8,
     "BOOL": torch.bool,
 }
+
+
+#: The functions that write what is drawn by chance into a tensor, which they return; others of torch.nn.init call them.
+DRAWING = {Tensor.uniform_, Tensor.normal_, init.uniform_, init.normal_, init.kaiming_uniform_}
+
+
+class Undrawn(TorchFunctionMode):
+    """While it is entered, nothing is drawn by chance: what a new model's parameters hold is undefined.
+
+    For models that are filled from a file: parameters take no memory before they are written, which the system gives
+    page by page, and on the meta device torch's normal distribution would load its compiler.
+    """
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of torch, or return the tensor that it would write to."""
+        kwargs = kwargs or {}
+        if func in DRAWING:
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def header_of(path: Path) -> dict[str, Tensor]:
@@ -56,6 +85,22 @@ def load_tensors(path: Path, device: str | torch.device = "cpu") -> dict[str, Te
         return load_file(path, device=str(device))
 
 
+def tensors_of(path: Path) -> Iterator[tuple[str, Tensor]]:
+    """Yield names and tensors of a file, on the CPU, the largest first.
+
+    Each is read when its turn comes, and takes memory only as long as the caller keeps it.
+
+    Raises:
+        DataError: as :func:`header_of`.
+    """
+    sizes = {name: math.prod(tensor.shape) * tensor.element_size() for name, tensor in header_of(path).items()}
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        with _readable(path), safe_open(path, "pt") as file:  # opened anew: a tensor holds on to all that was read
+            tensor = file.get_tensor(name)
+        yield name, tensor
+        del tensor
+
+
 def size_of(module: nn.Module) -> int:
     """Return how many bytes the parameters and buffers of a module take, or would take if it is on the meta device."""
     tensors = {id(tensor): tensor for tensor in (*module.parameters(), *module.buffers())}
@@ -81,7 +126,7 @@ def described_by(path: Path, tensors: Mapping[str, Tensor]) -> Iterator[None]:
 
     hook = register_module_parameter_registration_hook(count)
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), Undrawn():
             yield
     finally:
         hook.remove()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dragoman.shared.errors import UsageError
 from dragoman.shared.machine.files import replaced_file, sweep
 from dragoman.shared.machine.stopping import Interrupted
 from dragoman.shared.machine.workspace import LOG, Phase, PhaseRecord, Stopwatch, Workspace, fingerprint, log_message
@@ -69,6 +70,8 @@ def run_recipe(
         keys=keys_of_a_result(recipe.changed),
         **(options or {key: recipe.options[key] for key in RUN_OPTIONS}),
     )
+    if workspace.precision == "int8":
+        raise UsageError("precision int8 is for searches with a trained model, not for a run: fp32 or bf16")
     from dragoman.shared.machine.processes import join, leave, on_main, together
     from dragoman.shared.run.announcing import beginning, ending
     from dragoman.shared.run.prechecks import check_values

@@ -18,6 +18,7 @@ from dragoman.shared.errors import UsageError
 from dragoman.shared.generator import Generator, Scorer
 from dragoman.shared.machine.settings import prepare_process
 from dragoman.shared.nn.combined import Ensemble, ShallowFusion
+from dragoman.shared.nn.int8 import has_int8
 from dragoman.shared.nn.joint_ctc import JointCtc
 from dragoman.shared.nn.linear import store_for_search
 from dragoman.shared.ranges import Range
@@ -54,13 +55,13 @@ def load_combined(
     """Load a model folder, and what is to work with it, for searches.
 
     On a CPU, this process then keeps the memory that it frees. Matrices are stored as searches read them best: given
-    ``autocast_dtype``, for searches under this autocast and nothing else, so that the system can be neither saved,
-    moved nor copied.
+    ``autocast_dtype``, for searches under this autocast, or in eight bits, and nothing else, so that the system can be
+    neither saved, moved nor copied.
 
     Args:
         model: the folder.
         device: where to put the model.
-        autocast_dtype: of the searches.
+        autocast_dtype: of the searches; int8 for matrices in eight bits (shared/nn/int8.py), on a CPU.
         ensemble: further folders, whose probabilities are averaged with the model's.
         language_model: the folder of a language model that takes part in the search.
         lm_weight: its weight.
@@ -74,7 +75,8 @@ def load_combined(
         UsageError: if the systems do not fit together.
     """
     check_joint(ctc_weight, ctc=ctc, ensemble=ensemble)
-    prepare_process(device)
+    if autocast_dtype == torch.int8 and not has_int8():
+        raise UsageError("precision int8: this build of torch has no oneDNN, which multiplies in eight bits")
     system = System.load(model, device).for_task(reads=reads, writes=writes)
     if ctc:
         system = through_ctc(system)
@@ -89,6 +91,7 @@ def load_combined(
             raise UsageError(f"{language_model}: {error}") from error
     store_for_search(system, autocast_dtype)
     system.autocast_dtype = autocast_dtype
+    prepare_process(device)  # only now: what was freed while matrices were stored goes back to the machine
     return system
 
 

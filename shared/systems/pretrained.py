@@ -39,7 +39,9 @@ def load(*, folder: str, changes: dict[str, Any] | None = None, writes: str | No
         UsageError: if there is no such argument, or it cannot have that value; if it cannot write that text.
     """
     checking = torch.get_default_device().type == "meta"  # a recipe's values: nothing has to be in the parameters
-    system = (ReadingModel.from_description(Path(folder)) if checking else ReadingModel.load(folder)).float()
+    # Built with drawn parameters first, as it always was: the same seed must draw the same for what comes after.
+    system = ReadingModel.from_description(Path(folder))
+    system = (system if checking else ReadingModel.load(folder)).float()
     if changes:
         description = describe(system)
         try:

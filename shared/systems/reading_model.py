@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Any
 
-import torch
 from torch import nn
 
 from dragoman.shared.batches.fields import Field, TextField
 from dragoman.shared.errors import UsageError
+from dragoman.shared.machine.device import autocast
 from dragoman.shared.nn.symbols import SymbolFields, SymbolRows, tensors_below
 from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.text import languages
@@ -63,9 +63,7 @@ class ReadingModel(SavedModel):
 
     def autocast(self) -> AbstractContextManager[Any]:
         """Return the context for which the matrices were stored (``autocast_dtype``)."""
-        if self.autocast_dtype is None:
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=self.autocast_dtype)
+        return autocast(self.device.type, self.autocast_dtype)
 
     def text_fields(self) -> list[TextField]:
         """Return all text fields that the model reads or writes, each once."""

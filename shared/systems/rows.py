@@ -16,10 +16,14 @@ from dragoman.shared.batches.manifest import Manifest
 from dragoman.shared.batches.stream import Budget, translation_budget
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.generator import Hypothesis
+from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.state import evaluating
 from dragoman.shared.search.search import AnySearch
-from dragoman.shared.sound.audio import read_audio
+from dragoman.shared.sound.audio import read_audio, samples
 from dragoman.shared.systems.reading_model import ReadingModel
+
+#: The sound that a CPU reads at once with a model that brings all rows to one length.
+SECONDS_OF_WINDOWS = 120.0
 
 
 class RowTranslator(ReadingModel):
@@ -53,7 +57,7 @@ def translate_rows(
         system: in any mode; it translates in eval mode.
         rows: a manifest or a list of rows.
         search: how to find outputs.
-        budget: the size of a batch.
+        budget: the size of a batch, which is smaller where rows cost whole windows; see :func:`of_windows`.
         autocast: returns the context in which the model computes.
         workers: processes that read and tokenise; 0 does it in this one.
         rank: number of this process among those that share the rows.
@@ -71,11 +75,25 @@ def translate_rows(
         yield number, [system.empty_output()]
     shown = np.flatnonzero(~blank)
     some = selected(rows, shown) if blank.any() else rows
+    budget = of_windows(budget, system)
     with evaluating(system):
         for batch, numbers in Loader.evaluation(some, fields, budget, workers, rank=rank, world=world):
             with autocast(), torch.inference_mode():
                 hypotheses = system.translate_batch(batch.to(system.device), search)
             yield from zip(shown[numbers].tolist(), hypotheses, strict=True)
+
+
+def of_windows(budget: Budget, system: ReadingModel) -> Budget:
+    """Return the budget of a batch for a model that brings all sound to one length; others keep theirs.
+
+    A clip of a second costs such a model as much as a whole window: Whisper base, 37 MB of the decoder's keys and
+    values. On a CPU, four windows of 30 s keep it busy.
+    """
+    windows = [part.window for part in system.modules() if isinstance(part, SpeechEmbedding) and part.window]
+    if not windows or system.device.type != "cpu":
+        return budget
+    rows = max(1, samples(SECONDS_OF_WINDOWS) // max(windows))
+    return Budget(rows=min(rows, budget.rows or rows), tokens=budget.tokens, seconds=budget.seconds)
 
 
 def translate_shown(

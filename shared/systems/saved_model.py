@@ -21,8 +21,8 @@ from dragoman.shared.described import Described, describe
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine.files import replaced_folder
 from dragoman.shared.machine.memory import refuse_over
-from dragoman.shared.nn.state import check_fit, contiguous, load_exactly
-from dragoman.shared.nn.weights import described_by, header_of, load_tensors, size_of
+from dragoman.shared.nn.state import check_fit, contiguous
+from dragoman.shared.nn.weights import Undrawn, described_by, header_of, size_of, tensors_of
 from dragoman.shared.systems.model_folder import (
     CONFIG,
     FORMAT,
@@ -40,7 +40,8 @@ class SavedModel(Described, nn.Module):
     Attributes:
         purpose: what a model is for that is not what the caller asked for; said when its folder is refused.
         origin: where parameters came from that were not initialised by chance, a line each; kept in the folder.
-        autocast_dtype: set once matrices are stored for searches under autocast (shared/systems/combining.py).
+        autocast_dtype: set once matrices are stored for searches, under autocast or in eight bits
+            (shared/systems/combining.py).
     """
 
     purpose: ClassVar[str] = ""
@@ -63,7 +64,7 @@ class SavedModel(Described, nn.Module):
         folder = Path(folder)
         if self.autocast_dtype is not None:
             raise UsageError(
-                f"{folder}: a system that was loaded for autocast is for searches; load it without to save it"
+                f"{folder}: a system that was loaded for autocast or int8 is for searches; load it without to save it"
             )
         check_place(folder)
         try:
@@ -114,15 +115,15 @@ class SavedModel(Described, nn.Module):
         """
         folder = model_folder(folder)
         weights = folder / WEIGHTS
-        planned, _ = cls.planned(folder)
-        refuse_over(size_of(planned), f"{folder / CONFIG}: the model that it describes", error=DataError)
-        system = cls.from_description(folder)
-        tensors = load_tensors(weights, device)
-        system.to(device)
-        for name, value in (*system.named_parameters(), *system.named_buffers()):
-            if name in tensors and value.is_floating_point() and tensors[name].is_floating_point():
-                value.data = value.data.to(tensors[name].dtype)
-        load_exactly(system, tensors, str(weights))
+        refuse_over(size_of(cls.planned(folder)[0]), f"{folder / CONFIG}: the model that it describes", error=DataError)
+        with Undrawn():
+            system = cls.from_description(folder).to(device)
+        values = system.state_dict(keep_vars=True)
+        for name, tensor in tensors_of(weights):  # one at a time, so that no second model takes memory
+            value = values[name]
+            if value.dtype != tensor.dtype and tensor.is_floating_point():
+                value.data = torch.empty_like(value.data, dtype=tensor.dtype)
+            value.data.copy_(tensor)
         return system.eval()
 
     @classmethod

@@ -211,12 +211,12 @@ def test_another_direction_has_the_masks_of_two(tokenizer):
 # -- translating ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stored", [None, "float32", "bfloat16"])
+@pytest.mark.parametrize("stored", [None, "float32", "bfloat16", "int8"])
 def test_searches_use_the_masks_of_the_direction(tokenizer, stored):
     system = masked(tokenizer)
     one = batch(tokenizer, [("en", "fr")] * 3)
     others = [zeroed(tokenizer, system, drawn_masks(system.model, number)) for number in (2, 1)]
-    dtype = torch.bfloat16 if stored == "bfloat16" else None
+    dtype = getattr(torch, stored) if stored in ("bfloat16", "int8") else None
     if stored:
         for each in (system, *others):
             store_for_search(each, dtype)

@@ -68,6 +68,11 @@ class LogMel(Described, nn.Module):
         if not (slaney_filters(bins, torch.device("cpu")).sum(0) > 0).all():
             raise ValueError(f"a filterbank cannot have {bins} bins: some would be empty")
 
+    @property
+    def window(self) -> int:
+        """The samples of the window."""
+        return self.frames * self.hop
+
     def lengths(self, samples: Tensor) -> Tensor:
         """Return how many frames rows of `samples` samples have, (B,) int64: those of the window."""
         return torch.full_like(samples, self.frames)
@@ -79,7 +84,7 @@ class LogMel(Described, nn.Module):
         Raises:
             TooLongError: if a row is longer than the window.
         """
-        size = self.frames * HOP
+        size = self.window
         values = waveforms.values.float() * waveforms.mask
         if values.shape[1] > size:
             longest = int(waveforms.lengths.max())

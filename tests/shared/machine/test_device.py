@@ -39,7 +39,7 @@ def test_processes_of_a_run_have_a_gpu_each(monkeypatch):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"precision": "fp8"}, "precision must be one of auto, fp32, bf16, fp16, not 'fp8'"),
+        ({"precision": "fp8"}, "precision must be one of auto, fp32, bf16, fp16, int8, not 'fp8'"),
         ({"device": "gpu"}, "device must"),
     ],
 )
