@@ -198,13 +198,13 @@ def system(tokenizer: Any, model: nn.Module | None = None, *, cls: type = System
 # -- refusals -------------------------------------------------------------------------------------------------------
 
 
-def refuses(error: type[Exception], match: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+def refuses(error: type[Exception], match: str, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
     """Assert that a call raises an error with a message that matches: for tables of bad arguments, a line each."""
     with pytest.raises(error, match=match):
         call(*arguments, **named)
 
 
-def refusal(error: type[Exception], call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+def refusal(error: type[Exception], call: Callable[..., Any], /, *arguments: Any, **named: Any) -> str:
     """Return the message of the error that a call must raise."""
     with pytest.raises(error) as caught:
         call(*arguments, **named)

@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from benchmarks import offline
 from benchmarks.offline import Target, gather, read_list, without_other_kernels
+from tests.small import refuses
 
 
 def wheel(folder: Path, name: str, version: str, *requires: str, files: tuple[str, ...] = ()) -> Path:
@@ -81,8 +82,7 @@ def test_the_list_is_read():
     }
     assert Target(read_list(text)).satisfies(Requirement("torch>=2.11"))
     for wrong in ("Package Version", "numpy==new", "numpy>=2"):
-        with pytest.raises(SystemExit, match="line 1 of the list is neither"):
-            read_list(wrong)
+        refuses(SystemExit, "line 1 of the list is neither", read_list, wrong)
 
 
 def test_libraries_for_other_accelerators_are_left_out_and_the_wheel_stays_whole(tmp_path):
@@ -98,8 +98,7 @@ def test_libraries_for_other_accelerators_are_left_out_and_the_wheel_stays_whole
         "some/lib_cpu.so",
         "some/a.py",
     }
-    with pytest.raises(SystemExit, match=r"holds no library for CUDA 11\.8"):
-        without_other_kernels(path, "11.8")
+    refuses(SystemExit, r"holds no library for CUDA 11\.8", without_other_kernels, path, "11.8")
 
 
 def test_wheels_of_the_machine_alone_are_accepted():

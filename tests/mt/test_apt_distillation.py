@@ -162,8 +162,7 @@ def test_an_encoder_teaches_the_state_before_a_token_its_own_of_it(world, name, 
 
 def test_the_tokenizer_of_a_language_model_is_that_of_its_output(world):
     assert tokenizer_of(folder=str(world.folder / "language"), name="output").fingerprint == world.tokenizer.fingerprint
-    with pytest.raises(UsageError, match="this model writes nothing"):
-        tokenizer_of(folder=str(world.folder / "encoder"), name="output")
+    refuses(UsageError, "this model writes nothing", tokenizer_of, folder=str(world.folder / "encoder"), name="output")
 
 
 def test_what_cannot_teach_is_refused(world):

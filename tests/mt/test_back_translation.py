@@ -12,6 +12,7 @@ from dragoman.mt.back_translation import BlankWords, DropWords, MoveWords
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests.small import refuses
 
 TEXT = "a dog barks at the old man"
 
@@ -76,12 +77,9 @@ def test_a_distance_of_none_moves_none():
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
 def test_other_shares_are_refused(wrong, tokenizer):
-    with pytest.raises(UsageError, match="share must be (a finite number )?between 0 and 1"):
-        DropWords(share=wrong)
-    with pytest.raises(UsageError, match="share must be (a finite number )?between 0 and 1"):
-        BlankWords(tokenizer=tokenizer, share=wrong)
-    with pytest.raises(UsageError, match="MoveWords: distance must be at least 0, not -1"):
-        MoveWords(distance=-1)
+    refuses(UsageError, "share must be (a finite number)?between 0 and 1", DropWords, share=wrong)
+    refuses(UsageError, "share must be (a finite number)?between 0 and 1", BlankWords, tokenizer=tokenizer, share=wrong)
+    refuses(UsageError, "MoveWords: distance must be at least 0, not -1", MoveWords, distance=-1)
 
 
 # -- the recipe ------------------------------------------------------------------------------------------------------

@@ -131,8 +131,7 @@ def test_a_text_never_becomes_longer(tokenizer, count, share):
     ],
 )
 def test_bad_arguments(tokenizer, arguments, message):
-    with pytest.raises(UsageError, match=message):
-        TextInfilling(tokenizer=tokenizer, **arguments)
+    small.refuses(UsageError, message, TextInfilling, tokenizer=tokenizer, **arguments)
 
 
 def test_the_share_is_rounded_up_but_not_for_the_last_bit(tokenizer):
@@ -292,8 +291,7 @@ def test_noises_can_be_applied_one_after_another(tokenizer):
     ],
 )
 def test_bad_arguments_of_the_noise_of_tokens(tokenizer, make, message):
-    with pytest.raises(UsageError, match=message):
-        make(tokenizer)
+    small.refuses(UsageError, message, make, tokenizer)
 
 
 def test_dropout_of_mbart_falls():

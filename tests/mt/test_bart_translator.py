@@ -20,6 +20,7 @@ from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training.optimizer import Adam, set_learning_rate
 from tests import small
 from tests.recipes.test_recipes import Vocabulary
+from tests.small import refuses
 
 WIDTH, LONGEST = 16, 40
 
@@ -311,8 +312,7 @@ def test_parts_that_do_not_fit_are_refused(tokenizers, wrong, message):
         "positions": SinusoidalPositions(width=wrong.get("positions", WIDTH)),
         "dropout": wrong.get("dropout", 0.1),
     }
-    with pytest.raises(ValueError, match=re.escape(message)):
-        ForeignEncoder(**given)
+    small.refuses(ValueError, re.escape(message), ForeignEncoder, **given)
 
 
 @pytest.mark.parametrize(
@@ -338,8 +338,7 @@ def test_a_model_that_cannot_be_read_through_is_refused(tokenizers, made, messag
         above.model.projection = TiedProjection(embedding=above.model.embeddings["source"])
     else:
         above = bart(english, **given)
-    with pytest.raises(UsageError, match=re.escape(message)):
-        put_before(text=above, source=small.text(foreign), source_languages=["ro"])
+    refuses(UsageError, re.escape(message), put_before, text=above, source=small.text(foreign), source_languages=["ro"])
 
 
 def test_a_language_that_the_model_cannot_write_is_refused(tokenizers):

@@ -276,8 +276,7 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"the decoder must attend to 'source', .* the decoder to \[\]"):
         translator(decoder=plain(Decoder))
     wide = Encoder(layer=FusedEncoderLayer(**SIZES, memories={BERT: 20}), layers=1)
-    with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
-        translator(encoder=wide)
+    refuses(ValueError, "the layers read states of width 20, but the reader's have 12", translator, encoder=wide)
     wide_decoder = Decoder(layer=FusedLayer(**SIZES, memories={"source": WIDTH, BERT: 20}), layers=1)
     with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
         translator(decoder=wide_decoder)

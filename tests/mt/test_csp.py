@@ -184,8 +184,7 @@ def test_what_cannot_be_is_refused(plain, lexicon):
         SwitchedFragment(field=plain, lexicon=lexicon)({"id": "1", "source_text": "hund"}, np.random.default_rng(1))
     with pytest.raises(UsageError, match=r"switched and replaced must add up to at most 1, .* 0\.8 and 0\.3"):
         SwitchedFragment(field=plain, lexicon=lexicon, replaced=0.3)
-    with pytest.raises(UsageError, match="top must be at least 1, not 0"):
-        SwitchedFragment(field=plain, lexicon=lexicon, top=0)
+    small.refuses(UsageError, "top must be at least 1, not 0", SwitchedFragment, field=plain, lexicon=lexicon, top=0)
     with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.9"):
         SwitchedFragment(field=plain, lexicon=lexicon, growth=0.9)
     bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[])

@@ -16,6 +16,7 @@ from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.training.optimizer import Adam, clip_gradient, set_learning_rate
 from dragoman.shared.training.schedules import Linear
 from tests import small
+from tests.small import refuses
 
 WIDTH = 16
 TOKENS = [[5, 6, 7, 2], [5, 8, 2]]
@@ -87,8 +88,7 @@ def test_vectors_of_both_are_symbols():
     ],
 )
 def test_a_reader_that_does_not_fit_is_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        DynamicSwitch(embedding=embedding(300), reader=reader(**wrong))
+    small.refuses(ValueError, message, DynamicSwitch, embedding=embedding(300), reader=reader(**wrong))
 
 
 def system(tokenizer, seed, width=WIDTH):
@@ -129,8 +129,7 @@ def test_what_cannot_be_compared_is_refused(tokenizer, tmp_path):
         UsageError, match=r"the encoder's states have the shape \(2, 4, 16\), those of the teacher .*8\)"
     ):
         EncoderDecoderObjective(system=system(tokenizer, 2), parts=[part])(batch)
-    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
-        part.teacher.best(batch, padded(), top=1)
+    refuses(DataError, "this teacher is an encoder, which writes nothing", part.teacher.best, batch, padded(), top=1)
     one = system(tokenizer, 3)
     field = one.inputs["source"]
     imported = {"inputs": one.inputs, "output": field, "source_languages": ["en"], "target_languages": ["en"]}

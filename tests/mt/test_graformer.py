@@ -20,6 +20,7 @@ from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entrop
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.trimming import trim
 from tests import small
+from tests.small import refuses
 
 WIDTH, HEADS, INNER, VOCABULARY = 16, 2, 24, 30
 BELOW, NEW = 2, 3
@@ -290,10 +291,8 @@ def test_what_does_not_fit_is_refused():
 
     with pytest.raises(ValueError, match="must not normalise what leaves them: give them final_norm: False"):
         encoder(stack(Encoder, final_norm=True))
-    with pytest.raises(ValueError, match="the layers below have the width 8, but those above them 16"):
-        encoder(stack(Encoder, width=8))
-    with pytest.raises(ValueError, match=r"nobody reads what the layers below are tapped for: \[1\]"):
-        encoder(stack(Encoder, taps=[1]))
+    refuses(ValueError, "the layers below have the width 8, but those above them 16", encoder, stack(Encoder, width=8))
+    refuses(ValueError, r"nobody reads what the layers below are tapped for: \[1\]", encoder, stack(Encoder, taps=[1]))
     with pytest.raises(ValueError, match=r"the layers below must attend to no memory, not to \['source'\]"):
         GraftedDecoder(below=stack(Decoder, memories=["source"]), layer=layer(["source"]), layers=1)
     own = OutputProjection(width=WIDTH, vocabulary=VOCABULARY)
@@ -314,8 +313,7 @@ def test_what_does_not_fit_is_refused():
 def test_transformers_has_no_place_for_it():
     golden = System.load(small.GOLDEN)
     system = System(**(golden.arguments | {"model": translator()}))
-    with pytest.raises(UsageError, match="System of a GraftedTranslator"):
-        plain_translator(system)
+    small.refuses(UsageError, "System of a GraftedTranslator", plain_translator, system)
 
 
 def test_what_learns_on_top_of_two_frozen_language_models():

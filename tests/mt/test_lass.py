@@ -285,8 +285,7 @@ def test_one_direction_alone_is_an_ordinary_system(tokenizer, tmp_path):
 
 @pytest.mark.parametrize("pairs", [[], [["de", "en"], ["de", "en"]]])
 def test_directions_that_are_refused(tokenizer, pairs):
-    with pytest.raises(ValueError, match="pairs must be directions, each once"):
-        MaskedTranslator(**parts(tokenizer), pairs=pairs)
+    refuses(ValueError, "pairs must be directions, each once", MaskedTranslator, **parts(tokenizer), pairs=pairs)
 
 
 def test_a_map_that_would_escape_its_mask_is_refused(tokenizer):

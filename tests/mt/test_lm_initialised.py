@@ -13,6 +13,7 @@ from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
 from dragoman.shared.nn.recurrent_translator import RecurrentLanguageModel
 from dragoman.shared.nn.symbols import OUTPUT
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 WIDTH, VOCABULARY, PADDING = 8, 20, 1
 
@@ -119,11 +120,9 @@ def test_the_softmax_of_the_source_is_of_the_sources_symbols():
 
 def test_what_cannot_be_is_refused():
     both = LstmEncoder(inputs=WIDTH, width=WIDTH, layers=2, bidirectional=True, taps=[1])
-    with pytest.raises(ValueError, match="reads from left to right only"):
-        LmInitialisedTranslator(**parts(encoder=both))
+    refuses(ValueError, "reads from left to right only", LmInitialisedTranslator, **parts(encoder=both))
     speech = {"speech": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)}
-    with pytest.raises(ValueError, match="reads 'source' alone, not speech"):
-        LmInitialisedTranslator(**parts(embeddings=speech))
+    refuses(ValueError, "reads 'source' alone, not speech", LmInitialisedTranslator, **parts(embeddings=speech))
     with pytest.raises(UsageError, match="SideLanguageModel: side: 'both' is not one of 'source', 'target'"):
         SideLanguageModel(side="both")
     with pytest.raises(UsageError, match="needs an LmInitialisedTranslator, not a RecurrentLanguageModel"):

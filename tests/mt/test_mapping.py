@@ -230,15 +230,11 @@ def test_refusals(tmp_path):
     tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
     with pytest.raises(DataError, match="seed 'numerals': 0 of 0 entries have vectors on both sides, 2 are needed"):
         run(tmp_path, MapVectors(**tables, seed="numerals"))
-    with pytest.raises(UsageError, match="it needs learn: True"):
-        MapVectors(**tables, seed="unsupervised", learn=False)
-    with pytest.raises(UsageError, match="MapVectors: cutoff must be at least 1, not 0"):
-        MapVectors(**tables, cutoff=0)
-    with pytest.raises(UsageError, match="neighbours must be at least 0"):
-        MapVectors(**tables, neighbours=-1)
+    refuses(UsageError, "it needs learn: True", MapVectors, **tables, seed="unsupervised", learn=False)
+    refuses(UsageError, "MapVectors: cutoff must be at least 1, not 0", MapVectors, **tables, cutoff=0)
+    refuses(UsageError, "neighbours must be at least 0", MapVectors, **tables, neighbours=-1)
     for kept in (0.0, 1.5):
-        with pytest.raises(UsageError, match=f"kept must be above 0 and at most 1, not {kept}"):
-            MapVectors(**tables, kept=kept)
+        refuses(UsageError, f"kept must be above 0 and at most 1, not {kept}", MapVectors, **tables, kept=kept)
     for name, value, said in (
         ("top", 0, "at least 1"),
         ("neighbours", -1, "at least 0"),

@@ -117,12 +117,9 @@ def test_means_are_over_real_states():
 
 
 def test_what_does_not_fit_is_refused(model):
-    with pytest.raises(UsageError, match="Contrast: temperature must be above 0, not 0"):
-        Contrast(temperature=0)
-    with pytest.raises(UsageError, match=r"weight must be at least 0, not -0\.5"):
-        Contrast(weight=-0.5)
-    with pytest.raises(UsageError, match="reads text in the field 'speech'"):
-        Contrast(source="speech").check(model)
+    small.refuses(UsageError, "Contrast: temperature must be above 0, not 0", Contrast, temperature=0)
+    small.refuses(UsageError, r"weight must be at least 0, not -0\.5", Contrast, weight=-0.5)
+    small.refuses(UsageError, "reads text in the field 'speech'", Contrast(source="speech").check, model)
 
 
 def test_few_candidates_in_training_are_an_alarm(model):
@@ -158,5 +155,4 @@ def test_translations_that_the_encoder_cannot_read_as_sources_are_refused(model,
 
     check()
     for changes in ({"prefix": []}, {"suffix": []}, {"tokenizer": two}):
-        with pytest.raises(UsageError, match="both need one tokenizer, and the same prefix and suffix"):
-            check(**changes)
+        small.refuses(UsageError, "both need one tokenizer, and the same prefix and suffix", check, **changes)

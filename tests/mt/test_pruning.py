@@ -12,6 +12,7 @@ from dragoman.mt.pruning import ExchangeMasks, Prune, PruneAtRandom, Sharing, ke
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.translator import Translator
 from tests.mt.test_lass import PAIRS, WIDTH, around, masked, parts, tokenizer
+from tests.small import refuses
 
 __all__ = ["tokenizer"]  # a fixture
 #: Rows of a matrix that are one to the method: a third of queries, keys and values, a half of keys and values.
@@ -100,13 +101,11 @@ def test_what_is_refused(tokenizer, tuned, tmp_path):
         ):
             Prune(tuned="there", share=share)
     plain = around(tokenizer, Translator(**parts(tokenizer)), System)
-    with pytest.raises(UsageError, match="a Translator has no masks"):
-        Prune(tuned=str(tuned), share=0.5).apply(plain)
+    refuses(UsageError, "a Translator has no masks", Prune(tuned=str(tuned), share=0.5).apply, plain)
     plain.save(tmp_path / "plain")
     with pytest.raises(UsageError, match="a Translator has no masks"):
         Prune(tuned=str(tuned), share=0.5, known=str(tmp_path / "plain")).apply(masked(tokenizer))
-    with pytest.raises(DataError, match="not a model folder"):
-        Prune(tuned=str(tmp_path), share=0.5).apply(masked(tokenizer))
+    refuses(DataError, "not a model folder", Prune(tuned=str(tmp_path), share=0.5).apply, masked(tokenizer))
     larger = parts(tokenizer)
     larger["encoder"].layers[1].inner = type(larger["encoder"].layers[1].inner)(WIDTH, 32)
     system = around(tokenizer, MaskedTranslator(**larger, pairs=PAIRS), System)

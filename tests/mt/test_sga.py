@@ -387,8 +387,7 @@ def test_a_folder_keeps_its_loops(tmp_path, monkeypatch):
     values = {path: (text, key) for path, text, key in Recipe.load("almanac/sga", {"loops": 8}).plan["fit"].values()}
     assert {values[path] for path in values if path.endswith("system.loops")} == {("8", "loops")}
     for one in (own, system(denoises=False)):
-        with pytest.raises(UsageError, match="loops must be at least 0, not -1"):
-            SgaSystem(**one.arguments | {"loops": -1})
+        refuses(UsageError, "loops must be at least 0, not -1", SgaSystem, **one.arguments | {"loops": -1})
 
 
 def test_no_text_is_lost_to_the_blank():
@@ -444,12 +443,10 @@ def test_it_is_built_again_from_its_description():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(UsageError, match="SemanticGenerator: prompts must be at least 1, not 0"):
-        generator(prompts=0)
+    refuses(UsageError, "SemanticGenerator: prompts must be at least 1, not 0", generator, prompts=0)
     with pytest.raises(ValueError, match="the reader must have one head for masked tokens, not none"):
         generator(reader=reader(heads=False))
-    with pytest.raises(ValueError, match="the reader must read 'source' alone, not target"):
-        generator(reader=reader(name="target"))
+    refuses(ValueError, "the reader must read 'source' alone, not target", generator, reader=reader(name="target"))
     refuses(ValueError, "the symbol blank 30 is outside the vocabulary of 30", generator, blank=30)
     refuses(UsageError, "loops must be at least 0, not -1", Refinement, loops=-1)
     refuses(UsageError, "the model reads 'source', not 'speech'", lambda: generator().encode(batch(), "speech"))

@@ -314,11 +314,9 @@ def test_what_does_not_fit_is_refused(model):
     with pytest.raises(UsageError, match="stream 'pairs' has none of the texts source and target"):
         model.encode(Batch({"speech": batch()["source"]}, stream="pairs"))
     for weight in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(UsageError, match=f"weight must be (a finite number )?at least 0, not {weight}"):
-            JointMasked(weight=weight)
+        refuses(UsageError, f"weight must be (a finite number)?at least 0, not {weight}", JointMasked, weight=weight)
     other = EncoderModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
-    with pytest.raises(UsageError, match="CrossMasked needs a VariableModel, but the model is EncoderModel"):
-        CrossMasked().check(other)
+    refuses(UsageError, "CrossMasked needs a VariableModel, but the model is EncoderModel", CrossMasked().check, other)
     refuses(UsageError, "the model has no head 'other', only masked", lambda: InnerMasked(head="other").check(model))
     with pytest.raises(DataError, match="row '1': its 'target' is too long for the model"):
         long = Padded.from_sequences([torch.ones(length, dtype=torch.int64) for length in (3, LONGEST + 1)])

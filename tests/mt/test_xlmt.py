@@ -25,6 +25,7 @@ from dragoman.shared.text.tagged import TaggedTokenizer
 from dragoman.shared.training.initialise import Initialise
 from tests import small as parts
 from tests.recipes.test_recipes import Vocabulary, small
+from tests.small import refuses
 
 WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST = 16, 2, 24, 4, 20
 TABLE = "model.embeddings.source.tokens.weight"
@@ -207,14 +208,12 @@ def test_without_a_decoder_attention_stays_random_and_the_report_says_so(pieces)
 def test_decoders_that_cannot_begin_so_are_refused(pieces):
     system = translator(pieces, True)
     for name in ("model.encoder", "model.decoders"):
-        with pytest.raises(UsageError, match=f"the system has no decoder '{name}'"):
-            CrossFromSelf(decoder=name).apply(system)
+        refuses(UsageError, f"the system has no decoder '{name}'", CrossFromSelf(decoder=name).apply, system)
     system.model.decoder = Decoder(layer=layer(memories={"source": 12}), layers=1)
     with pytest.raises(UsageError, match=r"attends to states of width 12 \(source\), where its own have 16"):
         CrossFromSelf().apply(system)
     system.model.decoder = Decoder(layer=layer(), layers=1)
-    with pytest.raises(UsageError, match=r"model\.decoder attends to no memory"):
-        CrossFromSelf().apply(system)
+    refuses(UsageError, r"model\.decoder attends to no memory", CrossFromSelf().apply, system)
 
 
 DIRECTIONS = {

@@ -25,6 +25,7 @@ from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.system import System
 from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
+from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -280,11 +281,9 @@ def test_what_does_not_fit_is_refused(tmp_path, files):
         ({"conv_stride": [5, 2, 2]}, "different lengths"),
     ):
         (tmp_path / "one" / "config.json").write_text(json.dumps(config | change))
-        with pytest.raises(DataError, match=message):
-            import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check()
+        refuses(DataError, message, import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check)
     (tmp_path / "one" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(DataError, match="--source-languages"):
-        import_hf_waveform(tmp_path / "one")
+    refuses(DataError, "--source-languages", import_hf_waveform, tmp_path / "one")
     (tmp_path / "one" / "vocab.json").write_text(
         json.dumps({letter: i for i, letter in enumerate("abcdefghijklmnopq")})
     )

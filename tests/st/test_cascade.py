@@ -255,10 +255,8 @@ def test_parts_that_do_not_fit_are_refused(parts, tokenizers):
     ):
         small.refuses(UsageError, message, Cascade, **{"recogniser": recogniser, "translator": translator} | options)
     for kind, options in itertools.product((BestOf, Marginal), ({"hypotheses": 0},)):
-        with pytest.raises(UsageError, match="hypotheses must be at least 1, not 0"):
-            kind(**options)
-    with pytest.raises(UsageError, match="temperature must be above 0"):
-        Marginal(hypotheses=2, temperature=0.0)
+        small.refuses(UsageError, "hypotheses must be at least 1, not 0", kind, **options)
+    small.refuses(UsageError, "temperature must be above 0", Marginal, hypotheses=2, temperature=0.0)
     with pytest.raises(UsageError, match="cannot be forced"):
         Cascade(recogniser=recogniser, translator=translator).translate_batch(Batch({}), SEARCH, forced=[])
 

@@ -182,8 +182,7 @@ def test_a_read_source_is_the_forced_transcript(tokenizer, rows):
                 ends = len(tokens) - 1 == LONGEST  # generated so far: all but the start symbol
                 assert token == (tokenizer.eos if ends else int(scores.argmax()))
                 tokens.append(token)
-        with pytest.raises(UsageError, match="forced already"):
-            task.translate_batch(data, SEARCH, forced=[[]] * len(rows))
+        small.refuses(UsageError, "forced already", task.translate_batch, data, SEARCH, forced=[[]] * len(rows))
     assert system.for_task(reads=["source"]).translate("abc", search=SEARCH) == found_text(system, "abc")
 
 

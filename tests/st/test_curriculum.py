@@ -244,8 +244,7 @@ def test_nobody_is_asked_where_nothing_is_translated():
 def test_refusals():
     with pytest.raises(UsageError, match="WordPrediction: field: 'source' is not one of 'said', 'translated'"):
         masked_words(field="source")
-    with pytest.raises(ValueError, match=r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]"):
-        model(normalised=2)
+    small.refuses(ValueError, r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]", model, normalised=2)
     system = nn.Module()
     system.model = model()
     with pytest.raises(UsageError, match=r"lexicon reads the states of layer 2, but the model's taps are \[1, 3\]"):

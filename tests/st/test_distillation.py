@@ -186,7 +186,5 @@ def test_another_tokenizer_is_refused(world, tmp_path):
     reader.save(tmp_path / "reader")
     with pytest.raises(DataError, match="reads the symbols of another tokenizer"):
         Teacher(folder=str(tmp_path / "reader"), tokenizer=world.tokenizer).best(rows, prefix, top=2)
-    with pytest.raises(UsageError, match="share must be between 0 and 1, not 2"):
-        Distilled(teacher=teacher(world), share=2)
-    with pytest.raises(UsageError, match="Distilled: top must be at least 1, not 0"):
-        Distilled(teacher=teacher(world), top=0)
+    small.refuses(UsageError, "share must be between 0 and 1, not 2", Distilled, teacher=teacher(world), share=2)
+    small.refuses(UsageError, "Distilled: top must be at least 1, not 0", Distilled, teacher=teacher(world), top=0)

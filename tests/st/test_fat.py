@@ -25,6 +25,7 @@ from dragoman.st.fat import (
     MaskedWaveform,
 )
 from tests import small
+from tests.small import refuses
 
 WIDTH, BINS, VOCABULARY = 16, 8, 12
 
@@ -238,17 +239,12 @@ def test_what_does_not_fit_is_refused():
     augmented.augmentation = torch.nn.Identity()
     with pytest.raises(UsageError, match="set spec_augment and waveform_augmentation to null"):
         MaskedFilterbank(embedding=augmented, masking=SpanMasking(width=8))
-    with pytest.raises(ValueError, match="Deconvolution: strides: item 0: 4 is not one of 1, 2"):
-        Deconvolution(width=4, strides=[4])
-    with pytest.raises(ValueError, match="multiple of 4"):
-        Deconvolution(width=4, bins=9)
-    with pytest.raises(UsageError, match="has no head 'other', only speech"):
-        MaskedFrames(head="other").check(model())
+    refuses(ValueError, "Deconvolution: strides: item 0: 4 is not one of 1, 2", Deconvolution, width=4, strides=[4])
+    small.refuses(ValueError, "multiple of 4", Deconvolution, width=4, bins=9)
+    small.refuses(UsageError, "has no head 'other', only speech", MaskedFrames(head="other").check, model())
     other = model()
     other.heads["speech"] = Deconvolution(width=WIDTH, bins=2 * BINS)
-    with pytest.raises(UsageError, match="makes features of 16 bins, but those of the speech have 8"):
-        MaskedFrames().check(other)
+    small.refuses(UsageError, "makes features of 16 bins, but those of the speech have 8", MaskedFrames().check, other)
     with pytest.raises(UsageError, match="stream 'more' has no field"):
         objective().counts(Batch({"other": batch("speech")["speech"]}, {}, [], "more"))
-    with pytest.raises(UsageError, match="none of the fields"):
-        model().encode(Batch({}, {}, ["a"], "more"))
+    small.refuses(UsageError, "none of the fields", model().encode, Batch({}, {}, ["a"], "more"))

@@ -137,8 +137,7 @@ def test_a_trained_model_reads_the_path_without_noise(tokenizer):
     ],
 )
 def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most, said):
-    with pytest.raises(UsageError, match=said):
-        paths(tokenizer, fewest, most)
+    small.refuses(UsageError, said, paths, tokenizer, fewest, most)
     small.refuses(UsageError, r"blank_share must be between 0 and 1, not 1\.5", paths, tokenizer, blank_share=1.5)
 
 

@@ -10,6 +10,7 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.padded import Padded
 from dragoman.st.wait_k import ChunkedEncoder, WaitKDecoder
 from tests import small
+from tests.small import refuses
 
 WIDTH = 8
 
@@ -122,8 +123,6 @@ def test_what_cannot_wait_is_refused():
     with pytest.raises(UsageError, match="a ConformerLayer may see what has not been heard"):
         ChunkedEncoder(layer=conformer, layers=1, chunk=2)
     for wrong, said in (({"chunk": 0}, "chunk must .* not 0"), ({"chunk": 1, "left": -1}, "left must .* not -1")):
-        with pytest.raises(UsageError, match=said):
-            ChunkedEncoder(layer=layer(), layers=1, **wrong)
+        small.refuses(UsageError, said, ChunkedEncoder, layer=layer(), layers=1, **wrong)
     for wrong in ({"k": 0}, {"k": 1, "ratio": 0}, {"k": 1, "drawn": [0, 2]}):
-        with pytest.raises(UsageError, match="must be at least 1"):
-            WaitKDecoder(layer=layer(memories=["source"]), layers=1, **wrong)
+        refuses(UsageError, "must be at least 1", WaitKDecoder, layer=layer(memories=["source"]), layers=1, **wrong)

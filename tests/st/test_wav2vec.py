@@ -15,6 +15,7 @@ from dragoman.shared.nn.waveform import WaveformConvolutions
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.st.wav2vec import NEGATIVES, Aggregator, FutureModel, FuturePrediction, Wav2Vec
+from tests.small import refuses
 
 LENGTHS = [460, 300, 75]
 PAPER = [[512, 10, 5], [512, 8, 4], [512, 4, 2], [512, 4, 2], [512, 4, 2], [512, 1, 1], [512, 1, 1]]
@@ -174,21 +175,15 @@ def test_all_parameters_learn_in_pre_training():
 
 def test_refusals():
     loss = objective()
-    with pytest.raises(DataError, match="row 'row1' has one frame.*minimum_seconds"):
-        loss.prepare(batch([200, 20]))
-    with pytest.raises(UsageError, match="FuturePrediction: negatives must be at least 1, not 0"):
-        objective(negatives=0)
+    refuses(DataError, "row 'row1' has one frame.*minimum_seconds", loss.prepare, batch([200, 20]))
+    refuses(UsageError, "FuturePrediction: negatives must be at least 1, not 0", objective, negatives=0)
     with pytest.raises(ValueError, match="6 channels cannot enter an aggregator of 8"):
         Wav2Vec(
             convolutions=WaveformConvolutions(convolutions=[[6, 4, 2]]), aggregator=Aggregator(channels=8, kernels=[2])
         )
     with pytest.raises(UsageError, match="by a FutureModel, not by a Wav2Vec"):
         FuturePrediction(system=EncoderSystem(model=front_end(), inputs={"speech": SpeechField()}))
-    with pytest.raises(ValueError, match="an aggregator needs kernels"):
-        Aggregator(channels=8, kernels=[])
-    with pytest.raises(ValueError, match="residual_scale must be above 0, not 0"):
-        Aggregator(channels=8, kernels=[2], residual_scale=0)
-    with pytest.raises(ValueError, match="exclude each other"):
-        WaveformConvolutions(norm_each=True, norm_whole=True)
-    with pytest.raises(ValueError, match="activation must be one of gelu, relu, not 'tanh'"):
-        WaveformConvolutions(activation="tanh")
+    refuses(ValueError, "an aggregator needs kernels", Aggregator, channels=8, kernels=[])
+    refuses(ValueError, "residual_scale must be above 0, not 0", Aggregator, channels=8, kernels=[2], residual_scale=0)
+    refuses(ValueError, "exclude each other", WaveformConvolutions, norm_each=True, norm_whole=True)
+    refuses(ValueError, "activation must be one of gelu, relu, not 'tanh'", WaveformConvolutions, activation="tanh")

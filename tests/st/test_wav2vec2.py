@@ -17,6 +17,7 @@ from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolut
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from tests.small import refuses
 
 LENGTHS = [1600, 900, 1333]
 
@@ -193,8 +194,7 @@ def test_frames_that_are_told_apart_by_chance_are_seen():
 
 
 def test_a_row_without_two_masked_frames_is_named():
-    with pytest.raises(DataError, match=r"'row1': 1 of its 1 frames masked.*minimum_seconds"):
-        objective().prepare(batch([1600, 20]))
+    refuses(DataError, r"'row1': 1 of its 1 frames masked.*minimum_seconds", objective().prepare, batch([1600, 20]))
 
 
 def test_a_row_may_have_fewer_masked_frames_than_distractors():
@@ -213,12 +213,10 @@ def test_a_row_may_have_fewer_masked_frames_than_distractors():
     ],
 )
 def test_refuses_arguments(arguments, message):
-    with pytest.raises(UsageError, match=message):
-        objective(**arguments)
+    refuses(UsageError, message, objective, **arguments)
 
 
 def test_refuses_models_without_quantiser_or_masking():
     with pytest.raises(UsageError, match="no head 'contrastive'.*only none: begin with a checkpoint of pre-training"):
         ContrastivePretraining(system=system(heads=False))
-    with pytest.raises(UsageError, match="masks no frames"):
-        ContrastivePretraining(system=system(probability=0.0))
+    refuses(UsageError, "masks no frames", ContrastivePretraining, system=system(probability=0.0))

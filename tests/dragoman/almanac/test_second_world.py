@@ -16,6 +16,7 @@ from dragoman.almanac.phrases import LANGUAGES, grammar
 from dragoman.almanac.worlds import KINDS, WORLDS, draw
 from dragoman.mt.corpora.moses import Moses
 from dragoman.shared.errors import UsageError
+from tests.small import refuses
 
 SIZES = {"text": 3000, "monolingual": 2000, "dev": 60, "test": 150, "documents": 40}
 TEXT = ("moses", "monolingual", "documents", "lexicons")
@@ -55,8 +56,7 @@ def test_new_spoken_splits_are_opt_in_and_tests_have_a_thousand_lines(tmp_path):
     sizes = Almanac(root=tmp_path, world=2).sizes
     assert not {"tst-voices", "tst-phrases"} & sizes.keys()
     assert sizes["test"] == sizes["tst-COMMON"] == sizes["tst-HE"] == 1000
-    with pytest.raises(UsageError, match="tst-voices"):
-        Almanac(root=tmp_path, sizes={"tst-voices": 10})
+    refuses(UsageError, "tst-voices", Almanac, root=tmp_path, sizes={"tst-voices": 10})
 
 
 def test_a_pair_is_the_same_whatever_stands_beside_it(corpus, tmp_path):
@@ -240,5 +240,4 @@ def test_lexicon_entries_occur_in_text(corpus):
     ],
 )
 def test_wrong_arguments_are_named(tmp_path, changes, message):
-    with pytest.raises(UsageError, match=message):
-        almanac(tmp_path, **{**changes, "layouts": changes.get("layouts", ["moses"])})
+    refuses(UsageError, message, almanac, tmp_path, **{**changes, "layouts": changes.get("layouts", ["moses"])})

@@ -20,7 +20,7 @@ from dragoman.commands.prepare import corpus_class, prepare_corpus, reader_optio
 from dragoman.commands.reader_help import reader_help
 from dragoman.shared.phases.manifests import Prepare
 from dragoman.st.corpora import mustc
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def prepare(*arguments, cwd):
@@ -96,8 +96,7 @@ def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
 
 
 def test_an_unknown_corpus_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match=r"almanac, covost2, .*monolingual, moses, .*mustc, .*tsv"):
-        corpus_class("gigaword")
+    refuses(UsageError, r"almanac, covost2, .*monolingual, moses, .*mustc, .*tsv", corpus_class, "gigaword")
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,7 @@ def test_the_tolerance_at_the_end_is_an_option(tmp_path):
     soundfile.write(tmp_path / "a.wav", [0.1] * 16000, 8000)
     (tmp_path / "test.tsv").write_text("id\taudio\tstart\tduration\tsource_text\n1\ta.wav\t1.06\t1\tHi.\n")
     options = {"root": tmp_path, "out": tmp_path / "out", "workers": 1, "arguments": ["--source-language", "en"]}
-    with pytest.raises(DataError, match=r"by 0\.060 s; --end-tolerance 0\.06 cuts it there"):
-        prepare_corpus("tsv", **options)
+    refuses(DataError, r"by 0\.060 s; --end-tolerance 0\.06 cuts it there", prepare_corpus, "tsv", **options)
     for value in (float("nan"), float("inf"), -1.0):
         with pytest.raises(UsageError, match="--end-tolerance must be a number at least 0"):
             prepare_corpus("tsv", **options, end_tolerance=value)

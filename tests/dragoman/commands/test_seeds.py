@@ -221,8 +221,7 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
     [row] = [r for r in read(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
     assert (row["seeds"], row["against_seeds"]) == ([1, 2, 3], [1, 3])
     assert "p seed 1  p seed 3" in out
-    with pytest.raises(DataError, match="no run was completed"):
-        run_seeds(str(good), ["--fails", "7"], seeds=[7])
+    refuses(DataError, "no run was completed", run_seeds, str(good), ["--fails", "7"], seeds=[7])
 
 
 @pytest.mark.parametrize(("own", "what"), [("--updates 20", "updates"), ("--batch 6", "batches")])

@@ -27,7 +27,7 @@ from dragoman.shared.sound.pauses import file_segments
 from dragoman.shared.sound.segmentation import named_segmenter
 from dragoman.shared.systems.timed import TimedText
 from dragoman.shared.systems.word_times import aligned_text, word_times, words_of_segments
-from tests.small import GOLDEN
+from tests.small import GOLDEN, refuses
 
 OPTIONS = ["--maximum-seconds", "1.3", "--keep-silence", "--maximum-length-extra", "6", "--device", "cpu"]
 
@@ -115,8 +115,7 @@ def test_the_command_divides_where_there_is_least_speech(dragoman, speech_model,
 
 
 def test_a_system_that_reads_text_has_no_times():
-    with pytest.raises(UsageError, match="reads text, which has no times"):
-        package.load(GOLDEN, device="cpu").timed(["one two"])
+    refuses(UsageError, "reads text, which has no times", package.load(GOLDEN, device="cpu").timed, ["one two"])
 
 
 def test_all_formats_say_the_same(dragoman, speech_model, talk, tmp_path):
@@ -256,8 +255,7 @@ def test_a_segment_without_text_has_no_words_and_one_that_does_not_fit_no_times(
 def test_a_translator_has_no_times_of_words(speech_model, talk):
     system = System.load(speech_model)
     assert aligned_text(system) is None
-    with pytest.raises(UsageError, match="need a CTC head on a text that the system writes"):
-        words_of_segments(system, talk, [])
+    refuses(UsageError, "need a CTC head on a text that the system writes", words_of_segments, system, talk, [])
 
 
 def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):

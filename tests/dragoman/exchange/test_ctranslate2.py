@@ -184,8 +184,7 @@ def test_what_has_no_place_there_is_refused_by_name(tmp_path):
         system = build("post-norm")
         change(system)
         refuses(UsageError, message, specify, system, 40)
-    with pytest.raises(UsageError, match=r"reads \['speech'\]"):
-        specify(build("no positions", inputs={"speech": SpeechField()}), 40)
+    refuses(UsageError, r"reads \['speech'\]", specify, build("no positions", inputs={"speech": SpeechField()}), 40)
 
 
 def test_searches_without_an_equal_are_refused():

@@ -6,6 +6,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.mt.corpora.monolingual import Monolingual
 from dragoman.shared.batches.find import text_manifests, text_readers
 from dragoman.shared.preparing.preparation import prepare
+from tests.small import refuses
 
 
 def test_texts_and_blank_lines(tmp_path):
@@ -102,13 +103,11 @@ def test_a_broken_line_is_named_and_alone(tmp_path):
 
 def test_errors(tmp_path):
     (tmp_path / "folder.en").mkdir()
-    with pytest.raises(DataError, match=r"no files ending in \.en"):
-        Monolingual(root=tmp_path, language="en")
+    refuses(DataError, r"no files ending in \.en", Monolingual, root=tmp_path, language="en")
     (tmp_path / "train.en").write_bytes(b"One.\nTwo \xff.\n")
     with pytest.raises(DataError, match="no files 'dev' for split 'dev'; there are train"):
         Monolingual(root=tmp_path, language="en", splits=["dev"])
-    with pytest.raises(DataError, match="unknown language code 'english'"):
-        Monolingual(root=tmp_path, language="english")
+    refuses(DataError, "unknown language code 'english'", Monolingual, root=tmp_path, language="english")
     with pytest.raises(DataError, match=r"train\.en, line 2: row train_2: source_text is not UTF-8 \(byte 0xff"):
         prepare(Monolingual(root=tmp_path, language="en"), tmp_path / "out")
 

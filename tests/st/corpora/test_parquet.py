@@ -11,6 +11,7 @@ from dragoman.shared.sound.audio import read_audio
 from dragoman.shared.text.lines import Unusable
 from dragoman.st.corpora.fleurs import Fleurs
 from dragoman.st.corpora.parquet import Parquet
+from tests.small import refuses
 from tests.st.corpora.shards import sound, write_fleurs, write_shard
 
 
@@ -105,8 +106,7 @@ def test_a_language_that_fleurs_does_not_have_is_named(tmp_path):
 def test_a_download_that_was_cut_short_is_refused(tmp_path, names, message):
     for name in names:
         write_shard(tmp_path / "data" / f"{name}.parquet", {"audio": [sound(1)[1]], "sentence": ["one"]})
-    with pytest.raises(DataError, match=message):
-        Parquet(root=tmp_path, source_language="en", config="data")
+    refuses(DataError, message, Parquet, root=tmp_path, source_language="en", config="data")
 
 
 @pytest.mark.parametrize("texts", [[{"en": "one", "de": "eins"}], [["one"]], [1], [b"one"]])
@@ -182,8 +182,7 @@ def test_ids_of_two_shards_that_are_the_same_are_refused(tmp_path):
 def test_two_folders_of_one_split_are_refused_and_other_files_are_named(tmp_path):
     for name in ("dev", "validation"):
         write_shard(tmp_path / f"{name}.parquet", {"audio": [sound(1)[1]], "sentence": ["one"]})
-    with pytest.raises(DataError, match="both dev and validation would be split 'dev'"):
-        Parquet(root=tmp_path, source_language="en")
+    refuses(DataError, "both dev and validation would be split 'dev'", Parquet, root=tmp_path, source_language="en")
     (tmp_path / "dev").mkdir()
     (tmp_path / "validation.parquet").rename(tmp_path / "dev" / "part.parquet")
     reader = Parquet(root=tmp_path, source_language="en")

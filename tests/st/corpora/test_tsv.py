@@ -10,6 +10,7 @@ from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import Unusable
 from dragoman.shared.sound.channels import with_channel
 from dragoman.st.corpora.tsv import Tsv
+from tests.small import refuses
 
 HEADER = "id\taudio\tsource_text\ttarget_text\tsource_language\ttarget_language\tstart\tduration\tspeaker\tmood"
 
@@ -67,8 +68,7 @@ def test_splits(tmp_path):
         make_table(tmp_path, "a\tHi.", header="id\tsource_text", name=name)
     assert Tsv(root=tmp_path, source_language="en").splits() == ["train", "dev", "test", "extra"]
     assert Tsv(root=tmp_path, splits=["dev"]).splits() == ["dev"]
-    with pytest.raises(DataError, match=r"no split 'valid'; there are dev, extra, test, train"):
-        Tsv(root=tmp_path, splits=["valid"])
+    refuses(DataError, r"no split 'valid'; there are dev, extra, test, train", Tsv, root=tmp_path, splits=["valid"])
     with pytest.raises(DataError, match="none: there is no such file or folder; own data is train.tsv, .*train.en and"):
         Tsv(root=tmp_path / "none")
 
@@ -191,8 +191,7 @@ def test_a_share_is_held_out_where_there_is_no_such_file(tmp_path):
         Tsv(root=tmp_path / "none", source_language="en", held_out=0.1)
     assert str(error.value) == f"{tmp_path / 'none'}: no train, from which test could be drawn"
     for share in (-0.1, 0.9):
-        with pytest.raises(UsageError, match="^Tsv: held_out must be between 0 and 0.3"):
-            Tsv(root=tmp_path / "more", held_out=share)
+        refuses(UsageError, "^Tsv: held_out must be between 0 and 0.3", Tsv, root=tmp_path / "more", held_out=share)
 
 
 def test_plain_files_need_their_languages(tmp_path):

@@ -69,8 +69,7 @@ def test_settings_without_a_counterpart_are_named(tmp_path, case, setting, value
     if message is None:
         import_fairseq(folder)[1].check()
         return
-    with pytest.raises(DataError, match=rf"checkpoint\.pt: .*({message})"):
-        import_fairseq(folder)[1].check()
+    refuses(DataError, rf"checkpoint\.pt: .*({message})", import_fairseq(folder)[1].check)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +167,7 @@ def configured(folder: Path, **changes) -> Path:
 )
 def test_settings_of_features_and_texts_without_a_counterpart_are_named(tmp_path, changes, message):
     folder = configured(copy(tmp_path / "data", "s2t_utterance"), **changes)
-    with pytest.raises(DataError, match=message):
-        import_fairseq(folder, source_languages=["en"])[1].check()
+    refuses(DataError, message, import_fairseq(folder, source_languages=["en"])[1].check)
 
 
 def test_files_beside_the_checkpoint_are_needed(tmp_path):

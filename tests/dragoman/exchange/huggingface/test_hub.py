@@ -315,11 +315,9 @@ def test_cards_of_what_is_no_text_translator():
 
 
 def test_results_that_are_none_are_refused(model, tmp_path):
-    with pytest.raises(DataError, match=r"results\.jsonl: no results there"):
-        write_card(model, results=tmp_path)
+    refuses(DataError, r"results\.jsonl: no results there", write_card, model, results=tmp_path)
     (tmp_path / "results.jsonl").write_text(json.dumps({"scores": {"bleu": 1.0}}) + "\n")
-    with pytest.raises(DataError, match="line 1: not a result"):
-        write_card(model, results=tmp_path)
+    refuses(DataError, "line 1: not a result", write_card, model, results=tmp_path)
     assert not (model / "README.md").exists()
     (tmp_path / "other").mkdir()
     refuses(DataError, "not a model folder", write_card, tmp_path / "other")
