@@ -77,8 +77,10 @@ def test_a_distance_of_none_moves_none():
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
 def test_other_shares_are_refused(wrong, tokenizer):
-    refuses(UsageError, "share must be (a finite number)?between 0 and 1", DropWords, share=wrong)
-    refuses(UsageError, "share must be (a finite number)?between 0 and 1", BlankWords, tokenizer=tokenizer, share=wrong)
+    refuses(UsageError, "share must be (a finite number )?between 0 and 1", DropWords, share=wrong)
+    refuses(
+        UsageError, "share must be (a finite number )?between 0 and 1", BlankWords, tokenizer=tokenizer, share=wrong
+    )
     refuses(UsageError, "MoveWords: distance must be at least 0, not -1", MoveWords, distance=-1)
 
 
