@@ -105,11 +105,9 @@ def test_self_learning_makes_good_a_poor_seed(tmp_path):
     planted(tmp_path, noise=0.1)
     (tmp_path / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(5)))
     results = []
+    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec", "seed": str(tmp_path / "seed.txt")}
     for learn in (False, True):
-        phase = MapVectors(
-            source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt"), learn=learn
-        )
-        run(tmp_path, phase)
+        run(tmp_path, MapVectors(**tables, learn=learn))
         results.append(precision(tmp_path))
     assert results[0] < 0.5 and results[1] > 0.9
 
@@ -235,13 +233,10 @@ def test_refusals(tmp_path):
     refuses(UsageError, "neighbours must be at least 0", MapVectors, **tables, neighbours=-1)
     for kept in (0.0, 1.5):
         refuses(UsageError, f"kept must be above 0 and at most 1, not {kept}", MapVectors, **tables, kept=kept)
-    for name, value, said in (
-        ("top", 0, "at least 1"),
-        ("neighbours", -1, "at least 0"),
-        ("temperature", 0.0, "above 0"),
-    ):
-        with pytest.raises(UsageError, match=f"^InduceLexicon: {name} must be {said}, not {value}$"):
-            InduceLexicon(**tables, **{name: value})
+    ranges = (("top", 0, "at least 1"), ("neighbours", -1, "at least 0"), ("temperature", 0.0, "above 0"))
+    for name, value, said in ranges:
+        message = f"^InduceLexicon: {name} must be {said}, not {value}$"
+        refuses(UsageError, message, InduceLexicon, **tables, **{name: value})
     WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
     with pytest.raises(DataError, match="vectors of different widths"):
         run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))

@@ -1,6 +1,5 @@
 """XLM-T: the initialised translator against torch's own encoder and decoder, and against the library transformers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from dragoman import Recipe, UsageError
 from dragoman.exchange.importing import import_model
 from dragoman.mt.xlmt import CrossFromSelf
 from dragoman.shared.batch import Batch
+from dragoman.shared.evaluation.results import read
 from dragoman.shared.nn.embeddings import TypeVectors
 from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions
@@ -207,7 +207,7 @@ def test_all_directions_begin_as_one_masked_model_of_all_languages(tmp_path, mon
         changes |= {"cross_from_self": "model.decoder"} if name == "both" else {}
         recipe = Recipe.load("almanac/xlmt", sizes | changes)
         output = run_recipe(recipe, command="a test").output
-        rows = [json.loads(line) for line in (output / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+        rows = read(output / "results.jsonl")
         found = {row["split"].partition("/")[0] for row in rows if row["metric"] == "bleu"}
         assert {one for one in found if "-" in one} == directions
         system = SavedModel.load(output / "average" / "model")

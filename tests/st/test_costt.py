@@ -200,9 +200,8 @@ def test_a_source_is_forced_without_its_symbols_and_a_typed_separator_is_text(to
     other = CosttSystem(**system.arguments | {"inputs": system.inputs | {"source": tagged}})
     typed = f"{WORDS[0]}<sep>{WORDS[1]}"
     for word in (*WORDS, typed):
-        mine, theirs = (
-            one.for_task(reads=["source"]).hypotheses([word], search=SEARCH)[0][0] for one in (system, other)
-        )
+        both = (one.for_task(reads=["source"]) for one in (system, other))
+        mine, theirs = (one.hypotheses([word], search=SEARCH)[0][0] for one in both)
         assert theirs.texts == mine.texts and theirs.tokens == mine.tokens
         assert theirs.texts["transcript"] == word
         ids = tokenizer.encode(word)
@@ -228,10 +227,8 @@ def test_shrunk_speech_and_text_meet_in_a_memory_of_slots(tokenizer, rows):
     share = KeptShare(source="speech").terms(model, data, encoding)["kept"]
     assert float(share.sum) == pytest.approx(float((kept.lengths / states.lengths).sum()))
     parts = [BimodalContrastive(), Ctc(source="speech"), KeptShare(source="speech")]
-    both = System(
-        **{k: v for k, v in system.arguments.items() if k not in ("model", "output", "output_name")}
-        | {"model": model, "output": plain(tokenizer, "target_text")}
-    )
+    arguments = {k: v for k, v in system.arguments.items() if k not in ("model", "output", "output_name")}
+    both = System(**arguments | {"model": model, "output": plain(tokenizer, "target_text")})
     objective = TaskObjective(system=both, tasks={"speech": parts})
     loss = objective(data)
     loss.check(objective.counts(data))
@@ -246,9 +243,7 @@ def test_sound_shorter_than_a_frame_is_one_state_as_with_silence_behind_it(token
     generator = torch.Generator().manual_seed(5)
     sound = 0.1 * torch.randn(1, 160, generator=generator)
     filled = torch.nn.functional.pad(sound, (0, 240))
-    encodings = [
-        system.model.encode(Batch({"speech": Padded(one, torch.tensor([one.shape[1]]))})) for one in (sound, filled)
-    ]
+    encodings = [system.model.encode(small.batch(speech=one)) for one in (sound, filled)]
     one, other = (encoding.memories["source"] for encoding in encodings)
     assert one.lengths.tolist() == other.lengths.tolist() == [1]
     assert one.values.isfinite().all() and torch.equal(one.values, other.values)
@@ -274,11 +269,8 @@ def test_the_folder_comes_back_with_both_texts_and_its_ctc_head(tokenizer, rows,
     a, b = tokenizer.encode("ab")[-2:]
     assert again.texts_of([a, tokenizer.sep, b, tokenizer.eos]) == {"transcript": "a", "translation": "b"}
     assert again.texts_of([a, b, tokenizer.eos]) == {"transcript": "ab", "translation": ""}
-    assert {*again.tokenizers_of_rows()} == {
-        "model.target_embedding.tokens.weight",
-        "model.heads.ctc.projection.weight",
-        "model.heads.ctc.projection.bias",
-    }
+    above = ("target_embedding.tokens.weight", "heads.ctc.projection.weight", "heads.ctc.projection.bias")
+    assert {*again.tokenizers_of_rows()} == {f"model.{name}" for name in above}
 
 
 def test_what_does_not_fit_is_refused(tokenizer):
@@ -294,10 +286,9 @@ def test_what_does_not_fit_is_refused(tokenizer):
         CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})
     with pytest.raises(UsageError, match="is a JoinedText, not a TextField"):
         CosttSystem(**system.arguments | {"output": system.output.fields["translation"]})
-    with pytest.raises(
-        UsageError, match="CrossEntropy reads the encoding of 'source', but the model has .* speech only"
-    ):
-        TaskObjective(system=system, tasks={"text": [CrossEntropy(source="source")]})
+    message = "CrossEntropy reads the encoding of 'source', but the model has .* speech only"
+    tasks = {"text": [CrossEntropy(source="source")]}
+    small.refuses(UsageError, message, TaskObjective, system=system, tasks=tasks)
 
 
 def test_two_folders_average_their_probabilities(tokenizer, rows):

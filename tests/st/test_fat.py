@@ -44,10 +44,8 @@ def model(speech=None):
     torch.manual_seed(1)
     source = text_embedding()
     texts = {"source": source, "target": text_embedding(source)}
-    heads = {
-        name: MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=text, bias=True))
-        for name, text in texts.items()
-    }
+    tied = {name: TiedProjection(embedding=text, bias=True) for name, text in texts.items()}
+    heads = {name: MaskedTokenHead(width=WIDTH, projection=one) for name, one in tied.items()}
     heads = {"speech": Deconvolution(width=WIDTH, bins=BINS, channels=2)} | heads
     embeddings = {"speech": speech or filterbank()} | texts
     return FatModel(embeddings=embeddings, encoder=small.encoder(2), heads=heads).eval()
@@ -120,10 +118,8 @@ def test_only_masked_frames_count_and_all_of_them_if_asked():
         encoding = fat.encode(rows)
     target = fat.embeddings["speech"].embedding.features(rows["speech"]).values
     found = fat.heads["speech"](encoding.memories["speech"], masked.lengths).values.detach()
-    for part, counted in (
-        (MaskedFrames(), masked.values.tolist()),
-        (MaskedFrames(everywhere=True), masked.mask.tolist()),
-    ):
+    for part, marked in ((MaskedFrames(), masked.values), (MaskedFrames(everywhere=True), masked.mask)):
+        counted = marked.tolist()
         total, frames = 0.0, 0
         for row, marks in enumerate(counted):
             for frame, mark in enumerate(marks):
@@ -143,9 +139,8 @@ def test_what_is_masked_is_not_seen():
     expected = features.values.clone()
     for row, frame in masked.values.nonzero().tolist():
         expected[row, frame] = bank.masking.vector
-    torch.testing.assert_close(
-        bank(rows["speech"], masked).values, bank.embedding.embed(Padded(expected, features.lengths)).values
-    )
+    found = bank(rows["speech"], masked).values
+    torch.testing.assert_close(found, bank.embedding.embed(Padded(expected, features.lengths)).values)
 
 
 @pytest.mark.parametrize(

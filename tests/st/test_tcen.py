@@ -19,11 +19,8 @@ from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
-from dragoman.shared.nn.speech import SpeechEmbedding
-from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.objectives import CrossEntropy, TaskObjective
 from dragoman.shared.systems.combining import through_ctc
 from dragoman.shared.systems.trimming import trim
@@ -147,17 +144,10 @@ def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most, said)
 def parts(tokenizer, *, tied=True, **more):
     source = TextEmbedding(vocabulary=tokenizer.size, width=WIDTH, padding=tokenizer.pad, dropout=0.0)
     target = TextEmbedding(vocabulary=tokenizer.size, width=WIDTH, padding=tokenizer.pad, dropout=0.0)
-    scores = (
-        TiedProjection(embedding=source, bias=True)
-        if tied
-        else OutputProjection(width=WIDTH, vocabulary=tokenizer.size, bias=True)
-    )
-    speech = SpeechEmbedding(
-        frontend=Fbank(bins=16),
-        normalisation=UtteranceNorm(),
-        subsampler=Conv1dSubsampler(inputs=16, channels=8, width=WIDTH),
-        dropout=0.0,
-    )
+    scores = TiedProjection(embedding=source, bias=True)
+    if not tied:
+        scores = OutputProjection(width=WIDTH, vocabulary=tokenizer.size, bias=True)
+    speech = small.speech_embedding(WIDTH, positions=None)
     head = CtcHead(
         tap="acoustic", width=WIDTH, vocabulary=tokenizer.size, blank=tokenizer.blank, projection=scores
     )  # fmt: skip
@@ -259,11 +249,8 @@ def test_speech_whose_states_are_vectors_of_a_text_is_translated_as_the_text(tok
 
 
 def objective_of(system, *streams):
-    tasks = {
-        "st": [CrossEntropy(source="speech", prefix="st.")],
-        "asr": [AcousticCtc(prefix="asr.")],
-        "mt": [CrossEntropy(source="source", prefix="mt.")],
-    }
+    st, mt = (CrossEntropy(source=source, prefix=prefix) for source, prefix in (("speech", "st."), ("source", "mt.")))
+    tasks = {"st": [st], "asr": [AcousticCtc(prefix="asr.")], "mt": [mt]}
     return TaskObjective(system=system, tasks={name: tasks[name] for name in streams or tasks})
 
 
@@ -331,9 +318,8 @@ def test_labels_are_scored_by_the_vectors_of_the_source_and_nothing_above_is_com
     term = terms["asr.ctc"]
     torch.testing.assert_close(term.sum, expected)
     assert int(term.count) == sum(len(tokenizer.encode(row["source_text"])) for row in rows) and term.weight == 0.7
-    assert {name: int(count) for name, count in part.counts(data).items()} == {
-        name: int(term.count) for name, term in terms.items()
-    }
+    counts = {name: int(count) for name, count in part.counts(data).items()}
+    assert counts == {name: int(term.count) for name, term in terms.items()}
 
 
 @torch.no_grad()
@@ -393,12 +379,9 @@ def test_parts_that_do_not_fit_are_refused(tokenizer):
     def refused(message, **changed):
         small.refuses(ValueError, message, Tcen, **whole | changed)
 
-    refused(
-        "need embeddings of 'speech' and of the text 'source', not of \\['source'\\]", embeddings={"source": source}
-    )
-    refused(
-        "need embeddings of 'speech' and of the text 'source'", embeddings={"speech": source, "source": nn.Identity()}
-    )
+    message = "need embeddings of 'speech' and of the text 'source'"
+    refused(f"{message}, not of \\['source'\\]", embeddings={"source": source})
+    refused(message, embeddings={"speech": source, "source": nn.Identity()})
     refused("learns by a head 'ctc' whose tap is 'acoustic'", heads={})
     lower = CtcHead(tap=1, width=WIDTH, vocabulary=9, blank=8)
     refused("learns by a head 'ctc' whose tap is 'acoustic'", heads={"ctc": lower})

@@ -93,13 +93,10 @@ def test_steps_and_beams_give_what_decoding_at_once_gives(primed):
 
 
 def test_with_all_heard_before_it_is_an_ordinary_translator():
-    waiting = translator(
-        encoder=ChunkedEncoder(layer=layer(), layers=2, chunk=100),
-        decoder=WaitKDecoder(layer=layer(memories=["source"]), layers=2, k=50, ratio=2),
-    )
-    plain = translator(
-        encoder=Encoder(layer=layer(), layers=2), decoder=Decoder(layer=layer(memories=["source"]), layers=2)
-    )
+    layers = {"encoder": {"layer": layer(), "layers": 2}, "decoder": {"layer": layer(memories=["source"]), "layers": 2}}
+    waits = WaitKDecoder(**layers["decoder"], k=50, ratio=2)
+    waiting = translator(encoder=ChunkedEncoder(**layers["encoder"], chunk=100), decoder=waits)
+    plain = translator(encoder=Encoder(**layers["encoder"]), decoder=Decoder(**layers["decoder"]))
     plain.load_state_dict(waiting.state_dict())
     batch, search = Batch({"source": tokens(7, 4)}), BeamSearch(beam=3, rules=Rules(maximum_length_extra=9))
     given = {"prefix": Padded.from_sequences([torch.tensor([1])] * 2), "end": 19, "padding": 0}

@@ -99,10 +99,9 @@ def test_negatives_are_other_frames_of_the_row_and_all_equally_likely():
 
 def test_the_first_step_shares_no_sample_with_the_present():
     """With the paper's sizes: frames of 465 samples, 160 apart; the authors' code has 3 as well."""
-    frontend = Wav2Vec(
-        convolutions=WaveformConvolutions(convolutions=PAPER, norm_whole=True, activation="relu"),
-        aggregator=Aggregator(channels=512, kernels=[*range(2, 14)]),
-    )
+    convolutions = WaveformConvolutions(convolutions=PAPER, norm_whole=True, activation="relu")
+    aggregator = Aggregator(channels=512, kernels=[*range(2, 14)])
+    frontend = Wav2Vec(convolutions=convolutions, aggregator=aggregator)
     assert (frontend.convolutions.window, frontend.hop, frontend.bins) == (465, 160, 512)
     model = FutureModel(frontend=frontend)
     system = EncoderSystem(model=model, inputs={"speech": SpeechField()})
@@ -156,9 +155,8 @@ def test_latents_are_compressed():
 
 def test_a_frozen_front_end_feeds_a_subsampler_and_learns_nothing():
     made = front_end(frozen=True)
-    embedding = SpeechEmbedding(
-        frontend=made, subsampler=Conv1dSubsampler(inputs=8, channels=6, width=4, kernels=[3]), dropout=0.0
-    )
+    subsampler = Conv1dSubsampler(inputs=8, channels=6, width=4, kernels=[3])
+    embedding = SpeechEmbedding(frontend=made, subsampler=subsampler, dropout=0.0)
     embedded = embedding(batch()["speech"])
     embedded.values.sum().backward()
     assert embedding.stride == 10 * 2
@@ -177,10 +175,9 @@ def test_refusals():
     loss = objective()
     refuses(DataError, "row 'row1' has one frame.*minimum_seconds", loss.prepare, batch([200, 20]))
     refuses(UsageError, "FuturePrediction: negatives must be at least 1, not 0", objective, negatives=0)
-    with pytest.raises(ValueError, match="6 channels cannot enter an aggregator of 8"):
-        Wav2Vec(
-            convolutions=WaveformConvolutions(convolutions=[[6, 4, 2]]), aggregator=Aggregator(channels=8, kernels=[2])
-        )
+    narrow = WaveformConvolutions(convolutions=[[6, 4, 2]])
+    wrong = {"convolutions": narrow, "aggregator": Aggregator(channels=8, kernels=[2])}
+    refuses(ValueError, "6 channels cannot enter an aggregator of 8", Wav2Vec, **wrong)
     with pytest.raises(UsageError, match="by a FutureModel, not by a Wav2Vec"):
         FuturePrediction(system=EncoderSystem(model=front_end(), inputs={"speech": SpeechField()}))
     refuses(ValueError, "an aggregator needs kernels", Aggregator, channels=8, kernels=[])

@@ -89,10 +89,9 @@ def test_terms_equal_loops():
                 accurate += bool(wrong) and right > max(wrong)
                 count += 1
         found = loss(prepared)
-    perplexities = [
-        sum(math.exp(-sum(float(p) * math.log(p) for p in group if p > 0)) for group in shares / count)
-        for shares in (probabilities, used)
-    ]
+    rows = [[p for p in group.tolist() if p] for shares in (probabilities, used) for group in shares / count]
+    exponents = [math.exp(-sum(p * math.log(p) for p in row)) for row in rows]
+    perplexities = [sum(exponents[:2]), sum(exponents[2:])]
     expected = {
         "contrastive": (contrastive, 1.0),
         "diversity": (count * (6 - perplexities[0]) / 6, 0.3),

@@ -105,10 +105,9 @@ def test_clip_without_sentence(tmp_path):
     home = make_corpus(tmp_path)
     lines = (home / "validated.tsv").read_text(encoding="utf-8").split("\n")
     (home / "validated.tsv").write_text("\n".join(line for line in lines if "c_1.mp3" not in line), encoding="utf-8")
-    with pytest.raises(
-        DataError, match=r"fr_en\.tsv, line 2: row c_1: clip c_1\.mp3 is not in .*validated\.tsv .*--later"
-    ):
-        prepare(CoVoST2(root=tmp_path, source_language="fr"), tmp_path / "out", workers=1)
+    message = r"fr_en\.tsv, line 2: row c_1: clip c_1\.mp3 is not in .*validated\.tsv .*--later"
+    corpus = CoVoST2(root=tmp_path, source_language="fr")
+    refuses(DataError, message, prepare, corpus, tmp_path / "out", workers=1)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +130,7 @@ def test_missing_files(tmp_path):
     """A missing table or folder is named."""
     home = make_corpus(tmp_path)
     (home / "validated.tsv").unlink()
-    with pytest.raises(
-        DataError, match=r"fr/validated\.tsv: not there; .*with a login.*/covost.*parquet.*mtedx or fleurs"
-    ):
-        CoVoST2(root=tmp_path, source_language="fr")
+    message = r"fr/validated\.tsv: not there; .*with a login.*/covost.*parquet.*mtedx or fleurs"
+    refuses(DataError, message, CoVoST2, root=tmp_path, source_language="fr")
     with pytest.raises(DataError, match="no split 'valid'; it has train, dev, test"):
         CoVoST2(root=tmp_path, source_language="fr", splits=["valid"])

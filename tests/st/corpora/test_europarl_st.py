@@ -7,7 +7,7 @@ import soundfile
 from dragoman import DataError, Manifest
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.st.corpora.europarl_st import EuroparlST
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 
 def write_europarl_st(root, source="en", target="de", splits=("train", "dev", "test"), ending=".wav"):
@@ -91,11 +91,8 @@ def test_who_has_nothing_is_told_where_it_is(tmp_path):
 def test_lines_that_are_no_segments(tmp_path, line):
     write_europarl_st(tmp_path)
     (tmp_path / "en" / "de" / "dev" / "segments.lst").write_text(f"a 0 1\n{line}\nc 1 2\n")
-    with pytest.raises(DataError) as error:
-        list(reader(tmp_path).rows("dev"))
-    assert str(error.value).endswith(
-        f"segments.lst, line 2: {line!r} is not a speech with its start and end in seconds"
-    )
+    found = refusal(DataError, list, reader(tmp_path).rows("dev"))
+    assert found.endswith(f"segments.lst, line 2: {line!r} is not a speech with its start and end in seconds")
 
 
 def test_a_folder_without_splits_and_files_that_are_read(tmp_path):

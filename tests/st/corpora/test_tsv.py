@@ -199,7 +199,5 @@ def test_plain_files_need_their_languages(tmp_path):
         (tmp_path / f"train.{code}").write_text(text)
     corpus = Tsv(root=tmp_path, source_language="en", target_language="de")
     assert corpus.count("train") == 2 and [path.name for path in corpus.inputs("train")] == ["train.en", "train.de"]
-    assert [(row["source_text"], row["target_text"]) for row in corpus.rows("train")] == [
-        ("Hi.", "Hallo."),
-        ("Yes.", "Ja."),
-    ]
+    found = [(row["source_text"], row["target_text"]) for row in corpus.rows("train")]
+    assert found == [("Hi.", "Hallo."), ("Yes.", "Ja.")]
