@@ -79,9 +79,8 @@ def test_noise_of_ones_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("layers", ["[0, 1]", "[1, 0]", "[-1, -1]"])
 def test_parts_of_a_model(layers, tmp_path):
     """An imported encoder begins a translator's encoder, and by chosen layers its decoder."""
-    import_model(
-        ROOT / "tests/parity/fairseq/masked_tokens", tmp_path / "xlmr", pieces="words", source_languages=["en", "de"]
-    )
+    options = {"pieces": "words", "source_languages": ["en", "de"]}
+    import_model(ROOT / "tests/parity/fairseq/masked_tokens", tmp_path / "xlmr", **options)
     text = (ROOT / "docs" / "from_fairseq.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"\n## Parts of a model\n.*?```yaml\n(.*?)```", text, re.DOTALL)
     block = block.replace("[0, 2, 4, 6, 8, 10]", layers).replace("folder: xlmr", f"folder: {tmp_path / 'xlmr'}")
@@ -130,9 +129,8 @@ def test_the_python_of_the_readme_translates(capsys):
 
 def test_the_python_of_the_page_on_search_translates():
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/search.md").read_text(encoding="utf-8"), re.DOTALL)
-    code, replaced = re.subn(
-        r'(dragoman\.load\()"model"(.*)$', rf'found = \1"{ROOT}/tests/golden/model"\2', code, flags=re.M
-    )
+    loaded = rf'found = \1"{ROOT}/tests/golden/model"\2'
+    code, replaced = re.subn(r'(dragoman\.load\()"model"(.*)$', loaded, code, flags=re.M)
     assert replaced == 1
     names: dict[str, object] = {}
     exec(code, names)

@@ -165,10 +165,8 @@ class AllAtOnceSystem(System):
         head = self.model.heads["ctc"]
         scores = head_log_probabilities(self.model, self.model.encode(batch), "ctc")
         found = CtcGreedySearch().decode(scores, blank=head.blank)
-        return [
-            [Hypothesis(h.tokens, h.score, {self.output_name: self.output.tokenizer.decode(h.tokens)}) for h in some]
-            for some in found
-        ]
+        decode, name = self.output.tokenizer.decode, self.output_name
+        return [[Hypothesis(h.tokens, h.score, {name: decode(h.tokens)}) for h in some] for some in found]
 
 
 def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path):
@@ -206,9 +204,8 @@ class WithTranscript(System):
         return {**super().texts, "transcript": self.ctc_output}
 
     def translate_batch(self, batch: Batch, search: object, **options: object) -> list[list[Hypothesis]]:
-        heard = CtcGreedySearch().decode(
-            head_log_probabilities(self.model, self.model.encode(batch), "ctc"), blank=self.model.heads["ctc"].blank
-        )
+        scores = head_log_probabilities(self.model, self.model.encode(batch), "ctc")
+        heard = CtcGreedySearch().decode(scores, blank=self.model.heads["ctc"].blank)
         transcripts = [{"transcript": self.ctc_output.tokenizer.decode(one[0].tokens)} for one in heard]
         return [
             [Hypothesis(h.tokens, h.score, h.texts | transcript) for h in found]
@@ -248,10 +245,8 @@ def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path)
         optimizer.step()
     system.save(tmp_path / "model")
     again = System.load(tmp_path / "model")
-    assert [h[0].texts for h in again.hypotheses(["cab", ""])] == [
-        {"translation": "bac", "transcript": "cab"},
-        {"translation": "", "transcript": ""},
-    ]
+    texts = [h[0].texts for h in again.hypotheses(["cab", ""])]
+    assert texts == [{"translation": "bac", "transcript": "cab"}, {"translation": "", "transcript": ""}]
     found = evaluate_system(
         again,
         Manifest.write(tmp_path / "test.arrow", rows),
@@ -261,10 +256,8 @@ def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path)
         workspace=Workspace(output=tmp_path, device="cpu", noprogressbar=True, workers=0),
         texts={"transcript": ["cer"]},
     )
-    assert {one.text: one.outputs.hypotheses for one in found.by_text} == {
-        "translation": [word[::-1] for word in words],
-        "transcript": words,
-    }
+    wanted = {"translation": [word[::-1] for word in words], "transcript": words}
+    assert {one.text: one.outputs.hypotheses for one in found.by_text} == wanted
     assert [one.language for one in found.by_text] == ["de", "en"]
     assert [score.value for one in found.by_text for score in one.scores] == [0.0, 0.0]
 

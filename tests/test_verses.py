@@ -42,9 +42,8 @@ def test_a_lexicon_has_the_words_that_are_each_others_best_by_dices_coefficient(
     found = verses.lexicon(sources, targets, ("en", "de"))
 
     def lines_of(texts):
-        spoken = {
-            number: {*text.lower().replace(".", " ").replace(",", " ").split()} for number, text in enumerate(texts)
-        }
+        rows = (text.lower().replace(".", " ").replace(",", " ").split() for text in texts)
+        spoken = {number: {*words} for number, words in enumerate(rows)}
         everything = {word for one in spoken.values() for word in one}
         places = {word: {number for number, one in spoken.items() if word in one} for word in everything}
         return {word: numbers for word, numbers in places.items() if len(numbers) >= 5}
@@ -71,11 +70,8 @@ def test_words_that_meet_in_fewer_than_five_lines_are_not_paired(verses):
 
 def test_words_are_divided_where_a_part_stands_alone(verses):
     lines = ["L'hôtel est grand, part-il ?", "Il a un hôtel aujourd'hui.", "L’hôtel"]
-    assert verses.words_of(lines, "fr") == [
-        {"hôtel", "est", "grand", "il"},
-        {"il", "a", "un", "hôtel", "aujourd'hui"},
-        {"hôtel"},
-    ]
+    words = [{"hôtel", "est", "grand", "il"}, {"il", "a", "un", "hôtel", "aujourd'hui"}, {"hôtel"}]
+    assert verses.words_of(lines, "fr") == words
     assert verses.words_of(["Israel's king", "Israel"], "en") == [{"israel", "king"}, {"israel"}]
 
 

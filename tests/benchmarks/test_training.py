@@ -23,9 +23,8 @@ SPEECH = speech_training.Work(
     vocabulary=50,
     batches=((2, 0.6), (1, 1.0)),
 )
-WAVEFORM = waveform_training.Work(
-    width=32, heads=2, feedforward=48, layers=1, channels=24, codes_width=16, entries=5, distractors=6, seconds=1.0
-)
+SIZES = {"width": 32, "heads": 2, "feedforward": 48, "layers": 1, "channels": 24, "codes_width": 16}
+WAVEFORM = waveform_training.Work(**SIZES, entries=5, distractors=6, seconds=1.0)
 
 
 def test_counted_operations_by_hand():

@@ -26,23 +26,19 @@ def test_a_model_translates():
     search = dragoman.BeamSearch(beam=3, n_best=2)
     searched = model.hypotheses(sources, search=search)
     assert [len(found) for found in searched] == [2] * 4 and model.hypotheses(sources, beam=3, n_best=2) == searched
-    assert (
-        repr(searched[0][0])
-        == f"Hypothesis(score={searched[0][0].score!r}, texts={{'translation': {best[0]!r}}}, cut=False)"
-    )
+    texts = f"texts={{'translation': {best[0]!r}}}"
+    assert repr(searched[0][0]) == f"Hypothesis(score={searched[0][0].score!r}, {texts}, cut=False)"
 
 
 def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
-    report = dragoman.import_model(
-        "tests/parity/fairseq/masked_tokens", tmp_path, pieces="words", source_languages=["en"]
-    )
+    folder, options = "tests/parity/fairseq/masked_tokens", {"pieces": "words", "source_languages": ["en"]}
+    report = dragoman.import_model(folder, tmp_path, **options)
     assert not report.missing and (tmp_path / "config.json").is_file()
     with pytest.raises(dragoman.DataError, match="source language: name it with source_languages"):
         dragoman.import_model("tests/parity/fairseq/masked_tokens", tmp_path / "other", pieces="words")
     rules = dragoman.Rules(maximum_length_extra=20, bans=[dragoman.RepeatedNgrams(size=1)])
-    [[found]] = dragoman.load(MODEL, device="cpu").hypotheses(
-        ["one one one"], search=dragoman.GreedySearch(rules=rules)
-    )
+    search = dragoman.GreedySearch(rules=rules)
+    [[found]] = dragoman.load(MODEL, device="cpu").hypotheses(["one one one"], search=search)
     assert len({*found.tokens[:-1]}) == len(found.tokens[:-1])
 
 
@@ -106,10 +102,8 @@ def test_what_is_asked_reaches_what_loads_and_runs(monkeypatch):
         functions, "run_recipe", lambda recipe, **how: ran.append(how) or SimpleNamespace(output=recipe)
     )
     monkeypatch.setattr(functions.Recipe, "load", lambda recipe, keys: (recipe, keys))
-    assert dragoman.run("own/mt", data_folder="my data", updates=3) == (
-        "own/mt",
-        {"data_folder": "my data", "updates": 3},
-    )
+    found = dragoman.run("own/mt", data_folder="my data", updates=3)
+    assert found == ("own/mt", {"data_folder": "my data", "updates": 3})
     command = "dragoman run own/mt --data_folder 'my data' --updates 3"
     assert ran == [{"restart": (), "until": None, "command": command}]
     dragoman.run("own/mt", restart="fit", until="average")

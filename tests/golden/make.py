@@ -42,20 +42,15 @@ LONGEST = 24
 
 def system(folder: Path) -> System:
     """Build the system with fresh parameters."""
-    model = train_sentencepiece(
-        [*WORDS, *WORTE] * 3, folder / "tokenizer.model", kind="unigram", size=290, byte_fallback=True
-    )
+    texts = [*WORDS, *WORTE] * 3
+    model = train_sentencepiece(texts, folder / "tokenizer.model", kind="unigram", size=290, byte_fallback=True)
     tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
     torch.manual_seed(1)
 
     def embedding() -> TextEmbedding:
-        return TextEmbedding(
-            vocabulary=tokenizer.size,
-            width=WIDTH,
-            padding=tokenizer.pad,
-            positions=SinusoidalPositions(width=WIDTH),
-            dropout=0.0,
-        )
+        positions = SinusoidalPositions(width=WIDTH)
+        sizes = {"vocabulary": tokenizer.size, "width": WIDTH, "padding": tokenizer.pad}
+        return TextEmbedding(**sizes, positions=positions, dropout=0.0)
 
     def layer(**options: object) -> Layer:
         return Layer(width=WIDTH, heads=4, feedforward=64, dropout=0.0, **options)
@@ -115,8 +110,6 @@ if __name__ == "__main__":
         made = system(Path(temporary))
         train(made)
         made.save(HERE / "model")
-    content = {
-        "search": SEARCH | {"maximum_length_extra": LONGEST},
-        "translations": answers(System.load(HERE / "model")),
-    }
+    search = SEARCH | {"maximum_length_extra": LONGEST}
+    content = {"search": search, "translations": answers(System.load(HERE / "model"))}
     (HERE / "translations.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -19,9 +19,8 @@ def test_an_old_model_folder_gives_the_same_translations(batch_size):
     system = System.load(HERE / "model")
     settings = stored["search"]
     rules = Rules(maximum_length_extra=settings.pop("maximum_length_extra"))
-    found = system.hypotheses(
-        [one["source"] for one in asked], search=BeamSearch(**settings, rules=rules), batch_size=batch_size
-    )
+    search = BeamSearch(**settings, rules=rules)
+    found = system.hypotheses([one["source"] for one in asked], search=search, batch_size=batch_size)
     for one, hypotheses in zip(asked, found, strict=True):
         assert [h.texts["translation"] for h in hypotheses] == [h["text"] for h in one["hypotheses"]], one["source"]
         assert [h.score for h in hypotheses] == pytest.approx([h["score"] for h in one["hypotheses"]], abs=1e-4)

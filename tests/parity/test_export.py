@@ -199,9 +199,8 @@ def marian(folder: Path, lines: list[str], separate: bool) -> tuple[Any, Any]:
     """Save a random Marian with pieces of its own for either side, in one vocabulary or two."""
     folder.mkdir()
     texts = {"source.spm": lines[::2], "target.spm": lines[1::2]}
-    sides = [
-        SentencePieces(model=others.train(text, folder / name, "unigram")).pieces() for name, text in texts.items()
-    ]
+    models = [others.train(text, folder / name, "unigram") for name, text in texts.items()]
+    sides = [SentencePieces(model=model).pieces() for model in models]
     both = [*dict.fromkeys([*sides[0], *sides[1]])]
     rows = [["</s>", "<unk>", "<pad>", *pieces] for pieces in (sides if separate else [both, both])]
     for name, symbols in zip(("vocab.json", "target_vocab.json"), rows, strict=True):
@@ -233,9 +232,8 @@ def test_an_imported_marian_in_ctranslate2(
     import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["en"], target_languages=["de"])
     chosen = [line for line in lines[:-20:9] if line.strip()]
     inputs = tokenizer(chosen, return_tensors="pt", padding=True)
-    generated = theirs.generate(
-        **inputs, num_beams=5, early_stopping=True, max_length=62, suppress_tokens=[theirs.config.pad_token_id]
-    )
+    options = {"num_beams": 5, "early_stopping": True, "max_length": 62}
+    generated = theirs.generate(**inputs, **options, suppress_tokens=[theirs.config.pad_token_id])
     ended = [row for row, tokens in enumerate(generated.tolist()) if tokens.index(0) < 61]  # at the limit, rules differ
     expected = tokenizer.batch_decode(generated[ended], skip_special_tokens=True)
     assert len(ended) > 50 and len({*expected}) > 40

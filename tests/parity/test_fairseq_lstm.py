@@ -111,12 +111,8 @@ def test_beam_search_finds_what_fairseq_generate_found(system, compared):
     generated = json.loads((FOLDER / "generated.json").read_text(encoding="utf-8"))
     tokenizer = system.output.tokenizer
     for batch_size in (1, 4):
-        found = system.hypotheses(
-            list(map(str, FILES)),
-            search=BeamSearch(beam=5, n_best=5, rules=rules),
-            batch_size=batch_size,
-            keep_silence=True,
-        )
+        options = {"search": BeamSearch(beam=5, n_best=5, rules=rules), "keep_silence": True}
+        found = system.hypotheses(list(map(str, FILES)), batch_size=batch_size, **options)
         for hypotheses, expected in zip(found, generated, strict=True):
             symbols = [[tokenizer.symbol(token) for token in h.tokens] for h in hypotheses]
             pieces = [

@@ -195,9 +195,8 @@ def test_states_logits_and_gradients_of_s2t_transformers(name, tmp_path, compare
 def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path, compared):
     compared.named("fairseq", described(name))
     system, _ = imported(name, tmp_path)
-    search = BeamSearch(
-        beam=5, n_best=5, rules=Rules(maximum_length_ratio=0.0, maximum_length_extra=30, start_symbols=1)
-    )
+    rules = Rules(maximum_length_ratio=0.0, maximum_length_extra=30, start_symbols=1)
+    search = BeamSearch(beam=5, n_best=5, rules=rules)
     generated = json.loads((HERE / name / "generated.json").read_text(encoding="utf-8"))
     for batch_size in (1, 4):
         for code in sorted({one["language"] for one in generated}) if name == "s2t_tagged" else [None]:

@@ -84,9 +84,8 @@ def test_encoder_decoders(name: str, tmp_path: Path, compared: Compared) -> None
     padding, rows = theirs.config.pad_token_id, model.target_embedding.vocabulary
     source = batch(SMALL["vocab_size"], (7, 1, 12), padding)
     target = batch(rows, (5, 9, 2), padding)
-    expected = theirs(
-        input_ids=source.values, attention_mask=source.mask.long(), decoder_input_ids=target.values[:, :-1]
-    )
+    given = {"input_ids": source.values, "attention_mask": source.mask.long()}
+    expected = theirs(**given, decoder_input_ids=target.values[:, :-1])
     encoding = model.encode(Batch({"source": source}))
     states, mask = encoding.memories["source"].values, source.mask
     compared.close("states", states[mask], expected.encoder_last_hidden_state[mask])
@@ -94,9 +93,8 @@ def test_encoder_decoders(name: str, tmp_path: Path, compared: Compared) -> None
     logits = model.project(model.decode(consumed, encoding))
     compared.close("logits", logits[consumed.mask], expected.logits[consumed.mask])
     labels = target.values[:, 1:].masked_fill(~consumed.mask, -100)
-    losses = [
-        F.cross_entropy(one.flatten(0, 1), labels.flatten(), ignore_index=-100) for one in (logits, expected.logits)
-    ]
+    pair = (one.flatten(0, 1) for one in (logits, expected.logits))
+    losses = [F.cross_entropy(one, labels.flatten(), ignore_index=-100) for one in pair]
     compared.close("loss", *losses)
     for loss in losses:
         loss.backward()

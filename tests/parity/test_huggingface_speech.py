@@ -194,9 +194,8 @@ def saved_speech_model(name: str, folder: Path) -> Any:
     (folder / "vocab.json").write_text(json.dumps(rows))
     paths = str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model")
     transformers.Speech2TextTokenizer(*paths, **texts).save_pretrained(folder)
-    transformers.Speech2TextFeatureExtractor(feature_size=features.get("num_mel_bins", 80), **features).save_pretrained(
-        folder
-    )
+    bins = features.get("num_mel_bins", 80)
+    transformers.Speech2TextFeatureExtractor(feature_size=bins, **features).save_pretrained(folder)
     torch.manual_seed(1)
     config = transformers.Speech2TextConfig(vocab_size=len(rows), **(SPEECH | settings))
     model = disturbed(transformers.Speech2TextForConditionalGeneration(config), 4.5 / config.d_model)
@@ -281,12 +280,11 @@ def test_what_does_not_fit_is_refused(tmp_path, files):
         ({"conv_stride": [5, 2, 2]}, "different lengths"),
     ):
         (tmp_path / "one" / "config.json").write_text(json.dumps(config | change))
-        refuses(DataError, message, import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check)
+        refuses(DataError, message, lambda: import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check())
     (tmp_path / "one" / "config.json").write_text(json.dumps(config))
     refuses(DataError, "--source-languages", import_hf_waveform, tmp_path / "one")
-    (tmp_path / "one" / "vocab.json").write_text(
-        json.dumps({letter: i for i, letter in enumerate("abcdefghijklmnopq")})
-    )
+    letters = {letter: i for i, letter in enumerate("abcdefghijklmnopq")}
+    (tmp_path / "one" / "vocab.json").write_text(json.dumps(letters))
     with pytest.raises(DataError, match="17 symbols, but the head 12 rows"):
         import_hf_waveform(tmp_path / "one", source_languages=["en"])
     (tmp_path / "one" / "preprocessor_config.json").write_text(json.dumps({"sampling_rate": 8000}))

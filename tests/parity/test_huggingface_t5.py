@@ -56,9 +56,8 @@ def saved(name: str, folder: Path, **settings: Any) -> Any:
     kind, options, untied = MODELS[name]
     options = options | settings
     torch.manual_seed(3)
-    model = getattr(transformers, f"{kind}ForConditionalGeneration")(
-        getattr(transformers, f"{kind}Config")(**options, initializer_factor=2.0)
-    )
+    config = getattr(transformers, f"{kind}Config")(**options, initializer_factor=2.0)
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
     if untied:
         model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
     disturbed(model)
@@ -97,9 +96,8 @@ def test_models(name: str, tmp_path: Path, compared: Compared) -> None:
     read, model = loaded(tmp_path)
     padding = theirs.config.pad_token_id
     source, target = batch(53, (7, 1, 25), padding), batch(53, (5, 19, 2), padding)
-    expected = theirs(
-        input_ids=source.values, attention_mask=source.mask.long(), decoder_input_ids=target.values[:, :-1]
-    )
+    given = {"input_ids": source.values, "attention_mask": source.mask.long()}
+    expected = theirs(**given, decoder_input_ids=target.values[:, :-1])
     encoding = model.encode(Batch({"source": source}))
     states = encoding.memories["source"].values
     compared.close("states", states[source.mask], expected.encoder_last_hidden_state[source.mask])
@@ -219,9 +217,8 @@ def test_a_folder_with_a_sentencepiece_model_alone(tmp_path: Path, compared: Com
     folder.mkdir()
     options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "vocab_size": 700, "hard_vocab_limit": False}
     pieces = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=pieces, num_threads=1, minloglevel=2, **options
-    )
+    options |= {"num_threads": 1, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=pieces, **options)
     (folder / "spiece.model").write_bytes(pieces.getvalue())
     library = sentencepiece.SentencePieceProcessor(model_proto=pieces.getvalue())
     saved("mT5", folder, vocab_size=len(library) + 12)

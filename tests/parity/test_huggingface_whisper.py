@@ -100,9 +100,8 @@ def saved(name: str, folder: Path, **more: Any) -> Any:
     generation.begin_suppress_tokens = [end]
     generation.max_length = settings["max_target_positions"]
     model.save_pretrained(folder)
-    extractor = transformers.WhisperFeatureExtractor(
-        feature_size=config.num_mel_bins, chunk_length=config.max_source_positions // 50
-    )
+    sizes = {"feature_size": config.num_mel_bins, "chunk_length": config.max_source_positions // 50}
+    extractor = transformers.WhisperFeatureExtractor(**sizes)
     extractor.save_pretrained(folder)
     return model
 
@@ -241,9 +240,8 @@ def test_what_a_system_is(tmp_path):
 
     system, _ = import_hf_whisper(tmp_path / "theirs", scratch=tmp_path, source_languages=["de", "fr"])
     assert system.source_languages == ["de", "fr"] and system.target_languages == ["en"]
-    system, _ = import_hf_whisper(
-        tmp_path / "theirs", scratch=tmp_path, source_languages=["fr"], target_languages=["fr"]
-    )
+    french = {"source_languages": ["fr"], "target_languages": ["fr"]}
+    system, _ = import_hf_whisper(tmp_path / "theirs", scratch=tmp_path, **french)
     assert system.output_name == "transcript" and system.other_outputs == {} and system.target_languages == ["fr"]
     for sources, targets in ((["fr"], ["de"]), (["fr", "de"], ["fr"]), (["fr"], ["en", "fr"])):
         with pytest.raises(UsageError, match="translates into en alone, and transcribes: it cannot write"):
@@ -316,13 +314,10 @@ def test_what_does_not_fit_is_refused(tmp_path):
         refuses(DataError, message, import_model, folder, tmp_path / "out")
         path.write_text(before)
 
-    refused(
-        "preprocessor_config.json", {"hop_length": 320}, "preprocessor_config.json: hop_length 320 has no counterpart"
-    )
-    refused("preprocessor_config.json", {"feature_size": 128}, "feature_size 128 has no counterpart here, only 80")
-    refused(
-        "preprocessor_config.json", {"chunk_length": 30}, "max_source_positions is 100, but a window of 30 s has 3000"
-    )
+    features = "preprocessor_config.json"
+    refused(features, {"hop_length": 320}, f"{features}: hop_length 320 has no counterpart")
+    refused(features, {"feature_size": 128}, "feature_size 128 has no counterpart here, only 80")
+    refused(features, {"chunk_length": 30}, "max_source_positions is 100, but a window of 30 s has 3000")
     refused("config.json", {"encoder_layers": 3}, "encoder.layers.2.*missing")
     refused("config.json", {"eos_token_id": 5}, "eos_token_id is 5, but the tokenizer's 295")
     refused("config.json", {"vocab_size": 5000}, "vocab_size is 5000, but no tensor")

@@ -124,9 +124,8 @@ def test_an_exported_encoder_has_equal_states_and_comes_back(name, tmp_path, com
     system.eval()
     kind = "ForPreTraining" if "pretraining" in name else "Model"
     assert hf_export.export(tmp_path / "ours", tmp_path / "exported") == [f"Wav2Vec2{kind} (wav2vec2)"]
-    model, found = getattr(transformers, f"Wav2Vec2{kind}").from_pretrained(
-        tmp_path / "exported", output_loading_info=True
-    )
+    architecture = getattr(transformers, f"Wav2Vec2{kind}")
+    model, found = architecture.from_pretrained(tmp_path / "exported", output_loading_info=True)
     assert not (found["missing_keys"] or found["unexpected_keys"] or found["mismatched_keys"])
     extractor = transformers.AutoFeatureExtractor.from_pretrained(tmp_path / "exported")
     waveform = torch.randn(4000, generator=torch.Generator().manual_seed(1)) * 0.1 + 0.02

@@ -13,9 +13,8 @@ from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
 
 NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} - {*FILLED_IN} == {"waveform_folder"}]
 #: The one that pre-trains on sound that it makes itself: all others need a corpus.
-[PRETRAINING, *_] = [
-    name for name, recipe in RECIPES.items() if "distractors" in recipe.keys and "corpus" in recipe.phases
-]
+CORPORA = [name for name, recipe in RECIPES.items() if "corpus" in recipe.phases]
+[PRETRAINING, *_] = [name for name in CORPORA if "distractors" in RECIPES[name].keys]
 #: The one that pre-trains on, from a checkpoint that is given.
 [CONTINUING] = [name for name, recipe in RECIPES.items() if "waveform_checkpoint" in recipe.placeholders]
 #: Masked models of speech and text whose encoder is the pre-trained one, and the translators that begin with these.
@@ -27,10 +26,8 @@ BELOW = [name for name in NAMES if name not in (*MASKED, *TRANSLATORS)]
 FRONTEND = "model.embeddings.speech.frontend."
 PLACES = {name: {"embedding.": "model.embeddings.speech.", "encoder.": "model.encoder."} for name in BELOW}
 PLACES = {name: {FRONTEND + here: there for here, there in places.items()} for name, places in PLACES.items()}
-PLACES |= {
-    name: {"model.embeddings.speech.embedding.": "model.embeddings.speech.", "model.encoder.": "model.encoder."}
-    for name in MASKED
-}
+HEARD = {"model.embeddings.speech.embedding.": "model.embeddings.speech.", "model.encoder.": "model.encoder."}
+PLACES |= dict.fromkeys(MASKED, HEARD)
 
 
 def load(name, **overrides):
@@ -125,10 +122,8 @@ def test_pretraining_goes_on_with_the_quantiser_of_the_checkpoint(pretrained, mi
     codes = "model.heads.contrastive.quantiser.codes"
     moved = {name: float((after[name] - before[name]).abs().max()) for name in before}
     assert 0 < moved[codes] < 0.01 and max(moved.values()) < 0.01
-    assert any(
-        f"all parameters from {pretrained}" in line
-        for line in SavedModel.load(workspace.output / "average/model").origin
-    )
+    origin = SavedModel.load(workspace.output / "average/model").origin
+    assert any(f"all parameters from {pretrained}" in line for line in origin)
 
 
 QUICK = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}

@@ -32,11 +32,8 @@ def write(root, **changes):
 
 
 def digest(root):
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(Path(root).rglob("*"))
-        if path.is_file()
-    }
+    files = (path for path in sorted(Path(root).rglob("*")) if path.is_file())
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +103,8 @@ def test_longer_sentences_take_longer(corpus):
 def test_pairs_of_a_source_share_its_talks(corpus):
     de, tr, fr = (digest(corpus / pair / "data/train/wav") for pair in ("en-de", "en-tr", "fr-en"))
     assert de == tr and de.keys() == fr.keys() and all(de[name] != fr[name] for name in de)
-    texts = [
-        (corpus / path).read_text(encoding="utf-8")
-        for path in ("en-de/data/dev/txt/dev.en", "fr-en/data/dev/txt/dev.en")
-    ]
-    assert texts[0] == texts[1]
+    one, other = ((corpus / f"{pair}/data/dev/txt/dev.en").read_text(encoding="utf-8") for pair in ("en-de", "fr-en"))
+    assert one == other
 
 
 def test_voices_of_tst_he_are_heard_nowhere_else(corpus):
@@ -179,10 +173,8 @@ def test_two_at_once_write_it_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Almanac, "_write", slow)
     sizes = {"text": 6, "dev": 2, "tst-COMMON": 2, "tst-HE": 2}
-    one, other = (
-        Almanac(root=tmp_path / "corpus", languages=["en", "de"], pairs=[], layouts=["moses"], sizes=sizes)
-        for _ in range(2)
-    )
+    settings = {"languages": ["en", "de"], "pairs": [], "layouts": ["moses"], "sizes": sizes}
+    one, other = (Almanac(root=tmp_path / "corpus", **settings) for _ in range(2))
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda corpus: corpus.write(), (one, other)))
     assert len(written) == 1 and other._finished()

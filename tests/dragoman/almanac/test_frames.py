@@ -72,9 +72,8 @@ def test_dev_and_tst_common_are_drawn_like_train(drawn):
 
 
 def test_every_filler_stands_in_train(drawn):
-    seen = {
-        (saying.frame.intent, slot, value) for saying in drawn["train"] for slot, value in saying.frame.slots.items()
-    }
+    frames = [saying.frame for saying in drawn["train"]]
+    seen = {(frame.intent, slot, value) for frame in frames for slot, value in frame.slots.items()}
     for intent in INTENTS.values():
         for slot, fillers in intent.slots.items():
             missing = [filler for filler in fillers if (intent.name, slot, filler) not in seen]

@@ -65,18 +65,8 @@ def test_the_help_of_no_corpus_names_those_that_there_are():
 
 def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
     sizes = "train=8,dev=2,tst-COMMON=2,tst-HE=2,text=10"
-    made = prepare(
-        "almanac",
-        "--root",
-        "corpus",
-        "--languages",
-        "en,de,fr",
-        "--pairs",
-        "en-de,fr-en",
-        "--sizes",
-        sizes,
-        cwd=tmp_path,
-    )
+    options = ["--languages", "en,de,fr", "--pairs", "en-de,fr-en", "--sizes", sizes]
+    made = prepare("almanac", "--root", "corpus", *options, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     for corpus, options, splits in (
         ("mustc", ["--target-language", "de"], {"train": 8, "tst-HE": 2}),
@@ -110,10 +100,9 @@ def test_an_unknown_corpus_is_refused_with_the_known_ones():
 def test_nothing_is_prepared_before_all_options_are_checked(tmp_path, options, message):
     for language in ("de", "en", "xx"):
         (tmp_path / f"train.de-en.{language}").write_text("eins\n", encoding="utf-8")
+    arguments = [*options, "--target-language", "en"]
     with pytest.raises((DataError, UsageError), match=message):
-        prepare_corpus(
-            "moses", root=tmp_path, out=tmp_path / "out", workers=1, arguments=[*options, "--target-language", "en"]
-        )
+        prepare_corpus("moses", root=tmp_path, out=tmp_path / "out", workers=1, arguments=arguments)
     assert not (tmp_path / "out").exists()
 
 

@@ -64,9 +64,7 @@ def test_all_texts_of_one_pass_are_printed_the_output_first(system, printed, tmp
 
 
 def test_metrics_of_a_text_are_written_behind_its_name():
-    assert metrics_by_text(["transcript:wer,cer", "summary:bleu"]) == {
-        "transcript": ["wer", "cer"],
-        "summary": ["bleu"],
-    }
+    found = metrics_by_text(["transcript:wer,cer", "summary:bleu"])
+    assert found == {"transcript": ["wer", "cer"], "summary": ["bleu"]}
     for word in ("wer", "transcript:", ":wer"):
         refuses(UsageError, f"--text {word}: name a text and its metrics", metrics_by_text, [word])

@@ -106,9 +106,8 @@ def test_segments_are_those_of_the_segmenter(speech_model, talk):
 def test_the_command_divides_where_there_is_least_speech(dragoman, speech_model, talk):
     code, output, messages = dragoman("translate", speech_model, talk, "--format", "json", *OPTIONS)
     assert code == 0, messages
-    code, other, messages = dragoman(
-        "translate", speech_model, talk, "--format", "json", "--segmenter", "silero", *OPTIONS
-    )
+    options = ["--segmenter", "silero", *OPTIONS]
+    code, other, messages = dragoman("translate", speech_model, talk, "--format", "json", *options)
     assert code == 0, messages
     starts, others = ([s["start"] for s in json.loads(text)["segments"]] for text in (output, other))
     assert others == [start for start, _ in named_segmenter("silero")(talk, maximum=1.3)] != starts
@@ -127,9 +126,8 @@ def test_all_formats_say_the_same(dragoman, speech_model, talk, tmp_path):
     assert json.loads(outputs["json"])["file"] == str(talk) and len(segments) == 4
     header, *rows = [line.split("\t") for line in outputs["tsv"].splitlines()]
     assert header == ["file", "start", "end", "translation"]
-    assert [(float(row[1]), float(row[2]), row[3]) for row in rows] == [
-        (s["start"], s["end"], s["translation"]) for s in segments
-    ]
+    timed = [(s["start"], s["end"], s["translation"]) for s in segments]
+    assert [(float(row[1]), float(row[2]), row[3]) for row in rows] == timed
     shown = [s for s in segments if s["translation"]]
     assert shown
     starts = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3}) -->", outputs["srt"])
@@ -280,9 +278,8 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     lines = {}
     for file, own in ((talk, rows[:2]), (other, rows[2:])):
         words = system.translate(file, search=search)
-        lines |= dict(
-            zip([r["id"] for r in own], resegment_text(words, [r["target_text"] for r in own], "de"), strict=True)
-        )
+        cut = resegment_text(words, [r["target_text"] for r in own], "de")
+        lines |= dict(zip([r["id"] for r in own], cut, strict=True))
     assert evaluation.outputs.hypotheses == [lines[row["id"]] for row in manifest]
     assert any(evaluation.outputs.hypotheses) and [score.name for score in evaluation.scores] == ["chrf", "wer"]
     limits = ["--maximum-length-extra", "6", "--device", "cpu"]
@@ -305,9 +302,8 @@ def test_whole_talks_are_divided_as_short_as_asked(speech_model, talk, tmp_path,
 
     options = {"metrics": ["chrf"], "workspace": Workspace(output=tmp_path, device="cpu", noprogressbar=True)}
     search = package.BeamSearch(rules=package.Rules(maximum_length_extra=4))
-    evaluate_talks(
-        System.load(speech_model), manifest, search=search, segmenter=segmenter, maximum_seconds=2.5, **options
-    )
+    options |= {"segmenter": segmenter, "maximum_seconds": 2.5}
+    evaluate_talks(System.load(speech_model), manifest, search=search, **options)
     assert asked == [2.5]
 
 

@@ -19,9 +19,8 @@ from tests.resume.conftest import differences
 FIXTURES = Path(__file__).parents[2] / "parity"
 LORA = "!new:shared.training.tuning.LoRA {targets: .*queries_keys_values, rank: 2, alpha: 4, learn: .*decoder.*norm.*}"
 #: Recipes that restore switched words with a model that is given.
-RESTORING = [
-    name for name, recipe in RECIPES.items() if "restore" in recipe.phases and "model_folder" in recipe.placeholders
-]
+RESTORING = [name for name, recipe in RECIPES.items() if "restore" in recipe.phases]
+RESTORING = [name for name in RESTORING if "model_folder" in RECIPES[name].placeholders]
 
 
 @pytest.fixture
@@ -172,12 +171,8 @@ def denoiser(name, text, folder):
     sizes = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "pieces": 400}
     recipe, codes = RECIPES[name], {"source_language": "en", "target_language": "de"}
     codes |= {key: recipe.value(key) for key in codes if key not in recipe.placeholders}
-    tags = {
-        "tags": sorted({"de", "en", *codes.values()}),
-        "languages": ["de", "en"],
-        "source_language": None,
-        "target_language": None,
-    }
+    tags = {"tags": sorted({"de", "en", *codes.values()}), "languages": ["de", "en"]}
+    tags |= dict.fromkeys(("source_language", "target_language"))
     return run("text/mbart", folder, text, translates=False, **sizes, **tags), codes
 
 

@@ -16,11 +16,8 @@ def folders(name, translator, miniature, folder):  # noqa: F811 - folders
     """Import an encoder; return its folder, and the keys of a recipe above it and the translator, made small."""
     encoder = folder / "encoder"
     import_model(FIXTURES / "fairseq_speech" / "waveform_large", encoder)
-    given = {
-        "speech_folder": str(encoder),
-        "text_folder": str(translator),
-        "data_folder": str(miniature[name.partition("/")[0]]),
-    }
+    given = {"speech_folder": str(encoder), "text_folder": str(translator)}
+    given |= {"data_folder": str(miniature[name.partition("/")[0]])}
     given |= {"manifest_folder": str(folder / "m"), "beam": 2, "rules.maximum_length_extra": 10, "device": "cpu"}
     given |= {"source_language": "en", "target_language": "de", "validation.limit": 2}
     given |= {"debug": True, "noprogressbar": True, "workers": 0}

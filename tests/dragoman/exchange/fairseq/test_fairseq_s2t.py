@@ -69,7 +69,7 @@ def test_settings_without_a_counterpart_are_named(tmp_path, case, setting, value
     if message is None:
         import_fairseq(folder)[1].check()
         return
-    refuses(DataError, rf"checkpoint\.pt: .*({message})", import_fairseq(folder)[1].check)
+    refuses(DataError, rf"checkpoint\.pt: .*({message})", lambda: import_fairseq(folder)[1].check())
 
 
 @pytest.mark.parametrize(
@@ -111,9 +111,10 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_the_names(tmp_path):
 
 
 def test_weights_that_are_not_numbers_are_refused(tmp_path):
-    folder = copy(
-        tmp_path / "data", "waveform_base", lambda content: content["model"]["layer_norm.bias"].fill_(torch.nan)
-    )
+    def without_numbers(content):
+        content["model"]["layer_norm.bias"].fill_(torch.nan)
+
+    folder = copy(tmp_path / "data", "waveform_base", without_numbers)
     refuses(DataError, r"checkpoint\.pt: layer_norm\.bias holds values that are not finite", import_fairseq, folder)
 
 
@@ -167,7 +168,7 @@ def configured(folder: Path, **changes) -> Path:
 )
 def test_settings_of_features_and_texts_without_a_counterpart_are_named(tmp_path, changes, message):
     folder = configured(copy(tmp_path / "data", "s2t_utterance"), **changes)
-    refuses(DataError, message, import_fairseq(folder, source_languages=["en"])[1].check)
+    refuses(DataError, message, lambda: import_fairseq(folder, source_languages=["en"])[1].check())
 
 
 def test_files_beside_the_checkpoint_are_needed(tmp_path):

@@ -176,10 +176,8 @@ def test_other_systems_are_refused(tokenizer: SentencePieceTokenizer) -> None:
     system = system_of(tokenizer)
     assert plain_translator(system) is system.model
     speech = System(**system.arguments | {"inputs": {"speech": SpeechField()}})
-    with pytest.raises(
-        UsageError, match=r"no native class for the system \(System of a Translator that reads \['speech'\]"
-    ):
-        plain_translator(speech)
+    message = r"no native class for the system \(System of a Translator that reads \['speech'\]"
+    refuses(UsageError, message, plain_translator, speech)
     refuses(UsageError, "for Encoder of Wider", lambda: plain_translator(system_of(tokenizer, encoder_layer=Wider)))
     other = system_of(tokenizer)
     other.model.decoder.relative = RelativePositions(heads=2)

@@ -139,6 +139,5 @@ def test_both_sides_have_one_tokenizer(system: System) -> None:
     mixed = SimpleNamespace(inputs=inputs, output=system.output)
     with pytest.raises(UsageError) as error:
         new_order(mixed)
-    assert str(error.value) == (
-        "source and target have different tokenizers, which transformers has no native class for"
-    )
+    said = "source and target have different tokenizers, which transformers has no native class for"
+    assert str(error.value) == said
