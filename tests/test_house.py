@@ -50,10 +50,8 @@ CORE = {
 }
 FACE = {"shared": [], "dragoman": ["__main__", "functions", "version", "wording"]}
 #: All of shared that searches may know.
-SEARCH = {
-    f"shared.{name}"
-    for name in ("generator", "batch", "padded", "errors", "described", "annotations", "ranges", "search")
-}
+SEARCH = {"shared.generator", "shared.batch", "shared.padded", "shared.errors"}
+SEARCH |= {"shared.described", "shared.annotations", "shared.ranges", "shared.search"}
 
 #: Published methods and models. Their files are in mt/ and st/; dragoman/exchange reads files that others made.
 NAMES = set(

@@ -91,14 +91,9 @@ def two_memories(tokenizer):
         decoder=Decoder(layer=layer(Mixing, memories=["source", "second"]), layers=2),
         projection=TiedProjection(embedding=target),
     )
-    return small.system(
-        tokenizer,
-        model,
-        inputs={
-            "source": TextField(column="source_text", tokenizer=tokenizer),
-            "second": TextField(column="second_text", tokenizer=tokenizer, language_column="source_language"),
-        },
-    )
+    inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
+    inputs["second"] = TextField(column="second_text", tokenizer=tokenizer, language_column="source_language")
+    return small.system(tokenizer, model, inputs=inputs)
 
 
 def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
@@ -171,11 +166,8 @@ class AllAtOnceSystem(System):
 
 def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path):
     torch.manual_seed(0)
-    model = AllAtOnce(
-        embedding=embedding(tokenizer),
-        encoder=Encoder(layer=layer(), layers=2),
-        head=CtcHead(tap=2, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank),
-    )
+    head = CtcHead(tap=2, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
+    model = AllAtOnce(embedding=embedding(tokenizer), encoder=Encoder(layer=layer(), layers=2), head=head)
     assert not isinstance(model, Generator)
     system = small.system(tokenizer, model, cls=AllAtOnceSystem)
     objective = EncoderDecoderObjective(system=system, parts=[Ctc(field="target")])
@@ -207,10 +199,8 @@ class WithTranscript(System):
         scores = head_log_probabilities(self.model, self.model.encode(batch), "ctc")
         heard = CtcGreedySearch().decode(scores, blank=self.model.heads["ctc"].blank)
         transcripts = [{"transcript": self.ctc_output.tokenizer.decode(one[0].tokens)} for one in heard]
-        return [
-            [Hypothesis(h.tokens, h.score, h.texts | transcript) for h in found]
-            for found, transcript in zip(super().translate_batch(batch, search, **options), transcripts, strict=True)
-        ]
+        pairs = zip(super().translate_batch(batch, search, **options), transcripts, strict=True)
+        return [[Hypothesis(h.tokens, h.score, h.texts | transcript) for h in found] for found, transcript in pairs]
 
 
 def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path):
@@ -225,14 +215,8 @@ def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path)
         heads={"ctc": CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)},
     )
     source, output = (TextField(column=f"{side}_text", tokenizer=tokenizer) for side in ("source", "target"))
-    system = WithTranscript(
-        model=model,
-        inputs={"source": source},
-        output=output,
-        ctc_output=source,
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    texts = {"inputs": {"source": source}, "output": output, "ctc_output": source}
+    system = WithTranscript(model=model, **texts, source_languages=["en"], target_languages=["de"])
     objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0), Ctc(field="source")])
     # A head finds one symbol for a letter here, so that none of the words has a letter twice in a row.
     words = ["abc", "bca", "cab", "acab", "cabc", "bcab"]

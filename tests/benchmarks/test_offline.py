@@ -19,9 +19,8 @@ def wheel(folder: Path, name: str, version: str, *requires: str, files: tuple[st
     path = folder / f"{name}-{version}-py3-none-any.whl"
     information = f"{name}-{version}.dist-info"
     contents = {file: "kernel" for file in files}
-    contents[f"{information}/METADATA"] = "".join(
-        f"{line}\n" for line in (f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires))
-    )
+    head = (f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires))
+    contents[f"{information}/METADATA"] = "".join(f"{line}\n" for line in head)
     record = f"{information}/RECORD"
     contents[record] = "".join(f"{file},,\n" for file in (*contents, record))
     with zipfile.ZipFile(path, "w") as archive:

@@ -99,10 +99,9 @@ def train(translator: System, updates: int = 400) -> None:
 def answers(translator: System) -> list[dict]:
     """Translate the questions."""
     found = translator.hypotheses(QUESTIONS, search=BeamSearch(**SEARCH, rules=Rules(maximum_length_extra=LONGEST)))
-    return [
-        {"source": question, "hypotheses": [{"text": h.texts["translation"], "score": h.score} for h in hypotheses]}
-        for question, hypotheses in zip(QUESTIONS, found, strict=True)
-    ]
+    texts = [[{"text": h.texts["translation"], "score": h.score} for h in hypotheses] for hypotheses in found]
+    pairs = zip(QUESTIONS, texts, strict=True)
+    return [{"source": question, "hypotheses": hypotheses} for question, hypotheses in pairs]
 
 
 if __name__ == "__main__":

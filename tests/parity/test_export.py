@@ -61,13 +61,10 @@ def lines() -> list[str]:
 def models(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pieces")
     kinds = {"unigram": "nfc", "bpe": "nfc", "char": "nfc", "unigram nmt_nfkc": "nmt_nfkc"}
+    options = {name: {"kind": name.split()[0], "normalisation": rule} for name, rule in kinds.items()}
     return {
-        name: str(
-            train_sentencepiece(
-                lines[:-20], folder / f"{name}.model", kind=name.split()[0], size=600, normalisation=rule
-            )
-        )
-        for name, rule in kinds.items()
+        name: str(train_sentencepiece(lines[:-20], folder / f"{name}.model", size=600, **own))
+        for name, own in options.items()
     }
 
 
@@ -121,11 +118,8 @@ def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict
     order = tokenizer.convert_tokens_to_ids([ours.symbol(id) for id in range(ours.size)])  # theirs by ours
     assert sorted(order) == list(range(ours.size)) == list(range(len(tokenizer)))
     rows = [{"source_text": line, "source_language": "en", "target_language": "de", "id": ""} for line in lines]
-    different = [
-        row["source_text"]
-        for row in rows
-        if [order[id] for id in system.inputs["source"](row, None).tolist()] != tokenizer(row["source_text"]).input_ids
-    ]
+    found = [[order[id] for id in system.inputs["source"](row, None).tolist()] for row in rows]
+    different = [text for text, ids in zip(lines, found, strict=True) if ids != tokenizer(text).input_ids]
     assert not {*different} - {*ODD}
     assert len(different) <= 4 * ("nmt_nfkc" in pieces)  # whose tables tokenizers and SentencePiece read differently
     chosen = [line for line in lines[:-20:70] if line.strip()]
@@ -156,10 +150,9 @@ def test_several_languages_are_said(lines: list[str], models: dict[str, str], tm
     notes = export(tmp_path / "ours", tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     number = theirs.convert_tokens_to_ids("<de>")
-    assert notes[1:] == [
-        "each source has to begin with the symbol of its language: <en> and the text",
-        f"generate() needs the output's language: decoder_start_token_id= de {number}, fr {number + 1}",
-    ]
+    told = f"decoder_start_token_id= de {number}, fr {number + 1}"
+    first = "each source has to begin with the symbol of its language: <en> and the text"
+    assert notes[1:] == [first, f"generate() needs the output's language: {told}"]
     row = {"source_text": lines[3], "source_language": "fr", "target_language": "de", "id": ""}
     ours = system.inputs["source"](row, None).tolist()
     symbols = [system.output.tokenizer.symbol(id) for id in ours]

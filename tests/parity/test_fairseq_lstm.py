@@ -73,11 +73,9 @@ def system(tmp_path) -> System:
     model = translator()
     tensors = read_checkpoint(FOLDER / "checkpoint.pt")["model"]
     load_renamed(model, tensors, {name: theirs(name) for name in model.state_dict()}, "checkpoint.pt").check()
-    tokenizer = VocabularyTokenizer(
-        segmenter=DataConfig(FOLDER / "config.yaml").segmenter(None),
-        vocabulary=str(FOLDER / "dict.txt"),
-        symbols={symbol: symbol for symbol in FIRST},
-    )
+    segmenter = DataConfig(FOLDER / "config.yaml").segmenter(None)
+    symbols = {symbol: symbol for symbol in FIRST}
+    tokenizer = VocabularyTokenizer(segmenter=segmenter, vocabulary=str(FOLDER / "dict.txt"), symbols=symbols)
     speech_system(model, tokenizer, {}, ["en"], ["de"], "checkpoint.pt").save(tmp_path / "model")
     return System.load(tmp_path / "model")
 

@@ -124,12 +124,8 @@ def test_the_loss_of_pretraining_with_its_penalty_and_its_gradients(name, monkey
     found, counts = objective(batch), objective.counts(batch)
     size = float(numbers["sample_size"])
     assert size == int(steps.sum()) == int(counts["contrastive"])
-    for term, weight, theirs in (
-        ("contrastive", 1.0, "loss_0"),
-        ("diversity", 0.1, "loss_1"),
-        ("penalty", 10.0, "loss_2"),
-        ("code_perplexity", 1 / size, "code_perplexity"),
-    ):
+    terms = [("contrastive", 1.0, "loss_0"), ("diversity", 0.1, "loss_1"), ("penalty", 10.0, "loss_2")]
+    for term, weight, theirs in (*terms, ("code_perplexity", 1 / size, "code_perplexity")):
         torch.testing.assert_close(weight * found.parts[term].sum, numbers[theirs], rtol=1e-4, atol=0)
     told_apart = numbers["correct"] - numbers["alone"]  # fairseq counts frames that have no other to be told from
     assert float(found.parts["accuracy"].sum) == float(told_apart) > 0
@@ -201,13 +197,9 @@ def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path, compared)
     for batch_size in (1, 4):
         for code in sorted({one["language"] for one in generated}) if name == "s2t_tagged" else [None]:
             chosen = [number for number, one in enumerate(generated) if code in (None, one["language"])]
-            found = system.hypotheses(
-                [str(FILES[number]) for number in chosen],
-                target_language=code,
-                search=search,
-                batch_size=batch_size,
-                keep_silence=True,
-            )
+            sounds = [str(FILES[number]) for number in chosen]
+            options = {"target_language": code, "search": search, "batch_size": batch_size}
+            found = system.hypotheses(sounds, keep_silence=True, **options)
             for hypotheses, number in zip(found, chosen, strict=True):
                 expected = generated[number]["hypotheses"]
                 tokenizer = system.output.tokenizer

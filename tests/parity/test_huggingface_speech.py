@@ -67,12 +67,10 @@ def saved_waveform_model(name: str, folder: Path, pickled: bool = False) -> Any:
         (folder / "vocab.json").write_text(json.dumps({letter: i for i, letter in enumerate(LETTERS)}))
         transformers.Wav2Vec2CTCTokenizer(folder / "vocab.json").save_pretrained(folder)
     if pickled:  # and with the names of torch before 2.1
-        state = {
-            name.replace("parametrizations.weight.original0", "weight_g").replace(
-                "parametrizations.weight.original1", "weight_v"
-            ): tensor
-            for name, tensor in model.state_dict().items()
-        }
+        state = model.state_dict()
+        for number, old in enumerate("gv"):
+            new = f"parametrizations.weight.original{number}"
+            state = {name.replace(new, f"weight_{old}"): tensor for name, tensor in state.items()}
         torch.save(state, folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
     return model

@@ -163,9 +163,8 @@ def tokenizer_of(folder: Path, lines: list[str], tags: list[str]) -> Any:
     built.decoder = decoders.Metaspace()
     built.add_special_tokens(special)
     built.save(str(folder / "tokenizer.json"))
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"), eos_token="</s>", unk_token="<unk>", pad_token=special[0]
-    )
+    options = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": special[0]}
+    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **options)
 
 
 def from_text(folder: Path, vocabulary: int, **settings: Any) -> Any:

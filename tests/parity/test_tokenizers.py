@@ -107,10 +107,9 @@ def test_marian(lines: list[str], folder: Path, separate: bool, compared: Compar
     options = {"target_vocab_file": files[1], "separate_vocabs": True} if separate else {}
     theirs = transformers.MarianTokenizer(source, target, files[0], **options)
     symbols = {name: name for name in ("<pad>", "</s>", "<unk>")} | ({} if separate else {"<fr>": ">>fra<<"})
-    ours = [
-        VocabularyTokenizer(segmenter=SentencePieces(model=spm), vocabulary=file, symbols=symbols)
-        for spm, file in zip((source, target), files, strict=True)
-    ]
+    segmenters = (SentencePieces(model=spm) for spm in (source, target))
+    pairs = [{"segmenter": one, "vocabulary": file} for one, file in zip(segmenters, files, strict=True)]
+    ours = [VocabularyTokenizer(**pair, symbols=symbols) for pair in pairs]
     source_ids, target_ids = ((lambda line, one=one: [*one.encode(line), one.eos]) for one in ours)
     same(compared, lines, source_ids, lambda line: theirs(line).input_ids)
     same(compared, lines, target_ids, lambda line: theirs(text_target=line).input_ids)

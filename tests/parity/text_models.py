@@ -66,13 +66,9 @@ def same_searches(
             **given,
         )
         rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
-        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(
-            model,
-            Batch({"source": source}),
-            prefix=Padded.from_sequences([torch.tensor(start)] * len(source)),
-            end=end,
-            padding=padding,
-        )
+        prefix = Padded.from_sequences([torch.tensor(start)] * len(source))
+        given = {"prefix": prefix, "end": end, "padding": padding}
+        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(model, Batch({"source": source}), **given)
         for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
             after = tokens[1:]
             compared.same("hypotheses", [ours[0].tokens], [after[: after.index(end) + 1]])

@@ -108,13 +108,9 @@ def test_pairs_of_a_source_share_its_talks(corpus):
 
 
 def test_voices_of_tst_he_are_heard_nowhere_else(corpus):
-    speakers = {
-        split: {
-            segment["speaker_id"]
-            for segment in yaml.safe_load((corpus / f"en-de/data/{split}/txt/{split}.yaml").read_text(encoding="utf-8"))
-        }
-        for split in SPLITS
-    }
+    files = {split: corpus / f"en-de/data/{split}/txt/{split}.yaml" for split in SPLITS}
+    segments = {split: yaml.safe_load(file.read_text(encoding="utf-8")) for split, file in files.items()}
+    speakers = {split: {segment["speaker_id"] for segment in own} for split, own in segments.items()}
     unseen = {f"spk.{len(voices.SEEN_VOICES) + 1 + index}" for index in range(len(voices.UNSEEN_VOICES))}
     assert speakers["tst-HE"] <= unseen and len(voices.SEEN_VOICES) >= 12
     assert not speakers["tst-HE"] & (speakers["train"] | speakers["dev"] | speakers["tst-COMMON"])

@@ -84,10 +84,8 @@ def test_source_and_target_are_phrased_independently():
 @pytest.fixture(scope="module")
 def spoken():
     """What is said in the training data and in the tests of the layouts with sound, and in the sound without text."""
-    kinds = (KINDS[split] for split in ("train", "wide"))
-    trained = [
-        saying for split in ("train", "wide") for saying in draw(KINDS[split], 1000, randomness("spoken", split))
-    ]
+    drawn = (draw(KINDS[split], 1000, randomness("spoken", split)) for split in ("train", "wide"))
+    trained = [saying for sayings in drawn for saying in sayings]
     splits = [split for split in WORLDS[2].splits if split != "train"]
     return trained, [saying for split in splits for saying in draw(KINDS[split], 150, randomness("spoken", split))]
 

@@ -93,13 +93,8 @@ TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layer
 
 
 def batch_size(*arguments: object, cwd: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dragoman", "batch-size", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=str(cwd),
-        timeout=400,
-    )
+    command = [sys.executable, "-m", "dragoman", "batch-size", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=str(cwd), timeout=400)
 
 
 def text_corpus(folder, rows: int = 400) -> None:

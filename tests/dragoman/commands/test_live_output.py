@@ -183,15 +183,11 @@ def test_lines_of_json_have_text_or_end_a_sentence(dragoman, speech_model, emitt
 
 
 def test_text_is_written_as_it_comes(dragoman, speech_model, emitted):
+    emitted[1].append(Emission("eins", 1.0, 1.1))
     emitted[1].extend(
-        [
-            Emission("eins", 1.0, 1.1),
-            Emission("", 1.0, 1.1, last=True),
-            Emission("", 2.0, 2.1, last=True),
-            Emission("zwei", 3.0, 3.1, last=True),
-            Emission("drei", 4.0, 4.1),
-        ]
+        Emission(text, time, time + 0.1, last=True) for text, time in (("", 1.0), ("", 2.0), ("zwei", 3.0))
     )
+    emitted[1].append(Emission("drei", 4.0, 4.1))
     assert dragoman("stream", speech_model, *OPTIONS)[1] == "eins\nzwei\ndrei"
 
 

@@ -211,9 +211,8 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     segmenter = named_segmenter(margin=math.inf, longest_pause=math.inf)
     [segments] = system.timed([talk], segmenter=segmenter, **asked)
     common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
-    rows = [
-        common | {"start": s.start, "duration": s.end - s.start, "source_text": s.texts["transcript"]} for s in segments
-    ]
+    timed = [{"start": s.start, "duration": s.end - s.start} for s in segments]
+    rows = [common | t | {"source_text": s.texts["transcript"]} for t, s in zip(timed, segments, strict=True)]
     words = word_times(system, rows, budget=Budget(rows=8))
     starts = [float(start.replace(",", ".")) for start in re.findall(r"00:00:(\S+) -->", output)]
     assert starts == pytest.approx([of_segment[0].start for of_segment in words], abs=1e-3)

@@ -1,7 +1,6 @@
 """CTranslate2 itself is the oracle: what it makes of an exported model has to be what ours makes of the original."""
 
 import random
-import resource
 import subprocess
 import sys
 
@@ -214,15 +213,11 @@ def test_bad_places_and_numbers(tmp_path):
     refuses(DataError, "cut", CTranslate2System.open, tmp_path / "cut")
 
 
-def test_a_full_disk_names_the_export(tmp_path):
+def test_a_full_disk_names_the_export(tmp_path, file_size_limit):
     command = [sys.executable, "-m", "dragoman", "export", str(GOLDEN), "--out", str(tmp_path / "exported")]
     for limit in (10_000, 1000):  # of every file, as on a disk that has no more room
-        done = subprocess.run(
-            command,
-            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-            capture_output=True,
-            text=True,
-        )
+        with file_size_limit(limit):
+            done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1
         assert len(done.stderr.splitlines()) == 1 and str(tmp_path / "exported") in done.stderr
         assert not (tmp_path / "exported").exists()

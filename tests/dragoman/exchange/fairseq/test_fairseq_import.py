@@ -76,10 +76,9 @@ def test_old_names_are_brought_up_to_date():
 def test_masked_language_models_of_2019_have_other_names(tmp_path):
     def older(content):
         content["args"].task = "sentence_prediction"
-        content["model"] = {
-            name.replace("encoder.", "decoder.", 1).replace(".layernorm_embedding.", ".emb_layer_norm."): tensor
-            for name, tensor in content["model"].items()
-        }
+        parts = (("encoder.", "decoder.", 1), (".layernorm_embedding.", ".emb_layer_norm."))
+        for part in parts:
+            content["model"] = {name.replace(*part): tensor for name, tensor in content["model"].items()}
 
     new, _ = import_fairseq(FIXTURES / "masked_tokens", pieces=WORDS, source_languages=["en"], target_languages=["en"])
     folder = copy(tmp_path / "old", "masked_tokens", older)

@@ -244,19 +244,14 @@ def test_an_imported_encoder_begins_a_translator(tmp_path):
     import_model(FIXTURES / "waveform_base", tmp_path / "encoder")
     source = ReadingModel.load(tmp_path / "encoder").model
     system, _ = import_fairseq(FIXTURES / "s2t_utterance", source_languages=["en"], target_languages=["de"])
-    speech = SpeechEmbedding(
-        frontend=WaveformEncoder(embedding=fresh(source.embeddings["speech"]), encoder=fresh(source.encoder)),
-        subsampler=Conv1dSubsampler(inputs=18, width=18),
-    )
+    parts = {"embedding": fresh(source.embeddings["speech"]), "encoder": fresh(source.encoder)}
+    subsampler = Conv1dSubsampler(inputs=18, width=18)
+    speech = SpeechEmbedding(frontend=WaveformEncoder(**parts), subsampler=subsampler)
     arguments = system.model.arguments | {"embeddings": {"speech": speech}}
     system = System(**system.arguments | {"model": Translator(**arguments)}).eval()
-    Initialise(
-        folder=str(tmp_path / "encoder"),
-        parts={
-            "model.embeddings.speech.frontend.embedding": "model.embeddings.speech",
-            "model.embeddings.speech.frontend.encoder": "model.encoder",
-        },
-    ).apply(system)
+    here = "model.embeddings.speech.frontend"
+    parts = {f"{here}.embedding": "model.embeddings.speech", f"{here}.encoder": "model.encoder"}
+    Initialise(folder=str(tmp_path / "encoder"), parts=parts).apply(system)
     batch = Padded.from_sequences([torch.randn(3000), torch.randn(2000)])
     found = system.model.embeddings["speech"].frontend(batch)
     expected = source.encode(Batch({"speech": batch})).memories["source"]

@@ -116,11 +116,9 @@ def there(model, names):
 
 def filled(model, names, tensors):
     """Tell whether a model has the values of a file's tensors."""
-    return all(
-        torch.equal(own, torch.cat([tensors[part] for part in names(name)]))
-        for name, own in model.state_dict().items()
-        if all(part in tensors for part in names(name))
-    )
+    values = {name: [tensors.get(part) for part in names(name)] for name in model.state_dict()}
+    known = {name: torch.cat(parts) for name, parts in values.items() if all(part is not None for part in parts)}
+    return all(torch.equal(model.state_dict()[name], value) for name, value in known.items())
 
 
 def vectors_of(side):
