@@ -85,12 +85,9 @@ def test_encoder_states_logits_loss_and_gradients_are_fairseqs(case, compared):
 def compare_gradients(model: torch.nn.Module, numbers: dict[str, torch.Tensor], found: Compared) -> None:
     theirs = {name.removeprefix("gradient."): value for name, value in numbers.items() if name.startswith("gradient.")}
     theirs = {n.replace("encoder.sentence_encoder.", "encoder."): value for n, value in theirs.items()}
-    seen = set()
     for name, parameter in model.named_parameters():
-        parts = counterparts(name)
-        seen |= {*parts}
-        found.close("gradients", parameter.grad, torch.cat([theirs[part] for part in parts]), message=name)
-    assert seen == set(theirs)
+        found.close("gradients", parameter.grad, torch.cat([theirs[p] for p in counterparts(name)]), message=name)
+    assert {part for name, _ in model.named_parameters() for part in counterparts(name)} == {*theirs}
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)

@@ -26,6 +26,7 @@ from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 from tests.parity.fairseq_cases import FILES, HERE, beginnings, check_gradients, waveforms, weighted
+from tests.parity.speech_models import without_noise
 
 WAVEFORM = ["waveform_base", "waveform_large", "waveform_unprojected"]
 CTC = ["waveform_ctc", "waveform_ctc_2020"]
@@ -93,12 +94,6 @@ def test_the_quantiser_is_imported_for_further_pretraining():
     assert torch.equal(head.targets.weight, theirs["project_q.weight"])
     assert torch.equal(head.quantiser.logits.bias, theirs["quantizer.weight_proj.bias"])
     assert theirs["quantizer.vars"].shape == (1, groups * entries, width)
-
-
-def without_noise(logits: torch.Tensor, tau: float, hard: bool) -> torch.Tensor:
-    """Take the most probable entry, with the gradient of the softmax at the temperature, as the fixtures do."""
-    soft = (logits / tau).softmax(-1)
-    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
 
 
 @pytest.mark.parametrize("name", ["waveform_base", "waveform_large"])

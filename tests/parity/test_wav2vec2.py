@@ -12,7 +12,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
 from dragoman.shared.padded import Padded
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
-from tests.parity.speech_models import disturbed
+from tests.parity.speech_models import disturbed, without_noise
 
 transformers = pytest.importorskip("transformers")
 from tests.parity.test_huggingface_speech import BASE, CODES, LARGE, saved_waveform_model  # noqa: E402
@@ -25,18 +25,8 @@ PLAIN = dict.fromkeys(
 ) | {"feat_quantizer_dropout": 0.0, "num_negatives": 7, "diversity_loss_weight": 0.3}
 
 
-def without_noise(logits, tau, hard):
-    """Take the most probable entry, with the gradient of the softmax at the temperature.
-
-    The sum is exact: transformers compares vectors, not entries, to find distractors that equal the true frame, and
-    the rounding of torch's function hides some of them.
-    """
-    soft = (logits / tau).softmax(-1)
-    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
-
-
 def each_alone(linear):
-    """Project vectors so that equal ones stay equal, for the same reason: a product may round each row otherwise."""
+    """Project vectors so that equal ones stay equal: a product may round each row otherwise."""
     return lambda vectors: (vectors[..., None, :] * linear.weight).sum(-1) + linear.bias
 
 

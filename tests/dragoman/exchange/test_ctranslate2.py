@@ -11,18 +11,18 @@ import torch
 from dragoman.cli.main import app
 from dragoman.exchange.ctranslate2 import CTranslate2System, export
 from dragoman.exchange.huggingface import hf_export
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector
+from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer, Variant
-from dragoman.shared.nn.positions import LearnedPositions, RelativePositions, SinusoidalPositions
-from dragoman.shared.nn.transformer import Decoder, Encoder, fresh
+from dragoman.shared.nn.positions import LearnedPositions, RelativePositions
+from dragoman.shared.nn.transformer import fresh
 from dragoman.shared.nn.translator import Translator
 from dragoman.shared.search import BeamSearch, GreedySearch, RepeatedNgrams, Rules, SamplingSearch
 from dragoman.shared.systems.system import System
+from tests import small
 from tests.golden.make import WORDS, train
 from tests.small import GOLDEN, refuses
 
@@ -45,27 +45,21 @@ def build(kind: str, **changes) -> System:
     tokenizer = System.from_description(GOLDEN).output.tokenizer
     torch.manual_seed(4)
 
-    def embedding() -> TextEmbedding:
-        options = {"positions": SinusoidalPositions(width=30), "dropout": 0.0} | embeddings
-        return fresh(TextEmbedding(vocabulary=tokenizer.size, width=30, padding=tokenizer.pad, **options))
-
-    def layer(**options) -> Layer:
-        return Layer(width=30, heads=3, feedforward=50, dropout=0.0, **layers, **options)
-
-    target = embedding()
-    model = Translator(
-        embeddings={"source": embedding()},
-        encoder=Encoder(layer=layer(), layers=2, taps=[2]),
+    sizes = {"width": 30, "heads": 3, "feedforward": 50} | layers
+    source, target = (fresh(small.embedding(tokenizer, **{"width": 30} | embeddings)) for _ in range(2))
+    projection = TiedProjection(embedding=target, bias=True)
+    if not tied:
+        projection = OutputProjection(width=30, vocabulary=tokenizer.size, bias=True)
+    model = small.translator(
+        tokenizer,
+        embeddings={"source": source},
+        encoder=small.encoder(2, [2], **sizes),
         target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=3),
-        projection=TiedProjection(embedding=target, bias=True)
-        if tied
-        else OutputProjection(width=30, vocabulary=tokenizer.size, bias=True),
+        decoder=small.decoder(3, **sizes),
+        projection=projection,
         heads={"ctc": CtcHead(tap=2, width=30, vocabulary=tokenizer.size, blank=tokenizer.blank)},
     )
-    options = {"model": model, "inputs": {"source": TextField(column="source_text", tokenizer=tokenizer)}}
-    options |= {"output": TextField(column="target_text", tokenizer=tokenizer)}
-    return System(**(options | {"source_languages": ["en"], "target_languages": ["de"]} | changes))
+    return small.system(tokenizer, model, **changes)
 
 
 def sentences(count: int) -> list[str]:
@@ -101,7 +95,7 @@ def test_outputs_and_scores_are_those_of_the_original(trained, options):
 @torch.no_grad()
 def shifts(system: System, texts: list[str]) -> torch.Tensor:
     """Return what sums gain when the end symbol, forbidden at the start, is taken out before the softmax."""
-    rows = [{"id": "", "source_text": text, "source_language": "en", "target_language": "de"} for text in texts]
+    rows = [small.row("", text, target_language="de") for text in texts]
     batch = collate(rows, system.inputs, np.random.default_rng(0))
     state = system.model.start(system.model.encode(batch), None)
     logits, _ = system.model.step(system.prefix(["de"] * len(texts)).values[:, 0], state)

@@ -18,14 +18,12 @@ from dragoman import DataError, System, UsageError
 from dragoman.exchange.exporting import export_huggingface
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_export import export, plain_translator
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector
+from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, TiedProjection
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, RelativePositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
-from dragoman.shared.nn.translator import Translator
 from dragoman.shared.text.normalise import Lowercase, Policy
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
@@ -39,27 +37,25 @@ def tokenizer() -> SentencePieceTokenizer:
 
 def system_of(tokenizer: SentencePieceTokenizer, **changes: Any) -> System:
     """A translator of one layer a side, with some of its parts exchanged."""
-    common: dict[str, Any] = {"vocabulary": tokenizer.size, "width": 12, "padding": tokenizer.pad}
-    common |= {"positions": SinusoidalPositions(width=12)} | changes.get("embedding", {})
-    source = TextEmbedding(**common)
-    target = TextEmbedding(**common | {"shared_with": source} | changes.get("target", {}))
+    common = {"width": 12, "positions": True} | changes.get("embedding", {})
+    source = small.embedding(tokenizer, **common)
+    target = small.embedding(tokenizer, **common | {"shared_with": source} | changes.get("target", {}))
     layer: dict[str, Any] = {"width": 12, "heads": 2, "feedforward": 16} | changes.get("layer", {})
-    encoder = {"layers": 1, "taps": [1]} | changes.get("encoder", {})
-    model = Translator(
+    model = small.translator(
+        tokenizer,
         embeddings={"source": source},
-        encoder=Encoder(layer=changes.get("encoder_layer", Layer)(**layer), **encoder),
+        encoder=Encoder(
+            layer=changes.get("encoder_layer", Layer)(**layer),
+            **{"layers": 1, "taps": [1]} | changes.get("encoder", {}),
+        ),
         target_embedding=target,
-        decoder=Decoder(layer=Layer(memories=["source"], **layer | changes.get("decoder_layer", {})), layers=1),
+        decoder=small.decoder(**layer | changes.get("decoder_layer", {})),
         projection=TiedProjection(embedding=target, bias=changes.get("bias", False)),
         heads=changes.get("heads"),
     )
-    return System(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer, **changes.get("source", {}))},
-        output=TextField(tokenizer=tokenizer),
-        source_languages=changes.get("source_languages", ["en"]),
-        target_languages=["de"],
-    )
+    inputs = {"source": small.text(tokenizer, **changes.get("source", {}))}
+    languages = changes.get("source_languages", ["en"])
+    return small.system(tokenizer, model, inputs=inputs, source_languages=languages)
 
 
 def exported(system: System, folder: Path) -> Path:
