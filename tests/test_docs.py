@@ -117,8 +117,7 @@ def test_parts_of_a_model(layers, tmp_path):
 
 
 def test_the_python_of_the_readme_translates(capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     golden = ROOT / "tests/golden/model"
     code, replaced = re.subn(r'load\("results/[^"]*"', f"load({str(golden)!r}, device='cpu'", code)
     assert replaced == 1

@@ -101,8 +101,7 @@ def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
     assert isinstance(system.model, Generator)
     objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0)])
     data = batch(tokenizer, WORDS, others=WORDS[::-1])
-    loss = objective(data)
-    loss.total().backward()
+    objective(data).total().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in system.model.decoder.parameters())
     system.eval()
     search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
@@ -117,8 +116,7 @@ def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
 
 
 def test_the_weights_of_the_memories_are_the_layers_own(tokenizer):
-    system = two_memories(tokenizer).eval()
-    mixing = system.model.decoder.layers[0]
+    mixing = two_memories(tokenizer).eval().model.decoder.layers[0]
     plain = layer(memories=["source", "second"])
     plain.load_state_dict(mixing.state_dict())
     x = torch.randn(2, 3, 16)
@@ -332,6 +330,5 @@ def test_parts_read_two_encodings_and_the_logits_that_shaped_one(tokenizer):
     assert encoded == ["source", "second"]
     loss.check(objective.counts(data))
     loss.total(objective.counts(data)).backward()
-    head = system.model.heads["ctc"].projection.weight
-    assert head.grad.abs().sum() > 0
+    assert system.model.heads["ctc"].projection.weight.grad.abs().sum() > 0
     assert system.model.embeddings["second"].tokens.weight.grad.abs().sum() > 0

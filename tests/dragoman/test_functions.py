@@ -23,8 +23,7 @@ def test_a_model_translates():
     sources = [one["source"] for one in KNOWN[:4]]
     best = [one["hypotheses"][0]["text"] for one in KNOWN[:4]]
     assert model.translate(sources) == best and model.translate(sources[0]) == best[0]
-    search = dragoman.BeamSearch(beam=3, n_best=2)
-    searched = model.hypotheses(sources, search=search)
+    searched = model.hypotheses(sources, search=dragoman.BeamSearch(beam=3, n_best=2))
     assert [len(found) for found in searched] == [2] * 4 and model.hypotheses(sources, beam=3, n_best=2) == searched
     texts = f"texts={{'translation': {best[0]!r}}}"
     assert repr(searched[0][0]) == f"Hypothesis(score={searched[0][0].score!r}, {texts}, cut=False)"

@@ -26,8 +26,7 @@ def adamw(parameter, gradients, *, rate, decay, betas=(0.9, 0.98), eps=1e-8):
 
 def test_fused_adam_is_the_formula(device):
     model = large(device)
-    settings = Adam(weight_decay=0.1, multipliers={"0.bias": 0.5})
-    optimizer = settings.build(model)
+    optimizer = Adam(weight_decay=0.1, multipliers={"0.bias": 0.5}).build(model)
     generator = torch.Generator().manual_seed(3)
     names = [name for name, _ in model.named_parameters()]
     given = {n: [torch.randn(p.shape, generator=generator) for _ in range(6)] for n, p in model.named_parameters()}

@@ -229,8 +229,7 @@ def test_bart_large_has_the_papers_sizes():
     with torch.device("meta"):
         sizes = {"width": width, "feedforward": inner, "heads_of_attention": 16, "length": 1026}
         above = bart(tokenizer, layers=12, bias=False, **sizes)
-        field = small.text(foreign)
-        system = put_before(text=above, source=field, source_languages=["ro"])
+        system = put_before(text=above, source=small.text(foreign), source_languages=["ro"])
     attention, norm = 4 * (width * width + width), 2 * width
     layer = attention + norm + (2 * width * inner + inner + width) + norm
     ends = 2 * (1026 * width + norm)

@@ -68,8 +68,7 @@ def test_an_encoder_layer_against_torch(pre_norm):
 
     h = normed(x.values) if pre_norm else x.values
     one = own(h, h, h, key_padding_mask=~x.mask)[0]
-    two = other(h, known.values, known.values, key_padding_mask=~known.mask)[0]
-    expected = x.values + (one + two) / 2
+    expected = x.values + (one + other(h, known.values, known.values, key_padding_mask=~known.mask)[0]) / 2
     expected = fed(layer, expected if pre_norm else normed(expected))
     found = layer(x.values, mask=x.mask, memories={BERT: known})
     torch.testing.assert_close(found[x.mask], expected[x.mask], atol=1e-5, rtol=1e-5)

@@ -217,8 +217,7 @@ def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
     golden = System.load(small.GOLDEN)
     model = translator(vocabulary=golden.output.tokenizer.size)
     System(**(golden.arguments | {"model": model})).save(tmp_path / "model")
-    row = small.row("1", "one two", "eins")
-    texts = Manifest.write(tmp_path / "texts.arrow", [row]).path
+    texts = Manifest.write(tmp_path / "texts.arrow", [small.row("1", "one two", "eins")]).path
     trim(tmp_path / "model", [texts], tmp_path / "trimmed")
     systems, logits = (System.load(tmp_path / "model"), System.load(tmp_path / "trimmed")), []
     for system in systems:
@@ -263,8 +262,7 @@ def test_what_does_not_fit_is_refused():
 
 
 def test_transformers_has_no_place_for_it():
-    golden = System.load(small.GOLDEN)
-    system = System(**(golden.arguments | {"model": translator()}))
+    system = System(**(System.load(small.GOLDEN).arguments | {"model": translator()}))
     small.refuses(UsageError, "System of a GraftedTranslator", plain_translator, system)
 
 

@@ -53,8 +53,7 @@ def precision(folder) -> float:
 def test_the_map_is_orthogonal_and_undoes_a_rotation():
     generator = torch.Generator().manual_seed(1)
     x, turn = torch.randn(40, WIDTH, dtype=torch.float64, generator=generator), rotation(generator)
-    found = procrustes(x, x @ turn)
-    torch.testing.assert_close(found, turn)
+    torch.testing.assert_close(procrustes(x, x @ turn), turn)
     noisy = procrustes(x, torch.randn(40, WIDTH, dtype=torch.float64, generator=generator))
     torch.testing.assert_close(noisy @ noisy.T, torch.eye(WIDTH, dtype=torch.float64))
 
@@ -66,8 +65,7 @@ def test_neighbours_equal_a_loop(k):
     scores, found = nearest(x, y, k, 2)
 
     def around(vector, others):
-        cosines = sorted((float(vector @ other) for other in others), reverse=True)
-        return sum(cosines[:k]) / k if k else 0.0
+        return sum(sorted((float(vector @ other) for other in others), reverse=True)[:k]) / k if k else 0.0
 
     for row, vector in enumerate(x):
         csls = [(2 if k else 1) * float(vector @ other) - around(vector, y) - around(other, x) for other in y]
@@ -128,10 +126,8 @@ def test_self_learning_grows_when_nothing_is_gained_and_ends_when_all_is_kept(mo
     monkeypatch.setattr(mapping, "_nearest_entries", entries)
     x = torch.eye(3)
     first = Entries(torch.arange(3), torch.arange(3))
-    generator = torch.Generator()
-    options = {"k": 1, "cutoff": 3, "generator": generator, "both_ways": False}
-    found = self_learned(x, x, first, kept=0.4, **options)
-    torch.testing.assert_close(found, x)
+    options = {"k": 1, "cutoff": 3, "generator": torch.Generator(), "both_ways": False}
+    torch.testing.assert_close(self_learned(x, x, first, kept=0.4, **options), x)
     # 0.5, no, no, 0.75 (just enough), no, no, no: 0.8; no, no, no: 1; 1.25, no, no, no: the end.
     assert shares == [0.4] * 6 + [0.8] * 3 + [1.0] * 4 and next(rounds, None) is None
 

@@ -133,8 +133,7 @@ def test_loss_of_fragments_against_a_loop(plain, model, tmp_path):
 
 
 def test_a_fragment_of_the_whole_text_in_plain_sight_is_copying(plain, model, tmp_path):
-    field = MaskedFragment(field=plain, share=1.0, masked=0.0, replaced=0.0)
-    batch = batch_of(field, tmp_path)
+    batch = batch_of(MaskedFragment(field=plain, share=1.0, masked=0.0, replaced=0.0), tmp_path)
     found = objective(model, FragmentCrossEntropy(label_smoothing=0.1))(batch).parts["fragment"]
     copied = Batch({"source": batch["target"], "target": batch["target"]})
     expected = objective(model, CrossEntropy(label_smoothing=0.1))(copied).parts["cross_entropy"]

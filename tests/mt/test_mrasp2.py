@@ -84,8 +84,7 @@ def test_the_total_is_that_of_the_authors_criterion(model):
     contrast = evaluate(part, model, batch())["contrast"]
     cross_entropy, tokens = torch.tensor(37.5), torch.tensor(11)
     total = Loss({"cross_entropy": Term(cross_entropy, tokens), "contrast": contrast}).total()
-    sentences = len(batch())
-    wanted = (cross_entropy + 0.7 * contrast.sum * tokens / sentences) / tokens
+    wanted = (cross_entropy + 0.7 * contrast.sum * tokens / len(batch())) / tokens
     torch.testing.assert_close(total, wanted)
     counts = {name: count.item() for name, count in part.counts(batch()).items()}
     assert counts == dict.fromkeys(("contrast", "contrast_accuracy", "contrast_candidates"), 4)

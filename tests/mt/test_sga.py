@@ -297,8 +297,7 @@ def test_padding_does_not_keep_the_loop_going(monkeypatch):
 
 
 def system(**changes):
-    golden = System.load(small.GOLDEN)
-    tokenizer = golden.output.tokenizer
+    tokenizer = System.load(small.GOLDEN).output.tokenizer
     fields = {side: TextField(column=f"{side}_text", tokenizer=tokenizer, prefix=["<s>"]) for side in ROWS}
     read = reader(tokenizer.size, positions=60)
     model = generator(reader=read, blank=tokenizer.blank, mask=tokenizer.mask, **changes)

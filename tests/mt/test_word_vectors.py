@@ -52,8 +52,7 @@ def test_vectors_go_to_the_device_of_the_model(words, tmp_path):
 
 
 def test_rows_whose_symbols_have_vectors_take_them_and_no_others(words, tmp_path):
-    width = words.system(seed=1).model.target_embedding.width
-    system, rows, values = tables(words, tmp_path, width)
+    system, rows, values = tables(words, tmp_path, words.system(seed=1).model.target_embedding.width)
     before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
     [line] = FromVectors(part=PART, vectors=[tmp_path / "one.vec", tmp_path / "two.vec"], least=0.0).apply(system)
     weight = f"{PART}.tokens.weight"

@@ -64,8 +64,7 @@ def masked_model(pieces, pre_norm):
         encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
         heads={"masked": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=source, bias=True))},
     )
-    field = parts.text(pieces, prefix=["<s>"])
-    return disturbed(EncoderSystem(model=model, inputs={"source": field}))
+    return disturbed(EncoderSystem(model=model, inputs={"source": parts.text(pieces, prefix=["<s>"])}))
 
 
 def translator(pieces, pre_norm, layers=2, tags=("en", "de", "fr")):
@@ -205,8 +204,7 @@ def test_all_directions_begin_as_one_masked_model_of_all_languages(tmp_path, mon
     for name, (keys, directions) in DIRECTIONS.items():
         changes = keys | {"output_folder": f"results/{name}"}
         changes |= {"cross_from_self": "model.decoder"} if name == "both" else {}
-        recipe = Recipe.load("almanac/xlmt", sizes | changes)
-        output = run_recipe(recipe, command="a test").output
+        output = run_recipe(Recipe.load("almanac/xlmt", sizes | changes), command="a test").output
         rows = read(output / "results.jsonl")
         found = {row["split"].partition("/")[0] for row in rows if row["metric"] == "bleu"}
         assert {one for one in found if "-" in one} == directions
@@ -271,8 +269,7 @@ def test_it_is_the_encoder_decoder_that_transformers_makes_of_the_same_files(tmp
     memory = theirs.encoder(input_ids=source.values, attention_mask=source.mask.long()).last_hidden_state
     seen = {"encoder_hidden_states": memory, "encoder_attention_mask": source.mask.long()}
     expected = theirs.decoder.roberta(input_ids=target.values, **seen).last_hidden_state
-    encoding = system.model.encode(Batch({"source": source}))
-    found = system.model.decode(target, encoding)
+    found = system.model.decode(target, system.model.encode(Batch({"source": source})))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     vectors = theirs.encoder.embeddings.word_embeddings.weight
     torch.testing.assert_close(system.model.project(found)[..., :rows], expected @ vectors.T, atol=1e-4, rtol=1e-4)

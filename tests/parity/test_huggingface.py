@@ -79,8 +79,7 @@ def test_encoder_decoders(name: str, tmp_path: Path, compared: Compared) -> None
     tensors, path = read_tensors(tmp_path)
     read = EncoderDecoder(Config(tmp_path / "config.json"), tensors)
     model = read.build().eval()
-    report = read.load(model, str(path))
-    report.check()
+    read.load(model, str(path)).check()
     padding, rows = theirs.config.pad_token_id, model.target_embedding.vocabulary
     source = batch(SMALL["vocab_size"], (7, 1, 12), padding)
     target = batch(rows, (5, 9, 2), padding)

@@ -248,8 +248,7 @@ def test_beam_search_finds_what_generate_finds(name, tmp_path, files, compared):
     tokenizer = transformers.Speech2TextTokenizer.from_pretrained(tmp_path / "theirs")
     forced = {"forced_bos_token_id": tokenizer.lang_code_to_id["de"]} if name == "many" else {}
     limit = 40
-    rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
-    search = BeamSearch(beam=5, rules=rules)
+    search = BeamSearch(beam=5, rules=Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True))
     language = "de" if name == "many" else None
     found = system.hypotheses(files, search=search, target_language=language, batch_size=3, keep_silence=True)
     for file, ours in zip(files, found, strict=True):

@@ -133,8 +133,7 @@ def test_what_transformers_has_read_and_saved_again(name: str, tmp_path: Path) -
     expected = theirs(source.values, attention_mask=source.mask.long(), decoder_input_ids=source.values).logits
     for folder in ("published", "again"):
         _, model = loaded(tmp_path / folder)
-        decoded = model.decode(source, model.encode(Batch({"source": source})))
-        found = model.project(decoded)
+        found = model.project(model.decode(source, model.encode(Batch({"source": source}))))
         torch.testing.assert_close(found[source.mask], expected[source.mask], atol=1e-3, rtol=1e-3)
 
 
@@ -168,8 +167,7 @@ def tokenizer_of(folder: Path, lines: list[str], tags: list[str]) -> Any:
 
 
 def from_text(folder: Path, vocabulary: int, **settings: Any) -> Any:
-    model = saved("MADLAD-400", folder, vocab_size=vocabulary, **settings)
-    return model.requires_grad_(False)
+    return saved("MADLAD-400", folder, vocab_size=vocabulary, **settings).requires_grad_(False)
 
 
 def test_a_folder_whose_sources_begin_with_the_target_language(tmp_path: Path, compared: Compared) -> None:
@@ -259,8 +257,7 @@ def test_language_symbols_without_a_tokenizer_file_are_refused(tmp_path: Path) -
 def test_what_has_no_counterpart_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     folder = tmp_path / "madlad"
     folder.mkdir()
-    theirs = tokenizer_of(folder, a_thousand_lines(), ["<2de>", "<2fr>"])
-    from_text(folder, len(theirs))
+    from_text(folder, len(tokenizer_of(folder, a_thousand_lines(), ["<2de>", "<2fr>"])))
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | settings), encoding="utf-8")
     with pytest.raises(DataError, match=message):

@@ -79,8 +79,7 @@ def test_encoders(name: str, files: list[str], tmp_path: Path, compared: Compare
     waveforms = read(files)
     batch = Batch({"speech": Padded.from_sequences(waveforms)})
     features = model.embeddings["speech"].features(batch["speech"])
-    encoding = model.encode(batch)
-    states = encoding.memories["source"]
+    states = model.encode(batch).memories["source"]
     losses = [torch.zeros(()), torch.zeros(())]
     for row, waveform in enumerate(waveforms):
         inputs = extract(waveform.numpy(), sampling_rate=16000, return_tensors="pt")

@@ -101,8 +101,7 @@ def saved(name: str, folder: Path, **more: Any) -> Any:
     generation.max_length = settings["max_target_positions"]
     model.save_pretrained(folder)
     sizes = {"feature_size": config.num_mel_bins, "chunk_length": config.max_source_positions // 50}
-    extractor = transformers.WhisperFeatureExtractor(**sizes)
-    extractor.save_pretrained(folder)
+    transformers.WhisperFeatureExtractor(**sizes).save_pretrained(folder)
     return model
 
 

@@ -60,8 +60,7 @@ def unsaid(folder: Path) -> None:
 def test_an_export_comes_back(
     name: str, older: bool, lines: list[str], models: dict[str, str], tmp_path: Path  # noqa: F811
 ) -> None:  # fmt: skip
-    tokenizer = SentencePieceTokenizer(model=models["unigram"], tags=["en", "de"])
-    system = system_of(tokenizer, **CASES[name][0])
+    system = system_of(SentencePieceTokenizer(model=models["unigram"], tags=["en", "de"]), **CASES[name][0])
     system.save(tmp_path / "ours")
     export(tmp_path / "ours", tmp_path / "theirs")
     if older:
@@ -142,8 +141,7 @@ def test_any_symbol_starts_outputs(start: int, forced: int | None, lines: list[s
     expected = [start, tokenizer.bos_token_id if forced is None else forced]
     assert system.output.prefix_ids("fr") == expected
     texts = [line for line in lines[::60] if line.strip()]
-    found = written(system, texts, "de", "fr")
-    assert found == written_there(folder, texts, forced_bos_token_id=expected[1])
+    assert written(system, texts, "de", "fr") == written_there(folder, texts, forced_bos_token_id=expected[1])
 
 
 def test_encoders_of_waveforms_come_back(tmp_path: Path) -> None:

@@ -52,8 +52,7 @@ def bert(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
 def roberta(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
     learnt = Tokenizer(models.BPE())
     learnt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    options = {"special_tokens": [*FAIRSEQ], "initial_alphabet": alphabet}
+    options = {"special_tokens": [*FAIRSEQ], "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
     learnt.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=900, **options))
     content = json.loads(learnt.to_str())["model"]
     return transformers.RobertaTokenizer(vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]]), FAIRSEQ

@@ -84,8 +84,7 @@ def test_a_subsampler_is_two_maps_and_two_convolutions():
         x = (second.weight @ (first.weight @ row.T + first.bias[:, None]).tanh() + second.bias[:, None]).tanh()
         image = F.conv2d(x.T[None, None], one.weight, one.bias, stride=2, padding=1)
         image = F.conv2d(image, other.weight, other.bias, stride=2, padding=1)[0]  # (C, S, frequencies)
-        wanted = torch.stack([torch.cat([*frame]) for frame in image.unbind(1)])
-        torch.testing.assert_close(states, wanted)
+        torch.testing.assert_close(states, torch.stack([torch.cat([*frame]) for frame in image.unbind(1)]))
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 4, 5, 8, 9])

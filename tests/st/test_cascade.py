@@ -259,7 +259,6 @@ def test_a_recipe_joins_two_folders_without_data_and_without_training(parts, tmp
     keys = {"recogniser_folder": "recogniser", "translator_folder": "translator", "results_folder": "results"}
     keys |= {"noprogressbar": True, "device": "cpu"}
     recipe = Recipe.load("own/cascade", keys | {"phases.prepare": None, "phases.evaluate": None})
-    output = run_recipe(recipe, command="a test").output
-    joined = System.load(output / "assemble" / "model")
+    joined = System.load(run_recipe(recipe, command="a test").output / "assemble" / "model")
     assert joined.translate(WORDS) == parts[1].translate(parts[0].translate(WORDS))
     assert joined.origin == ["all parameters from recogniser", "all parameters from translator"]

@@ -240,8 +240,7 @@ def test_shrunk_speech_and_text_meet_in_a_memory_of_slots(tokenizer, rows):
 def test_sound_shorter_than_a_frame_is_one_state_as_with_silence_behind_it(tokenizer, rows):
     """Neither the filterbank nor the convolutions see less than one frame of 400 samples."""
     system = system_of(tokenizer)
-    generator = torch.Generator().manual_seed(5)
-    sound = 0.1 * torch.randn(1, 160, generator=generator)
+    sound = 0.1 * torch.randn(1, 160, generator=torch.Generator().manual_seed(5))
     filled = torch.nn.functional.pad(sound, (0, 240))
     encodings = [system.model.encode(small.batch(speech=one)) for one in (sound, filled)]
     one, other = (encoding.memories["source"] for encoding in encodings)

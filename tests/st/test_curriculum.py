@@ -115,8 +115,7 @@ def expected(states, projection, norm, place, only_hidden):
             frames = first // 160, -(-end // 160)
             begin, stop = frames[0] // 4, -(-frames[1] // 4)
             begin, stop = min(begin, len(own) - 1), min(stop, len(own))
-            mean = np.mean([own[state] for state in range(begin, stop)], axis=0)
-            logits = weight @ mean
+            logits = weight @ np.mean([own[state] for state in range(begin, stop)], axis=0)
             p = np.exp(logits) / np.exp(logits).sum()
             q = np.bincount(ids, minlength=VOCABULARY) / len(ids)
             total += sum(q[id] * np.log(q[id] / p[id]) for id in range(VOCABULARY) if q[id])
@@ -144,8 +143,7 @@ def test_a_certain_right_answer_costs_nothing():
     part, one = lexicon(), model()
     rows = batch()
     encoding = one.encode(rows, "speech")
-    states = encoding.extras["tap.3"]
-    encoding.extras["tap.3"] = states.map(torch.ones_like)
+    encoding.extras["tap.3"] = encoding.extras["tap.3"].map(torch.ones_like)
     with torch.no_grad():
         part.projection.weight.zero_()
         part.projection.weight[[9, 10]] = 10.0
@@ -218,8 +216,7 @@ def test_a_tap_has_a_norm_if_it_is_asked_for_and_layers_do_not_normalise(normali
     stack = encoder(pre_norm=pre_norm)
     one = HidingEncoder(embeddings={"speech": embedding()}, encoder=stack, normalised=normalised).eval()
     assert one.tap_norm is None
-    rows = batch()
-    encoding = one.encode(rows, "speech")
+    encoding = one.encode(batch(), "speech")
     torch.testing.assert_close(one.tap(encoding, 1).values, EncoderModel.tap(one, encoding, 1).values)
 
 

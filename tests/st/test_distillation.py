@@ -163,8 +163,7 @@ def test_padding_and_start_symbols_are_not_learned(world):
     student = objective(world, part)
     found, wanted = (student(one).parts["cross_entropy"].sum for one in (longer, rows))
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
-    count = student(rows).parts["cross_entropy"].count
-    assert count == (rows["target"].lengths - 1).sum()
+    assert student(rows).parts["cross_entropy"].count == (rows["target"].lengths - 1).sum()
 
 
 def test_another_tokenizer_is_refused(world, tmp_path):
@@ -177,8 +176,7 @@ def test_another_tokenizer_is_refused(world, tmp_path):
         Teacher(folder=str(world.folder), tokenizer=world.tokenizer, field="speech").best(rows, prefix, top=2)
     own = world.system()
     reads = {"source": small.text(other)}
-    reader = type(own)(**own.arguments | {"inputs": reads})
-    reader.save(tmp_path / "reader")
+    type(own)(**own.arguments | {"inputs": reads}).save(tmp_path / "reader")
     with pytest.raises(DataError, match="reads the symbols of another tokenizer"):
         Teacher(folder=str(tmp_path / "reader"), tokenizer=world.tokenizer).best(rows, prefix, top=2)
     small.refuses(UsageError, "share must be between 0 and 1, not 2", Distilled, teacher=teacher(world), share=2)

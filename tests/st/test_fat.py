@@ -169,10 +169,8 @@ def test_a_deconvolution_gives_as_many_frames_as_there_were(strides):
     rate = strides[0] * strides[1]
     subsampler = Conv1dSubsampler(inputs=8, channels=4, width=4, kernels=[5] * (strides.count(2)))
     for frames in range(1, 51):
-        features = Padded(torch.randn(1, frames, 8), torch.tensor([frames]))
-        states = subsampler(features)
-        found = deconvolution(states, torch.tensor([frames]))
-        assert found.values.shape == (1, frames, 8)
+        states = subsampler(Padded(torch.randn(1, frames, 8), torch.tensor([frames])))
+        assert deconvolution(states, torch.tensor([frames])).values.shape == (1, frames, 8)
     for states in (51 // rate, 51 // rate + 2):  # one too few, one too many
         with pytest.raises(ValueError, match="cannot stand for 51 frames"):
             deconvolution(Padded(torch.randn(1, states, 4), torch.tensor([states])), torch.tensor([51]))

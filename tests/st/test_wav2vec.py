@@ -85,8 +85,7 @@ def test_a_row_shorter_than_the_first_step_has_no_pairs():
 
 def test_negatives_are_other_frames_of_the_row_and_all_equally_likely():
     torch.manual_seed(3)
-    loss = objective(negatives=4000)
-    negatives = loss.prepare(batch([460, 120]))[NEGATIVES]
+    negatives = objective(negatives=4000).prepare(batch([460, 120]))[NEGATIVES]
     assert negatives.lengths.tolist() == [44, 10]
     for length, drawn in zip((44, 10), negatives.rows(), strict=True):
         for frame in range(length):
@@ -104,8 +103,7 @@ def test_the_first_step_shares_no_sample_with_the_present():
     frontend = Wav2Vec(convolutions=convolutions, aggregator=aggregator)
     assert (frontend.convolutions.window, frontend.hop, frontend.bins) == (465, 160, 512)
     model = FutureModel(frontend=frontend)
-    system = EncoderSystem(model=model, inputs={"speech": SpeechField()})
-    assert FuturePrediction(system=system).offset == 3
+    assert FuturePrediction(system=EncoderSystem(model=model, inputs={"speech": SpeechField()})).offset == 3
     # Convolutions, factors and summands of the norms; aggregator; maps. wav2vec_large has 32.5 million.
     features = 512 * 10 + 512**2 * (8 + 3 * 4 + 2) + 7 * 2 * 512
     aggregator = 512**2 * sum(range(2, 14)) + 12 * 3 * 512
@@ -172,8 +170,7 @@ def test_all_parameters_learn_in_pre_training():
 
 
 def test_refusals():
-    loss = objective()
-    refuses(DataError, "row 'row1' has one frame.*minimum_seconds", loss.prepare, batch([200, 20]))
+    refuses(DataError, "row 'row1' has one frame.*minimum_seconds", objective().prepare, batch([200, 20]))
     refuses(UsageError, "FuturePrediction: negatives must be at least 1, not 0", objective, negatives=0)
     narrow = WaveformConvolutions(convolutions=[[6, 4, 2]])
     wrong = {"convolutions": narrow, "aggregator": Aggregator(channels=8, kernels=[2])}

@@ -62,8 +62,7 @@ def test_terms_equal_loops():
     probabilities, used, count = torch.zeros(2, 3), torch.zeros(2, 3), 0
     with torch.no_grad():
         for row, waveform in enumerate(prepared["speech"].rows()):
-            alone = Padded.from_sequences([waveform])
-            convolved = embedding.convolved(alone)
+            convolved = embedding.convolved(Padded.from_sequences([waveform]))
             squares += float(convolved.values.square().sum()) / 8
             real += int(convolved.lengths)
             frames = convolved.map(embedding.frame_norm)
@@ -144,8 +143,7 @@ def test_masks_and_distractors_follow_torchs_seed():
 
 def test_all_parameters_learn_but_quantised_frames_alone_learn_from_diversity():
     loss = objective().train()
-    prepared = loss.prepare(batch())
-    terms = loss(prepared).parts
+    terms = loss(loss.prepare(batch())).parts
     terms["diversity"].sum.backward(retain_graph=True)
     assert loss.head.quantiser.logits.weight.grad.abs().sum() > 0
     assert loss.head.states.weight.grad is None and loss.embedding.masking.vector.grad is None
@@ -188,8 +186,7 @@ def test_frames_that_are_told_apart_by_chance_are_seen():
     [alarm] = loss.alarms(guessed)
     assert "39.0% of the masked frames" in alarm and "20.0% would be by chance" in alarm
     assert loss.alarms(guessed | {"accuracy": 0.4}) == []
-    constant = objective(distractors=4, code_temperature=[0.5, 0.5, 1.0])
-    assert len(constant.alarms(guessed)) == 1
+    assert len(objective(distractors=4, code_temperature=[0.5, 0.5, 1.0]).alarms(guessed)) == 1
 
 
 def test_a_row_without_two_masked_frames_is_named():

@@ -24,8 +24,7 @@ PAIRS = [["en", "de"], ["en", "tr"], ["fr", "en"]]
 
 
 def write(root, **changes):
-    settings = dict(root=root, pairs=PAIRS, sizes=TINY, seed=3, workers=2)
-    almanac = Almanac(**{**settings, **changes})
+    almanac = Almanac(**{**dict(root=root, pairs=PAIRS, sizes=TINY, seed=3, workers=2), **changes})
     heard = []
     almanac.write(lambda done, total: heard.append((done, total)))
     return heard

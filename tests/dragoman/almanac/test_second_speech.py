@@ -83,8 +83,7 @@ def test_words_have_times_inside_their_utterance(corpus, pair):
 def test_the_first_word_begins_where_the_sound_does(corpus):
     samples, rate = soundfile.read(next(iter(sorted((corpus / "en-de/data/train/wav").glob("*.wav")))))
     table = next(iter(sorted((corpus / "en-de/data/train/wav").glob("*.words.tsv"))))
-    first = table.read_text(encoding="utf-8").splitlines()[1].split("\t")
-    start = float(first[2])
+    start = float(table.read_text(encoding="utf-8").splitlines()[1].split("\t")[2])
     assert np.std(samples[int(start * rate) : int((start + 0.2) * rate)]) > 5 * np.std(samples[: int(0.2 * rate)])
 
 

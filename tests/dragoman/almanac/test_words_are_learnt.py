@@ -68,8 +68,7 @@ def nearest(mapped, others):
     """CSLS with ten neighbours: (queries, candidates)."""
     similar = mapped @ others.T
     of_queries = np.sort(similar, axis=1)[:, -10:].mean(1)
-    of_others = np.sort(similar, axis=0)[-10:].mean(0)
-    return (2 * similar - of_queries[:, None] - of_others).argmax(1)
+    return (2 * similar - of_queries[:, None] - np.sort(similar, axis=0)[-10:].mean(0)).argmax(1)
 
 
 def precision(source, target, seed, test):

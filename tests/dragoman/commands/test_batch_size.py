@@ -72,8 +72,7 @@ def test_memory_is_read() -> None:
 
 
 def test_the_key_of_a_budget_is_found() -> None:
-    recipe = Recipe.load("almanac/st", {})
-    (found,) = settings(recipe, "fit", "almanac/st", [])
+    (found,) = settings(Recipe.load("almanac/st", {}), "fit", "almanac/st", [])
     assert (found.key, found.kind, found.value, found.stream) == ("batch_seconds", "seconds", 80.0, "speech")
     # 80 stands elsewhere too, and the budget is given in place
     given = ["--stream.budget.seconds=80.0", "--updates=80"]

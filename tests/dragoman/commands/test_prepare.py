@@ -118,8 +118,7 @@ def test_the_tolerance_at_the_end_is_an_option(tmp_path):
     prepare_corpus("tsv", **options, end_tolerance=0.06)
     [row] = Manifest.open(tmp_path / "out" / "test.arrow")
     assert row["duration"] == pytest.approx(0.94)
-    phase = Prepare(corpora=[], out=str(tmp_path), end_tolerance=0.06)
-    assert phase.end_tolerance == 0.06
+    assert Prepare(corpora=[], out=str(tmp_path), end_tolerance=0.06).end_tolerance == 0.06
     with pytest.raises(UsageError, match="Prepare: end_tolerance must be a finite number between 0 and .*, not nan"):
         Prepare(corpora=[], out=str(tmp_path), end_tolerance=float("nan"))
 

@@ -133,8 +133,7 @@ def test_all_formats_say_the_same(dragoman, speech_model, talk, tmp_path):
     starts = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3}) -->", outputs["srt"])
     assert [int(s) + int(ms) / 1000 for _, _, s, ms in starts] == pytest.approx([s["start"] for s in shown])
     assert outputs["vtt"].startswith("WEBVTT\n\n00:00:0") and outputs["vtt"].count("-->") == len(shown)
-    whole = outputs["text"].rstrip("\n").split("\t")[1]
-    assert whole == " ".join(s["translation"] for s in shown)
+    assert outputs["text"].rstrip("\n").split("\t")[1] == " ".join(s["translation"] for s in shown)
 
 
 def test_each_file_has_its_own_in_a_folder_and_a_broken_one_is_named(dragoman, speech_model, talk, tmp_path):
@@ -276,8 +275,7 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     [evaluation] = evaluate_talks(system, manifest, search=search, metrics=["chrf", "wer"], workspace=workspace)
     lines = {}
     for file, own in ((talk, rows[:2]), (other, rows[2:])):
-        words = system.translate(file, search=search)
-        cut = resegment_text(words, [r["target_text"] for r in own], "de")
+        cut = resegment_text(system.translate(file, search=search), [r["target_text"] for r in own], "de")
         lines |= dict(zip([r["id"] for r in own], cut, strict=True))
     assert evaluation.outputs.hypotheses == [lines[row["id"]] for row in manifest]
     assert any(evaluation.outputs.hypotheses) and [score.name for score in evaluation.scores] == ["chrf", "wer"]

@@ -128,8 +128,7 @@ def test_bad_table(tmp_path, change, message):
 
 def test_missing_files(tmp_path):
     """A missing table or folder is named."""
-    home = make_corpus(tmp_path)
-    (home / "validated.tsv").unlink()
+    (make_corpus(tmp_path) / "validated.tsv").unlink()
     message = r"fr/validated\.tsv: not there; .*with a login.*/covost.*parquet.*mtedx or fleurs"
     refuses(DataError, message, CoVoST2, root=tmp_path, source_language="fr")
     with pytest.raises(DataError, match="no split 'valid'; it has train, dev, test"):

@@ -39,8 +39,7 @@ def test_nemo_text_is_a_transcript_or_a_translation_by_its_language(tmp_path, wa
     translated = LINE | {"source_lang": "en", "target_lang": "de", "transcript": "How are you?", "pnc": "yes"}
     asked = {"audio_filepath": str(wav), "duration": 2.0, "source_lang": "de", "target_lang": "de"}
     write(tmp_path / f"train{ending}", translated, asked | {"text": "x", "answer": "Guten Tag."})
-    reader = Nemo(root=tmp_path)
-    prepare(reader, tmp_path / "out", workers=1)
+    prepare(Nemo(root=tmp_path), tmp_path / "out", workers=1)
     [first, second] = Manifest.open(tmp_path / "out" / "train.arrow")
     assert first == {
         "id": "a-1",
@@ -83,8 +82,7 @@ def test_a_bad_line_is_named_and_the_others_come(tmp_path, line, reason):
 
 def test_a_damaged_archive_is_named(tmp_path):
     write(tmp_path / "train.jsonl.gz", LINE)
-    content = (tmp_path / "train.jsonl.gz").read_bytes()
-    (tmp_path / "train.jsonl.gz").write_bytes(content[:-12])
+    (tmp_path / "train.jsonl.gz").write_bytes((tmp_path / "train.jsonl.gz").read_bytes()[:-12])
     with pytest.raises(DataError, match=r"train\.jsonl\.gz: cannot be read"):
         list(Nemo(root=tmp_path, source_language="en").rows("train"))
 

@@ -140,8 +140,7 @@ def test_any_yaml(tmp_path, monkeypatch, style, part):
 @pytest.mark.parametrize("part", [3, 7, 10, 2000])
 def test_parts_are_the_whole(tmp_path, monkeypatch, part):
     """A longer file, parted, says what yaml.safe_load says of the whole."""
-    rng = np.random.default_rng(0)
-    offsets = rng.integers(0, 8000, (5, 4)) / 1000
+    offsets = np.random.default_rng(0).integers(0, 8000, (5, 4)) / 1000
     talks = {
         f"ted_{talk}": [(offset, 0.5 + i / 8, f"en {talk} {i}", f"de {i}") for i, offset in enumerate(own)]
         for talk, own in enumerate(offsets.tolist())

@@ -183,8 +183,7 @@ def test_a_share_is_held_out_where_there_is_no_such_file(tmp_path):
     make_table(tmp_path / "more", "b\tText.", header="id\tsource_text", name="dev")
     corpus = Tsv(root=tmp_path / "more", source_language="en", held_out=0.1)
     assert [row["id"] for row in corpus.rows("dev")] == ["b"] and corpus.count("dev") == 1
-    total = sum(1 for split in ("train", "test") for _ in corpus.rows(split))
-    assert total == 200
+    assert sum(1 for split in ("train", "test") for _ in corpus.rows(split)) == 200
     make_table(tmp_path / "none", "b\tText.", header="id\tsource_text", name="dev")
     make_table(tmp_path / "none", "b\tText.", header="id\tsource_text", name="extra")
     with pytest.raises(DataError) as error:
