@@ -141,14 +141,19 @@ def test_a_fragment_of_the_whole_text_in_plain_sight_is_copying(plain, model, tm
     torch.testing.assert_close(found.sum, expected.sum)
 
 
-@pytest.mark.parametrize("see_masks", [False, True])
-def test_the_decoder_sees_no_states_of_masks(plain, model, tmp_path, see_masks):
-    batch = batch_of(MaskedFragment(field=plain, share=0.5, masked=1.0, replaced=0.0, see_masks=see_masks), tmp_path)
+def used_states(model, batch):
+    """Return at which tokens (B, L) the loss of a fragment depends on the states of the encoder."""
     encoding = model.encode(batch)
     states = encoding.memories["source"].values
     states.retain_grad()
     FragmentCrossEntropy().evaluate(model, batch, lambda field: encoding)["fragment"].sum.backward()
-    used = states.grad.abs().sum(-1) > 0
+    return states.grad.abs().sum(-1) > 0
+
+
+@pytest.mark.parametrize("see_masks", [False, True])
+def test_the_decoder_sees_no_states_of_masks(plain, model, tmp_path, see_masks):
+    batch = batch_of(MaskedFragment(field=plain, share=0.5, masked=1.0, replaced=0.0, see_masks=see_masks), tmp_path)
+    used = used_states(model, batch)
     real, masked = batch["source"].mask, batch["source"].values == plain.tokenizer.mask
     assert torch.equal(used, real if see_masks else real & ~masked)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import soundfile
 import torch
 
-from tests.parity.compared import Compared, weighted  # noqa: F401 - for the tests of speech models
+from dragoman.shared.batch import Batch
+from dragoman.shared.padded import Padded
+from tests.parity.compared import Compared, weighted
 
 LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONI'"]
 
@@ -28,6 +32,22 @@ def disturbed(model: torch.nn.Module, size: float) -> torch.nn.Module:
 
 def check_gradients(ours, theirs, names, found: Compared) -> None:
     found.gradients(ours, names, {name: parameter.grad for name, parameter in theirs.named_parameters()})
+
+
+def same_outputs(model: Any, theirs: Any, files: list[str], features: Any, prefix: list[int], found: Compared) -> None:
+    """Compare states and logits of sounds, ours in one batch and theirs alone; leave the gradients of both."""
+    encoding = model.encode(Batch({"speech": Padded.from_sequences(read(files), padding=0.5)}))
+    tokens = torch.tensor([prefix])
+    batch = Padded(tokens.expand(len(files), -1), torch.full((len(files),), len(prefix)))
+    logits = model.project(model.decode(batch, encoding))
+    total: Any = 0
+    for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
+        expected = theirs(features(file), decoder_input_ids=tokens)
+        found.close("states", states, expected.encoder_last_hidden_state[0])
+        found.close("logits", ours, expected.logits[0])
+        total = total + weighted(expected.logits[0])
+    total.backward()
+    sum(weighted(ours) for ours in logits).backward()
 
 
 def without_noise(logits: torch.Tensor, tau: float, hard: bool) -> torch.Tensor:

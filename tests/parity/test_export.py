@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman import BeamSearch, Rules, System
 from dragoman.cli.main import app
 from dragoman.exchange.ctranslate2 import CTranslate2System
 from dragoman.exchange.ctranslate2 import export as export_ctranslate2
@@ -23,16 +24,13 @@ from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import Translator
-from dragoman.shared.search.beam import BeamSearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
 from dragoman.shared.text.json_file import JsonTokenizer
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.segmenters import SentencePieces
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others
-from tests.parity.lines import ODD, a_thousand_lines
+from tests.parity.lines import ODD
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -50,11 +48,6 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "learned_post_norm": ({"pre_norm": False, "embedding": LEARNED}, "Bart"),
     "from_zero": ({"pre_norm": False, "embedding": MARIAN, "activation": "swish", "bias": True}, "Marian"),
 }
-
-
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dragoman import BeamSearch, DataError, Rules, System
+from dragoman import BeamSearch, CtcGreedySearch, DataError, Rules, System
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
 from dragoman.exchange.fairseq.fairseq_names import PARTS, counterparts
 from dragoman.exchange.fairseq.fairseq_s2t import subsampler_counterparts
@@ -21,7 +21,6 @@ from dragoman.exchange.fairseq.fairseq_wav2vec2 import FINE_TUNED, names_of
 from dragoman.exchange.wav2vec2_model import counterparts as waveform_counterparts
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining

@@ -5,6 +5,7 @@ transformers is given each waveform alone, because its own padding changes resul
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,15 @@ import pytest
 import sentencepiece
 import torch
 
+from dragoman import BeamSearch, DataError, Rules, System
 from dragoman.exchange.huggingface.hf_speech2text import import_hf_speech
 from dragoman.exchange.huggingface.hf_wav2vec2 import PARTS, import_hf_waveform, letters_of, names_of
 from dragoman.exchange.wav2vec2_model import counterparts
 from dragoman.shared.batch import Batch
-from dragoman.shared.errors import DataError
 from dragoman.shared.padded import Padded
-from dragoman.shared.search import BeamSearch
-from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.system import System
-from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
+from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, same_outputs, weighted
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
@@ -223,18 +221,8 @@ def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files, compa
     compared.named("transformers", f"Speech2Text ({name})")
     theirs = saved_speech_model(name, tmp_path / "theirs")
     model = loaded_speech_model(tmp_path / "theirs", name).model
-    prefix = torch.tensor([[2, 5, 7, 30, 4, 9]])
-    encoding = model.encode(Batch({"speech": Padded.from_sequences(read(files), padding=0.5)}))
-    batch = Padded(prefix.expand(len(files), -1), torch.full((len(files),), 6))
-    logits = model.project(model.decode(batch, encoding))
-    total: Any = 0
-    for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
-        expected = theirs(features_of(tmp_path / "theirs", file), decoder_input_ids=prefix)
-        compared.close("states", states, expected.encoder_last_hidden_state[0])
-        compared.close("logits", ours, expected.logits[0])
-        total = total + weighted(expected.logits[0])
-    total.backward()
-    sum(weighted(ours) for ours in logits).backward()
+    features = partial(features_of, tmp_path / "theirs")
+    same_outputs(model, theirs, files, features, [2, 5, 7, 30, 4, 9], compared)
     check_gradients(model, theirs, _counterparts, compared)
     assert compared.largest.keys() == {"states", "logits", "gradients"}
 

@@ -14,20 +14,16 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.nn import functional as F
 
-from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
+from dragoman import DataError, GreedySearch, Rules, System
 from dragoman.exchange.huggingface.hf_t5 import T5, UNREAD
 from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
-from dragoman.shared.errors import DataError
 from dragoman.shared.nn.positions import RelativePositions
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.greedy import GreedySearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
 from dragoman.shared.text.vocabulary import FIRST
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
-from tests.parity.text_models import batch, disturbed, same_searches
+from tests.parity.text_models import batch, disturbed, loaded, same_searches
 from tests.parity.tokenizers_of_others import train, unigram
 
 transformers = pytest.importorskip("transformers")
@@ -70,14 +66,6 @@ def saved(name: str, folder: Path, **settings: Any) -> Any:
     return model
 
 
-def loaded(folder: Path) -> tuple[T5, Any]:
-    tensors, path = read_tensors(folder)
-    read = T5(Config(folder / "config.json"), tensors)
-    model = read.build().eval()
-    read.load(model, str(path)).check()
-    return read, model
-
-
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("buckets", "longest"), [(32, 128), (8, 10), (64, 300)])
 def test_distances(causal: bool, buckets: int, longest: int) -> None:
@@ -93,7 +81,7 @@ def test_distances(causal: bool, buckets: int, longest: int) -> None:
 def test_models(name: str, tmp_path: Path, compared: Compared) -> None:
     compared.named("transformers", name)
     theirs = saved(name, tmp_path)
-    read, model = loaded(tmp_path)
+    read, model = loaded(T5, tmp_path)
     padding = theirs.config.pad_token_id
     source, target = batch(53, (7, 1, 25), padding), batch(53, (5, 19, 2), padding)
     given = {"input_ids": source.values, "attention_mask": source.mask.long()}
@@ -132,7 +120,7 @@ def test_what_transformers_has_read_and_saved_again(name: str, tmp_path: Path) -
     source = batch(53, (7, 3), 0)
     expected = theirs(source.values, attention_mask=source.mask.long(), decoder_input_ids=source.values).logits
     for folder in ("published", "again"):
-        _, model = loaded(tmp_path / folder)
+        _, model = loaded(T5, tmp_path / folder)
         found = model.project(model.decode(source, model.encode(Batch({"source": source}))))
         torch.testing.assert_close(found[source.mask], expected[source.mask], atol=1e-3, rtol=1e-3)
 
@@ -142,7 +130,7 @@ def test_beam_search(name: str, tmp_path: Path, compared: Compared) -> None:
     """Two hundred sentences; a search goes on step by step, with distances to all that was before."""
     compared.named("transformers", name)
     theirs = saved(name, tmp_path)
-    _, model = loaded(tmp_path)
+    _, model = loaded(T5, tmp_path)
     for one in (theirs.lm_head, model.projection):  # so that some outputs end before the limit
         with torch.no_grad():
             one.weight[theirs.config.eos_token_id] *= LOUDER[name]

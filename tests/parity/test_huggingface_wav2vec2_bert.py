@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman import CtcGreedySearch, DataError, System
 from dragoman.exchange.huggingface.hf_w2v_bert import counterparts, import_hf_conformer
 from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
-from dragoman.shared.errors import DataError
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.system import System
 from tests.parity.compared import Compared
 from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
 

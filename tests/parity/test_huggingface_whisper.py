@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,15 @@ import tokenizers
 import torch
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
+from dragoman import BeamSearch, GreedySearch, Rules, System
 from dragoman.exchange.huggingface.hf_whisper import SYMBOLS, import_hf_whisper, whisper_counterparts
 from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import DataError, TooLongError, UsageError
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.padded import Padded
-from dragoman.shared.search import BeamSearch, GreedySearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
 from dragoman.shared.text.json_file import JsonTokenizer
-from tests.parity.speech_models import disturbed, read, weighted
+from tests.parity.speech_models import disturbed, read, same_outputs
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
@@ -150,17 +149,7 @@ def test_features_states_logits_and_gradients(name, tmp_path, files, compared):
         expected = features(tmp_path / "theirs", file)[0].T
         assert found.shape == expected.shape
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-    prefix = torch.tensor([[301, 5, 7, 130, 4, 9]])
-    encoding = model.encode(Batch({"speech": speech}))
-    logits = model.project(model.decode(Padded(prefix.expand(len(files), -1), torch.full((len(files),), 6)), encoding))
-    total: Any = 0
-    for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
-        expected = theirs(features(tmp_path / "theirs", file), decoder_input_ids=prefix)
-        compared.close("states", states, expected.encoder_last_hidden_state[0])
-        compared.close("logits", ours, expected.logits[0])
-        total = total + weighted(expected.logits[0])
-    total.backward()
-    sum(weighted(ours) for ours in logits).backward()
+    same_outputs(model, theirs, files, partial(features, tmp_path / "theirs"), [301, 5, 7, 130, 4, 9], compared)
     positions = model.embeddings["speech"].positions
     assert isinstance(positions, SinusoidalPositions if CASES[name][2] else LearnedPositions)
     gradients = {parameter: tensor.grad for parameter, tensor in theirs.named_parameters()}

@@ -13,7 +13,6 @@ from dragoman.shared.text.json_file import JsonTokenizer
 from dragoman.shared.text.segmenters import BytePairs, MosesWords, SentencePieces
 from dragoman.shared.text.vocabulary import FIRST, VocabularyTokenizer
 from tests.parity.compared import Compared
-from tests.parity.lines import a_thousand_lines
 from tests.parity.tokenizers_of_others import bert, mbart, mbart50, nllb, roberta, train, xlm_roberta
 
 transformers = pytest.importorskip("transformers")
@@ -21,11 +20,6 @@ pytestmark = pytest.mark.parity
 
 #: What a user may type and transformers takes for a symbol.
 TYPED = ["<s> a", "</s>", "a <pad> b", "<unk>", "<mask>", "[MASK] a [SEP]", "en_XX de_DE", "__de__ a", ">>de<< a"]
-
-
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")

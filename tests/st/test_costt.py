@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from dragoman import GreedySearch, Rules, System, UsageError
@@ -34,11 +33,6 @@ SEARCH = GreedySearch(rules=Rules(maximum_length_extra=LONGEST))
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
     monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small.tokenizer(WORDS * 9, size=262)
 
 
 class Renamed(SentencePieceTokenizer):
@@ -81,19 +75,6 @@ def system_of(tokenizer, **options):
         source_languages=["en"],
         target_languages=["de"],
     ).eval()
-
-
-@pytest.fixture
-def rows(tmp_path):
-    made, rng = [], np.random.default_rng(4)
-    for number, word in enumerate(WORDS):
-        path = tmp_path / f"{number}.wav"
-        length = 6000 + 2500 * number
-        tones = sum(np.sin(np.arange(length) * f) for f in rng.uniform(0.05, 1.5, 3)) * np.linspace(0.1, 0.3, length)
-        soundfile.write(path, tones + 0.05 * rng.standard_normal(length), 16000, subtype="FLOAT")
-        made.append({"id": str(number), "audio": str(path), "start": 0.0, "duration": length / 16000})
-        made[-1] |= {"source_text": word, "target_text": word[::-1], "source_language": "en", "target_language": "de"}
-    return made
 
 
 def batch(system, rows, *names):

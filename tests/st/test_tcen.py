@@ -8,7 +8,6 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -36,11 +35,6 @@ SEARCH = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
     monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, Renamed.__module__))
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small.tokenizer(WORDS * 9, size=262)
 
 
 def paths(tokenizer, fewest=3.0, most=6.0, **more):
@@ -179,18 +173,6 @@ def system_of(tokenizer, *, labels=None, **more):
         ctc_output=TextField(column="source_text", tokenizer=labels or tokenizer),
         reads=["speech"],
     ).eval()
-
-
-@pytest.fixture
-def rows(tmp_path):
-    made, rng = [], np.random.default_rng(4)
-    for number, word in enumerate(WORDS):
-        path = tmp_path / f"{number}.wav"
-        length = 9000 + 2500 * number
-        soundfile.write(path, 0.1 * rng.standard_normal(length), 16000, subtype="FLOAT")
-        made.append({"id": str(number), "audio": str(path), "start": 0.0, "duration": length / 16000})
-        made[-1] |= {"source_text": word, "target_text": word[::-1], "source_language": "en", "target_language": "de"}
-    return made
 
 
 def batch(system, rows, *names, stream=""):

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.nn.layer import Layer
@@ -18,6 +17,7 @@ from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 from tests.small import refuses
+from tests.st.test_wav2vec import batch as batch_of
 
 LENGTHS = [1600, 900, 1333]
 
@@ -43,12 +43,6 @@ def objective(**arguments) -> ContrastivePretraining:
     return ContrastivePretraining(system=system(), **{"distractors": 6} | arguments).eval()
 
 
-def batch(lengths=LENGTHS) -> Batch:
-    generator = torch.Generator().manual_seed(7)
-    rows = [torch.randn(length, generator=generator) for length in lengths]
-    return Batch({"speech": Padded.from_sequences(rows, padding=0.3)}, ids=[f"row{n}" for n in range(len(rows))])
-
-
 def cosine(one, other) -> float:
     return float((one @ other) / (one.norm() * other.norm()))
 
@@ -56,7 +50,7 @@ def cosine(one, other) -> float:
 def test_terms_equal_loops():
     """Each row of the padded batch alone, each masked frame, each distractor."""
     loss = objective(temperature=0.2, diversity=0.3, penalty=4.0)
-    prepared = loss.prepare(batch())
+    prepared = loss.prepare(batch_of(LENGTHS))
     head, embedding, model = loss.head, loss.embedding, loss.model
     contrastive = accurate = squares = real = 0.0
     probabilities, used, count = torch.zeros(2, 3), torch.zeros(2, 3), 0
@@ -109,7 +103,7 @@ def test_terms_equal_loops():
 def test_masked_frames_are_not_heard_and_others_are():
     """A change at a masked step changes its target, but not the state that has to find it."""
     loss = objective()
-    prepared = loss.prepare(batch())
+    prepared = loss.prepare(batch_of(LENGTHS))
     masked = prepared[MASKED].values
     frames = loss.embedding.frames(prepared["speech"])
     changed = frames.map(lambda values: torch.where(masked[..., None], values + 3, values))
@@ -120,7 +114,7 @@ def test_masked_frames_are_not_heard_and_others_are():
 
 
 def test_distractors_are_other_masked_frames_of_the_row():
-    prepared = objective(distractors=300).prepare(batch())
+    prepared = objective(distractors=300).prepare(batch_of(LENGTHS))
     steps, drawn = prepared[MASKED].values.sum(1), prepared[DISTRACTORS]
     assert torch.equal(drawn.lengths, steps)
     for row, count in zip(drawn.rows(), steps.tolist(), strict=True):
@@ -132,10 +126,10 @@ def test_masks_and_distractors_follow_torchs_seed():
     loss, first = objective(), []
     for _ in range(2):
         torch.manual_seed(11)
-        first.append(loss.prepare(batch()))
+        first.append(loss.prepare(batch_of(LENGTHS)))
     for name in (MASKED, DISTRACTORS):
         assert torch.equal(first[0][name].values, first[1][name].values)
-    again = loss.prepare(batch())
+    again = loss.prepare(batch_of(LENGTHS))
     assert not torch.equal(again[MASKED].values, first[0][MASKED].values)
     assert torch.equal(again[MASKED].lengths, loss.embedding.lengths(torch.tensor(LENGTHS)))
     assert not again[MASKED].values[~again[MASKED].mask].any()
@@ -143,7 +137,7 @@ def test_masks_and_distractors_follow_torchs_seed():
 
 def test_all_parameters_learn_but_quantised_frames_alone_learn_from_diversity():
     loss = objective().train()
-    terms = loss(loss.prepare(batch())).parts
+    terms = loss(loss.prepare(batch_of(LENGTHS))).parts
     terms["diversity"].sum.backward(retain_graph=True)
     assert loss.head.quantiser.logits.weight.grad.abs().sum() > 0
     assert loss.head.states.weight.grad is None and loss.embedding.masking.vector.grad is None
@@ -164,7 +158,7 @@ def test_a_collapsed_codebook_is_seen():
     loss = objective()
     with torch.no_grad():
         loss.head.quantiser.logits.bias.view(2, 3)[:, 1] = 1000
-    parts = loss(loss.prepare(batch())).parts
+    parts = loss(loss.prepare(batch_of(LENGTHS))).parts
     parts["diversity"].sum.backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in loss.parameters())
     means = {name: float(term.sum.detach() / term.count) for name, term in parts.items()}
@@ -190,12 +184,12 @@ def test_frames_that_are_told_apart_by_chance_are_seen():
 
 
 def test_a_row_without_two_masked_frames_is_named():
-    refuses(DataError, r"'row1': 1 of its 1 frames masked.*minimum_seconds", objective().prepare, batch([1600, 20]))
+    refuses(DataError, r"'row1': 1 of its 1 frames masked.*minimum_seconds", objective().prepare, batch_of([1600, 20]))
 
 
 def test_a_row_may_have_fewer_masked_frames_than_distractors():
     loss = objective(distractors=50)
-    prepared = loss.prepare(batch([300, 200]))
+    prepared = loss.prepare(batch_of([300, 200]))
     assert 2 <= int(prepared[DISTRACTORS].lengths.min()) < 50
     assert loss(prepared).total(loss.counts(prepared)).isfinite()
 

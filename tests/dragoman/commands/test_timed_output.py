@@ -196,23 +196,33 @@ def recogniser(speech_model, tmp_path):
     return tmp_path / "recogniser"
 
 
-def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogniser, talk, tmp_path):
+@pytest.fixture
+def limited(recogniser, tmp_path):
+    """Return the recogniser, the tokens that it may write, and the options that say so."""
     system = System.load(recogniser)
     tokenizer = system.output.tokenizer
     allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
     (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
-    options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4", "--shortest", "0"]
-    options += ["--longest-pause", "inf", "--speech-margin", "inf"]
+    return system, allowed, [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4"]
+
+
+def times_of(system, talk, segments):
+    """Return the times of the words of segments: start, end and transcript."""
+    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
+    rows = [common | {"start": start, "duration": end - start, "source_text": text} for start, end, text in segments]
+    return word_times(system, rows, budget=Budget(rows=8))
+
+
+def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogniser, talk, limited):
+    system, allowed, options = limited
+    options += ["--shortest", "0", "--longest-pause", "inf", "--speech-margin", "inf"]
     code, output, messages = dragoman("subtitle", recogniser, talk, *options)
     assert code == 0 and "have no times" not in messages, messages
     rules = package.Rules(maximum_length_extra=6, minimum_length=4, bans=[AllowedTokens(tokens=allowed)])
     asked = {"maximum_seconds": 1.3, "keep_silence": True, "search": package.BeamSearch(rules=rules)}
     segmenter = named_segmenter(margin=math.inf, longest_pause=math.inf)
     [segments] = system.timed([talk], segmenter=segmenter, **asked)
-    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
-    timed = [{"start": s.start, "duration": s.end - s.start} for s in segments]
-    rows = [common | t | {"source_text": s.texts["transcript"]} for t, s in zip(timed, segments, strict=True)]
-    words = word_times(system, rows, budget=Budget(rows=8))
+    words = times_of(system, talk, [(s.start, s.end, s.texts["transcript"]) for s in segments])
     starts = [float(start.replace(",", ".")) for start in re.findall(r"00:00:(\S+) -->", output)]
     assert starts == pytest.approx([of_segment[0].start for of_segment in words], abs=1e-3)
     ends = [float(end.replace(",", ".")) for end in re.findall(r"--> 00:00:(\S+)", output)]
@@ -220,21 +230,13 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     assert [time for both in zip(starts, ends, strict=True) for time in both] != pytest.approx(bounds, abs=1e-3)
 
 
-def test_json_has_the_words_of_a_recogniser_with_their_times(dragoman, recogniser, talk, tmp_path):
-    system = System.load(recogniser)
-    tokenizer = system.output.tokenizer
-    allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
-    (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
-    options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4"]
+def test_json_has_the_words_of_a_recogniser_with_their_times(dragoman, recogniser, talk, limited):
+    system, _, options = limited
     code, output, messages = dragoman("translate", recogniser, talk, "--format", "json", *options)
     assert code == 0, messages
     segments = json.loads(output)["segments"]
-    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
-    rows = [
-        common | {"start": s["start"], "duration": s["end"] - s["start"], "source_text": s["transcript"]}
-        for s in segments
-    ]
-    for segment, cues in zip(segments, word_times(system, rows, budget=Budget(rows=8)), strict=True):
+    words = times_of(system, talk, [(s["start"], s["end"], s["transcript"]) for s in segments])
+    for segment, cues in zip(segments, words, strict=True):
         assert segment["transcript"].split() == [word["word"] for word in segment["words"]]
         found = [(word["start"], word["end"]) for word in segment["words"]]
         assert found == [pytest.approx((cue.start, cue.end), abs=2e-3) for cue in cues]

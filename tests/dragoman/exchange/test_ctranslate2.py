@@ -8,20 +8,18 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman import BeamSearch, DataError, GreedySearch, RepeatedNgrams, Rules, SamplingSearch, System, UsageError
 from dragoman.cli.main import app
 from dragoman.exchange.ctranslate2 import CTranslate2System, export
 from dragoman.exchange.huggingface import hf_export
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer, Variant
 from dragoman.shared.nn.positions import LearnedPositions, RelativePositions
 from dragoman.shared.nn.transformer import fresh
 from dragoman.shared.nn.translator import Translator
-from dragoman.shared.search import BeamSearch, GreedySearch, RepeatedNgrams, Rules, SamplingSearch
-from dragoman.shared.systems.system import System
 from tests import small
 from tests.golden.make import WORDS, train
 from tests.small import GOLDEN, refuses

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import DataError, System, UsageError
 from dragoman.exchange.card import card, write_card
 from dragoman.exchange.huggingface.hub import fetch, pull, push
 from dragoman.exchange.importing import import_model
-from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.results import record
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.translator import EncoderModel, LanguageModel
-from dragoman.shared.systems.system import System
 from tests import small
 from tests.dragoman.exchange.local_hub import identity, serving
 from tests.small import refuses
