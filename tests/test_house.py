@@ -337,7 +337,7 @@ PINNED = (
 #: Modules whose distributions have another name.
 DISTRIBUTIONS = {"yaml": "pyyaml", "webvtt": "webvtt-py"}
 #: Modules that are nothing without a library which they import themselves.
-IMPORTED_BY = {"torch.utils.tensorboard": "tensorboard"}
+IMPORTED_BY = {"torch.utils.tensorboard": "tensorboard", "sentencepiece.sentencepiece_model_pb2": "protobuf"}
 #: Plugins that a program loads by itself.
 PLUGINS = {"pytest-xdist"}
 
