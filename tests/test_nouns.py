@@ -22,7 +22,7 @@ from dragoman.shared.evaluation.scoring import evaluate_system
 from dragoman.shared.generator import Encoding, Generator, Hypothesis
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import CtcHead, TiedProjection, head_log_probabilities, head_logits
+from dragoman.shared.nn.heads import CtcHead, head_log_probabilities, head_logits
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import Translator
@@ -83,14 +83,9 @@ class TwoMemories(Translator):
 
 def two_memories(tokenizer):
     torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = TwoMemories(
-        embeddings={"source": embedding(tokenizer), "second": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(Mixing, memories=["source", "second"]), layers=2),
-        projection=TiedProjection(embedding=target),
-    )
+    vectors = {"source": embedding(tokenizer), "second": embedding(tokenizer)}
+    decoder = Decoder(layer=layer(Mixing, memories=["source", "second"]), layers=2)
+    model = small.translator(tokenizer, cls=TwoMemories, embeddings=vectors, decoder=decoder)
     inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
     inputs["second"] = TextField(column="second_text", tokenizer=tokenizer, language_column="source_language")
     return small.system(tokenizer, model, inputs=inputs)
@@ -203,15 +198,8 @@ class WithTranscript(System):
 
 def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path):
     torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = Translator(
-        embeddings={"source": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=2, taps=[1]),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-        heads={"ctc": CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)},
-    )
+    heads = {"ctc": CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)}
+    model = small.translator(tokenizer, encoder=small.encoder(2, taps=[1]), heads=heads)
     source, output = (TextField(column=f"{side}_text", tokenizer=tokenizer) for side in ("source", "target"))
     texts = {"inputs": {"source": source}, "output": output, "ctc_output": source}
     system = WithTranscript(model=model, **texts, source_languages=["en"], target_languages=["de"])
@@ -276,16 +264,9 @@ class Distance(Part):
 
 def shrinking(tokenizer):
     torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = Shrinking(
-        embeddings={"source": embedding(tokenizer), "second": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-        heads={"ctc": CtcHead(tap="embedded", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank, dropout=0.5)},
-    )
-    return small.system(tokenizer, model)
+    vectors = {"source": embedding(tokenizer), "second": embedding(tokenizer)}
+    head = CtcHead(tap="embedded", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank, dropout=0.5)
+    return small.system(tokenizer, small.translator(tokenizer, cls=Shrinking, embeddings=vectors, heads={"ctc": head}))
 
 
 def test_a_head_reads_states_that_are_longer_than_the_memory(tokenizer, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import soundfile
@@ -16,6 +17,12 @@ LETTERS = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONI'"]
 
 def read(files: list[str]) -> list[torch.Tensor]:
     return [torch.from_numpy(soundfile.read(file, dtype="float32")[0]) for file in files]
+
+
+def features_of(extractor: Any, folder: Path, file: str) -> torch.Tensor:
+    """Return what a class of transformers, with the settings of a folder, computes of a sound."""
+    reader = extractor.from_pretrained(folder)
+    return reader(read([file])[0].numpy(), sampling_rate=16000, return_tensors="pt").input_features
 
 
 def disturbed(model: torch.nn.Module, size: float) -> torch.nn.Module:

@@ -22,7 +22,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, same_outputs, weighted
+from tests.parity.speech_models import LETTERS, check_gradients, disturbed, features_of, read, same_outputs, weighted
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
@@ -201,11 +201,6 @@ def saved_speech_model(name: str, folder: Path) -> Any:
     return model
 
 
-def features_of(folder: Path, file: str) -> torch.Tensor:
-    extractor = transformers.Speech2TextFeatureExtractor.from_pretrained(folder)
-    return extractor(read([file])[0].numpy(), sampling_rate=16000, return_tensors="pt").input_features
-
-
 def loaded_speech_model(folder: Path, name: str) -> System:
     system, report = import_hf_speech(folder, source_languages=["en"])
     report.check()
@@ -221,7 +216,7 @@ def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files, compa
     compared.named("transformers", f"Speech2Text ({name})")
     theirs = saved_speech_model(name, tmp_path / "theirs")
     model = loaded_speech_model(tmp_path / "theirs", name).model
-    features = partial(features_of, tmp_path / "theirs")
+    features = partial(features_of, transformers.Speech2TextFeatureExtractor, tmp_path / "theirs")
     same_outputs(model, theirs, files, features, [2, 5, 7, 30, 4, 9], compared)
     check_gradients(model, theirs, _counterparts, compared)
     assert compared.largest.keys() == {"states", "logits", "gradients"}
@@ -241,9 +236,9 @@ def test_beam_search_finds_what_generate_finds(name, tmp_path, files, compared):
     found = system.hypotheses(files, search=search, target_language=language, batch_size=3, keep_silence=True)
     for file, ours in zip(files, found, strict=True):
         expected = theirs.generate(
-            features_of(tmp_path / "theirs", file), num_beams=5, early_stopping=True,
-            max_length=limit, forced_eos_token_id=2, suppress_tokens=[1], output_scores=True,
-            return_dict_in_generate=True, **forced,
+            features_of(transformers.Speech2TextFeatureExtractor, tmp_path / "theirs", file), **forced,
+            num_beams=5, early_stopping=True, max_length=limit, forced_eos_token_id=2, suppress_tokens=[1],
+            output_scores=True, return_dict_in_generate=True,
         )  # fmt: skip
         best = [token for token in expected.sequences[0, 1:].tolist() if token != 1]
         compared.same("hypotheses", [ours[0].tokens], [best])

@@ -27,7 +27,7 @@ from dragoman.shared.errors import DataError, TooLongError, UsageError
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.padded import Padded
 from dragoman.shared.text.json_file import JsonTokenizer
-from tests.parity.speech_models import disturbed, read, same_outputs
+from tests.parity.speech_models import disturbed, features_of, read, same_outputs
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
@@ -128,9 +128,7 @@ def tuned(theirs: Any, folder: Path, files: list[str], told: dict[str, Any]) -> 
     theirs.save_pretrained(folder)
 
 
-def features(folder: Path, file: str) -> torch.Tensor:
-    extractor = transformers.WhisperFeatureExtractor.from_pretrained(folder)
-    return extractor(read([file])[0].numpy(), sampling_rate=16000, return_tensors="pt").input_features
+features = partial(features_of, transformers.WhisperFeatureExtractor)
 
 
 def loaded(folder: Path) -> System:

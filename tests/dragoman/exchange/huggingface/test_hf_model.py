@@ -25,11 +25,14 @@ ENCODER = {
 }  # fmt: skip
 
 
-def embedding(tmp_path, build, settings):
-    """The module in front of the encoder."""
+def config_of(tmp_path, settings):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(settings))
-    return build(Config(file), {}).build().embeddings["source"]
+    return Config(file)
+
+
+def embedding(tmp_path, build, settings):
+    return build(config_of(tmp_path, settings), {}).build().embeddings["source"]
 
 
 def positions(tmp_path, build, settings):
@@ -88,12 +91,6 @@ def test_encoders_leave_the_rows_up_to_padding_unused_or_none(tmp_path, kind, fi
     module = positions(tmp_path, MaskedEncoder, ENCODER | {"model_type": kind})
     assert module.weight.shape == (9, WIDTH)
     assert torch.equal(vectors(module, 9 - first), module.weight[first:])
-
-
-def config_of(tmp_path, settings):
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(settings))
-    return Config(file)
 
 
 def test_marians_positions_of_an_odd_width_are_refused(tmp_path):
