@@ -23,12 +23,85 @@ from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import EncoderModel, Translator
+from dragoman.shared.objectives import EncoderDecoderObjective
 from dragoman.shared.padded import Padded
+from dragoman.shared.search.beam import BeamSearch
 from dragoman.shared.systems.system import System
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from dragoman.shared.training.optimizer import Adam, set_learning_rate
 
 GOLDEN = Path(__file__).parent / "golden" / "model"
+
+# -- oracles and checks -----------------------------------------------------------------------------------------------
+
+
+def torch_layer(own: Layer, memory: str = "", activation: str = "gelu") -> Any:
+    """Return torch's layer of an encoder with a copy of our parameters; of a decoder, if a memory is named."""
+    kind = nn.TransformerDecoderLayer if memory else nn.TransformerEncoderLayer
+    inner, width = own.inner.weight.shape
+    options = {"norm_first": own.pre_norm, "activation": activation, "batch_first": True, "dropout": 0.0}
+    theirs = kind(width, own.self_attention.heads, inner, **options)
+    parts = {"self_attn.in_proj_": own.self_attention.queries_keys_values, "linear1.": own.inner, "linear2.": own.outer}
+    parts |= {"self_attn.out_proj.": own.self_attention.output}
+    norms = [own.self_attention_norm, *([own.memory_attention_norm] if memory else []), own.feedforward_norm]
+    parts |= {f"norm{number}.": norm for number, norm in enumerate(norms, 1)}
+    state = {f"{name}{each}": getattr(part, each) for name, part in parts.items() for each in ("weight", "bias")}
+    for each in ("weight", "bias") if memory else ():
+        attention = own.memory_attention[memory]
+        maps = [getattr(part, each) for part in (attention.queries, attention.keys_values)]
+        state[f"multihead_attn.in_proj_{each}"] = torch.cat(maps)
+        state[f"multihead_attn.out_proj.{each}"] = getattr(attention.output, each)
+    theirs.load_state_dict(state)
+    return theirs
+
+
+def objective(model: nn.Module, *parts: Any, cls: type = EncoderDecoderObjective, **options: Any) -> Any:
+    """Return an objective of parts around a model that stands in no real system."""
+    system = nn.Module()
+    system.model = model
+    return cls(system=system, **options or {"parts": list(parts)})
+
+
+def alone(rows: Batch, number: int, *names: str) -> Batch:
+    """Return one row of a batch without its padding; of all fields, or of some."""
+    return Batch({name: padded([rows[name].rows()[number]]) for name in names or rows.fields})
+
+
+def check_rows(model: Any, rows: Batch) -> None:
+    """Assert that a sentence alone is decoded as in its batch."""
+    whole = model.decode(rows["target"], model.encode(rows))
+    for number in range(len(rows)):
+        one = alone(rows, number)
+        states = model.decode(one["target"], model.encode(one))[0]
+        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+
+
+def check_beams(model: Any, rows: Batch, *names: str) -> None:
+    """Assert that beams, written step by step, have the scores of all their tokens at once; names: what is read."""
+    prefix = Padded(rows["target"].values[:, :1], torch.ones(len(rows), dtype=torch.int64))
+    for number, hypotheses in enumerate(BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)):
+        encoding = model.encode(alone(rows, number, *names))
+        for hypothesis in hypotheses:
+            tokens = torch.tensor([int(prefix.values[number, 0]), *hypothesis.tokens])
+            scores = model.log_probabilities(padded([tokens[:-1]]), encoding)[0]
+            total = scores.gather(1, tokens[1:, None]).sum().item()
+            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+
+
+def unmoved(objective: Any, rows: Batch, *frozen: nn.Module) -> set[str]:
+    """Return the names of the model's tensors that three updates leave as they are; frozen parts never train."""
+    model = objective.system.model
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    optimizer = Adam().build(objective)
+    for update in range(1, 4):
+        objective.train()
+        assert not any(module.training for one in frozen for module in one.modules())
+        objective(rows).total().backward()
+        set_learning_rate(optimizer, 0.01, update)
+        optimizer.step()
+    return {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
+
 
 # -- text -----------------------------------------------------------------------------------------------------------
 
@@ -198,13 +271,13 @@ def system(tokenizer: Any, model: nn.Module | None = None, *, cls: type = System
 # -- refusals -------------------------------------------------------------------------------------------------------
 
 
-def refuses(error: type[Exception], match: str, call: Callable[..., Any], *arguments: Any, **named: Any) -> None:
+def refuses(error: type[Exception], match: str, call: Callable[..., Any], /, *arguments: Any, **named: Any) -> None:
     """Assert that a call raises an error with a message that matches: for tables of bad arguments, a line each."""
     with pytest.raises(error, match=match):
         call(*arguments, **named)
 
 
-def refusal(error: type[Exception], call: Callable[..., Any], *arguments: Any, **named: Any) -> str:
+def refusal(error: type[Exception], call: Callable[..., Any], /, *arguments: Any, **named: Any) -> str:
     """Return the message of the error that a call must raise."""
     with pytest.raises(error) as caught:
         call(*arguments, **named)

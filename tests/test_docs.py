@@ -21,11 +21,10 @@ from dragoman.cli.main import app
 from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
 from dragoman.shared.described import build, describe
-from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.transformer import Decoder
-from dragoman.shared.nn.translator import Translator
 from dragoman.shared.padded import Padded
+from tests import small
 
 ROOT = Path(__file__).parent.parent
 
@@ -79,9 +78,8 @@ def test_noise_of_ones_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("layers", ["[0, 1]", "[1, 0]", "[-1, -1]"])
 def test_parts_of_a_model(layers, tmp_path):
     """An imported encoder begins a translator's encoder, and by chosen layers its decoder."""
-    import_model(
-        ROOT / "tests/parity/fairseq/masked_tokens", tmp_path / "xlmr", pieces="words", source_languages=["en", "de"]
-    )
+    options = {"pieces": "words", "source_languages": ["en", "de"]}
+    import_model(ROOT / "tests/parity/fairseq/masked_tokens", tmp_path / "xlmr", **options)
     text = (ROOT / "docs" / "from_fairseq.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"\n## Parts of a model\n.*?```yaml\n(.*?)```", text, re.DOTALL)
     block = block.replace("[0, 2, 4, 6, 8, 10]", layers).replace("folder: xlmr", f"folder: {tmp_path / 'xlmr'}")
@@ -90,16 +88,10 @@ def test_parts_of_a_model(layers, tmp_path):
     torch.manual_seed(7)
     source, target = (build(describe(theirs.model.embeddings["source"])) for _ in range(2))
     layer = build(describe(theirs.model.encoder.arguments["layer"]))
-    model = Translator(
-        embeddings={"source": source},
-        encoder=build(describe(theirs.model.encoder)),
-        target_embedding=target,
-        decoder=Decoder(layer=Layer(**layer.arguments | {"memories": ["source"]}), layers=2),
-        projection=TiedProjection(embedding=target),
-    )
-    field = theirs.inputs["source"]
-    languages = {"source_languages": ["en"], "target_languages": ["de"]}
-    ours = System(model=model, inputs={"source": field}, output=field, **languages).eval()
+    parts = {"embeddings": {"source": source}, "encoder": build(describe(theirs.model.encoder))}
+    parts["decoder"] = Decoder(layer=Layer(**layer.arguments | {"memories": ["source"]}), layers=2)
+    model, field = small.translator(None, target_embedding=target, **parts), theirs.inputs["source"]
+    ours = small.system(field.tokenizer, model, inputs={"source": field}, output=field).eval()
     before = {name: tensor.clone() for name, tensor in ours.state_dict().items()}
     report = [line for step in steps for line in step.apply(ours)]
     batch = Batch({"source": Padded.from_sequences([torch.tensor([0, 5, 9, 2]), torch.tensor([0, 7, 2])])})
@@ -118,8 +110,7 @@ def test_parts_of_a_model(layers, tmp_path):
 
 
 def test_the_python_of_the_readme_translates(capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     golden = ROOT / "tests/golden/model"
     code, replaced = re.subn(r'load\("results/[^"]*"', f"load({str(golden)!r}, device='cpu'", code)
     assert replaced == 1
@@ -130,9 +121,8 @@ def test_the_python_of_the_readme_translates(capsys):
 
 def test_the_python_of_the_page_on_search_translates():
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/search.md").read_text(encoding="utf-8"), re.DOTALL)
-    code, replaced = re.subn(
-        r'(dragoman\.load\()"model"(.*)$', rf'found = \1"{ROOT}/tests/golden/model"\2', code, flags=re.M
-    )
+    loaded = rf'found = \1"{ROOT}/tests/golden/model"\2'
+    code, replaced = re.subn(r'(dragoman\.load\()"model"(.*)$', loaded, code, flags=re.M)
     assert replaced == 1
     names: dict[str, object] = {}
     exec(code, names)
@@ -151,9 +141,8 @@ def test_the_python_that_imports_models_is_that_of_the_package(page, monkeypatch
         return SimpleNamespace(lines=lambda: ["all is there"])
 
     monkeypatch.setattr(dragoman, "import_model", report)
-    monkeypatch.setattr(
-        dragoman, "load", lambda folder: SimpleNamespace(translate=lambda text, **_: f"{folder}: {text}")
-    )
+    found = lambda folder: SimpleNamespace(translate=lambda text, **_: f"{folder}: {text}")  # noqa: E731
+    monkeypatch.setattr(dragoman, "load", found)
     exec(code, {})
     assert len(called) == 1
     assert capsys.readouterr().out in ("", "all is there\nmodels/mbart50: Good morning.\n")

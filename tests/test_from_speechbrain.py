@@ -13,18 +13,8 @@ import dragoman
 from tests.conftest import IMPORT_PATH
 
 ROOT = Path(__file__).parent.parent
-SMALL = {
-    "width": 32,
-    "heads": 2,
-    "feedforward": 64,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "pieces": 300,
-    "dropout": 0.0,
-    "device": "cpu",
-    "workers": 0,
-    "noprogressbar": True,
-}
+SMALL = {"width": 32, "heads": 2, "feedforward": 64, "encoder_layers": 1, "decoder_layers": 1, "pieces": 300}
+SMALL |= {"dropout": 0.0, "device": "cpu", "workers": 0, "noprogressbar": True}
 
 
 @pytest.mark.slow

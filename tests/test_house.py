@@ -19,6 +19,8 @@ from dragoman.shared.recipe.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("dragoman", "shared", "mt", "st")
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = PYPROJECT["project"]
 
 # What a room, or a part of one, may not import. "recipes -> st, mt -> shared; dragoman -> shared"
 FORBIDDEN = {
@@ -50,10 +52,8 @@ CORE = {
 }
 FACE = {"shared": [], "dragoman": ["__main__", "functions", "version", "wording"]}
 #: All of shared that searches may know.
-SEARCH = {
-    f"shared.{name}"
-    for name in ("generator", "batch", "padded", "errors", "described", "annotations", "ranges", "search")
-}
+SEARCH = {"shared.generator", "shared.batch", "shared.padded", "shared.errors"}
+SEARCH |= {"shared.described", "shared.annotations", "shared.ranges", "shared.search"}
 
 #: Published methods and models. Their files are in mt/ and st/; dragoman/exchange reads files that others made.
 NAMES = set(
@@ -96,6 +96,17 @@ def imports(path: Path, nodes: Iterator[ast.AST]) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, short(f"{base}.{alias.name}")) for alias in node.names)
 
 
+def imported(*folders: str) -> Iterator[tuple[Path, str, str]]:
+    """Yield the files of folders with what they import: path, "path:line imports name", name."""
+    for path in modules(*folders):
+        for line, name in imports(path, ast.walk(tree(path))):
+            yield path, f"{path.relative_to(ROOT)}:{line} imports {name}", name
+
+
+def check_none(wrong: list[str]) -> None:
+    assert not wrong, "\n".join(wrong)
+
+
 def short(name: str) -> str:
     return re.sub(r"^dragoman\.(?=(?:shared|mt|st|recipes)\b)", "", name)
 
@@ -109,31 +120,23 @@ def is_in(name: str, room: str) -> bool:
 
 @pytest.mark.parametrize("folder", FORBIDDEN)
 def test_arrows_run_one_way(folder):
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for path in modules(folder)
-        for line, name in imports(path, ast.walk(tree(path)))
-        if any(is_in(name, room) for room in FORBIDDEN[folder])
-    ]
-    assert not wrong, "\n".join(wrong)
+    check_none([said for _, said, name in imported(folder) if any(is_in(name, room) for room in FORBIDDEN[folder])])
 
 
 @pytest.mark.parametrize("house", LAYERS)
 def test_subpackages_import_lower_layers_only(house):
     level = {room: number for number, rooms in enumerate(LAYERS[house]) for room in rooms}
     wrong = []
-    for path in modules(house):
+    for path, said, name in imported(house):
         room, *inside = path.relative_to(ROOT / house).with_suffix("").parts
-        if room in (*FACE[house], "__init__"):
+        if room in (*FACE[house], "__init__") or not is_in(name, house) or "." not in name:
             continue
-        for line, name in imports(path, ast.walk(tree(path))):
-            target = name.split(".")[1] if is_in(name, house) and "." in name else None
-            if target in level and target != room:
-                allowed = inside and level[target] < level[room]
-                wrong += [] if allowed else [f"{path.relative_to(ROOT)}:{line} imports {name}"]
-            elif target is not None and target not in (*level, *CORE[house]):
-                wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
-    assert not wrong, "\n".join(wrong)
+        target = name.split(".")[1]
+        if target in level and target != room:
+            wrong += [] if inside and level[target] < level[room] else [said]
+        elif target not in (*level, *CORE[house]):
+            wrong.append(said)
+    check_none(wrong)
 
 
 @pytest.mark.parametrize("house", LAYERS)
@@ -146,20 +149,14 @@ def test_a_house_shows_its_architecture(house):
 def test_rooms_are_installed_under_one_name():
     for room in ("shared", "mt", "st", "recipes"):
         assert (ROOT / "dragoman" / room).is_symlink() and (ROOT / "dragoman" / room).resolve() == ROOT / room
-    wrong = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in modules(*ROOMS, "tests", "benchmarks")
-        for node in ast.walk(tree(path))
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom) and not node.level
-            else []
-        )
-        if name.partition(".")[0] in ("shared", "mt", "st", "recipes")
-    ]
-    assert not wrong, "\n".join(wrong)
+    wrong = []
+    for path in modules(*ROOMS, "tests", "benchmarks"):
+        for node in ast.walk(tree(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            if {name.partition(".")[0] for name in names} & {"shared", "mt", "st", "recipes"}:
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    check_none(wrong)
 
 
 def test_no_module_name_is_used_twice():
@@ -168,13 +165,8 @@ def test_no_module_name_is_used_twice():
 
 
 def test_search_knows_the_generator_only():
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for path in modules("shared/search")
-        for line, name in imports(path, ast.walk(tree(path)))
-        if is_in(name, "shared") and not any(is_in(name, known) for known in SEARCH)
-    ]
-    assert not wrong, "\n".join(wrong)
+    theirs = [(said, name) for _, said, name in imported("shared/search") if is_in(name, "shared")]
+    check_none([said for said, name in theirs if not any(is_in(name, known) for known in SEARCH)])
 
 
 def test_recipes_name_rooms_only():
@@ -184,7 +176,7 @@ def test_recipes_name_rooms_only():
         for name in re.findall(r"!(?:new|name|apply|module):(\S+)", path.read_text(encoding="utf-8"))
         if name.split(".")[0] not in (*ROOMS, "torch", "torchaudio", "speechbrain")
     ]
-    assert not wrong, "\n".join(wrong)
+    check_none(wrong)
 
 
 def test_no_circular_imports():
@@ -193,10 +185,9 @@ def test_no_circular_imports():
     def module(name: str) -> str:
         return name if name in known else name.rpartition(".")[0]
 
-    edges = {
-        name: {module(target) for _, target in imports(path, ast.walk(tree(path)))} & {*known} - {name}
-        for name, path in known.items()
-    }
+    edges: dict[str, set[str]] = {name: set() for name in known}
+    for path, _, target in imported(*ROOMS):
+        edges[name_of(path)] |= {module(target)} & {*known} - {name_of(path)}
     done: set[str] = set()
 
     def visit(name: str, above: list[str]) -> None:
@@ -243,14 +234,12 @@ def test_no_method_is_named_in_shared():
         for line, word in code_words(path)
         if word in NAMES
     ] + [str(path) for path in modules("shared") if words(path.stem) & NAMES]
-    assert not wrong, "\n".join(wrong)
+    check_none(wrong)
 
 
 def test_files_have_one_subject():
-    sizes = {
-        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path in modules(*ROOMS)
-    }
-    assert {name: lines for name, lines in sizes.items() if lines >= 450} == {}
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules(*ROOMS)}
+    assert {str(path): lines for path, lines in sizes.items() if lines >= 450} == {}
 
 
 #: Wordings that a native speaker stumbles over, and what to write instead.
@@ -275,14 +264,12 @@ def test_the_text_is_plain_english():
         for words_of, plain in DIALECT.items()
         for match in re.finditer(words_of, line)
     ]
-    assert not wrong, "\n".join(wrong)
+    check_none(wrong)
 
 
 def test_tests_are_not_packaged():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    packages = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-    assert packages == ["dragoman"]
-    assert not [path for folder in packages for path in (ROOT / folder).rglob("test_*.py")]
+    assert PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"] == ["dragoman"]
+    assert not [*(ROOT / "dragoman").rglob("test_*.py")]
 
 
 def _skips(path: Path) -> int:
@@ -307,8 +294,7 @@ def test_tests_are_skipped_before_they_import_from_what_is_skipped(path):
 
 
 def test_what_pyproject_names_exists():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    for target in [*project["scripts"].values(), *project["entry-points"]["dragoman.corpora"].values()]:
+    for target in [*PROJECT["scripts"].values(), *PROJECT["entry-points"]["dragoman.corpora"].values()]:
         module, _, name = target.partition(":")
         place = ROOT / short(module).replace(".", "/")
         path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
@@ -319,22 +305,7 @@ def test_what_pyproject_names_exists():
         assert name in names, target
 
 
-PINNED = (
-    "demo",
-    "test",
-    "hf",
-    "adapters",
-    "adam8bit",
-    "vad",
-    "resegment",
-    "media",
-    "dev",
-    "docs",
-    "plots",
-    "speechbrain",
-    "tensorboard",
-)
-
+PINNED = "demo test hf adapters adam8bit vad resegment media dev docs plots speechbrain tensorboard".split()
 
 #: Modules whose distributions have another name.
 DISTRIBUTIONS = {"yaml": "pyyaml", "webvtt": "webvtt-py"}
@@ -349,58 +320,46 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[<>=!~ \[;]", name, maxsplit=1)[0]).lower()
 
 
+def distributions(names: set[str]) -> set[str]:
+    """Return what may bring modules: by the names that they begin with, of one or two parts (ruamel.yaml)."""
+    tops = {name.split(".")[0] for name in names}
+    used = {normal(DISTRIBUTIONS.get(top, top)) for top in tops}
+    used |= {library for module, library in IMPORTED_BY.items() if any(is_in(name, module) for name in names)}
+    return used | {normal(".".join(name.split(".")[:2])) for name in names}
+
+
 def test_what_is_imported_is_declared():
     """A library that only another one brings disappears with it."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {
-        normal(name) for name in [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
-    }
+    declared = {*map(normal, sum(PROJECT["optional-dependencies"].values(), PROJECT["dependencies"]))}
     known = {*sys.stdlib_module_names, *ROOMS, "recipes"}
-    wrong = [
-        f"{path.relative_to(ROOT)}:{line} imports {name}"
-        for path in modules(*ROOMS)
-        for line, name in imports(path, ast.walk(tree(path)))
-        for top in [name.split(".")[0]]
-        if top not in known
-        and {normal(DISTRIBUTIONS.get(top, top)), normal(".".join(name.split(".")[:2]))}.isdisjoint(declared)
-    ]
-    assert not wrong, "\n".join(wrong)
+    theirs = [(said, name) for _, said, name in imported(*ROOMS) if name.split(".")[0] not in known]
+    check_none([said for said, name in theirs if distributions({name}).isdisjoint(declared)])
 
 
 def test_what_is_required_is_imported():
     """A dependency that nothing needs is installed by everybody; one that only a part needs is an extra."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    names = {name for path in modules(*ROOMS) for _, name in imports(path, ast.walk(tree(path)))}
-    tops = {name.split(".")[0] for name in names}
-    used = {normal(DISTRIBUTIONS.get(top, top)) for top in tops}
-    used |= {normal(".".join(name.split(".")[:2])) for name in names}  # ruamel.yaml
-    used |= {library for module, library in IMPORTED_BY.items() if any(is_in(name, module) for name in names)}
-    assert {normal(name) for name in project["dependencies"]} - used == set()
+    used = distributions({name for _, _, name in imported(*ROOMS)})
+    assert {normal(name) for name in PROJECT["dependencies"]} - used == set()
 
 
 def test_what_an_extra_brings_is_imported():
     """Tests count: they compare with libraries that nobody needs to use this one; programs do not."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    paths = modules(*ROOMS, "tests", "benchmarks")
-    names = {name for path in paths for _, name in imports(path, ast.walk(tree(path)))}
-    for path in paths:  # importorskip("transformers"), find_spec("silero_vad")
+    names = {name for _, _, name in imported(*ROOMS, "tests", "benchmarks")}
+    for path in modules(*ROOMS, "tests", "benchmarks"):  # importorskip("transformers"), find_spec("silero_vad")
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("importorskip", "find_spec"):
-                names |= {one.value for arg in node.args for one in ast.walk(arg) if isinstance(one, ast.Constant)}
-    used = {normal(DISTRIBUTIONS.get(top, top)) for top in {str(name).split(".")[0] for name in names}} | PLUGINS
-    used |= {library for module, library in IMPORTED_BY.items() if any(is_in(str(name), module) for name in names)}
-    extras = {name: some for name, some in project["optional-dependencies"].items() if name not in ("dev", "docs")}
+                names |= {str(one.value) for arg in node.args for one in ast.walk(arg) if isinstance(one, ast.Constant)}
+    used = distributions(names) | PLUGINS
+    extras = {name: some for name, some in PROJECT["optional-dependencies"].items() if name not in ("dev", "docs")}
     brought = {(name, normal(one)) for name, some in extras.items() for one in some}
     unused = {(name, one) for name, one in brought if one not in used and not one.startswith("pytest-")}  # plugins
     assert unused == set()
 
 
 def test_pins_cover_the_dependencies():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {normal(line): line.partition("==")[2] for line in lines if line and not line.startswith("#")}
-    extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(name for extra in PINNED for name in extras[extra])]
+    wanted = sum((PROJECT["optional-dependencies"][extra] for extra in PINNED), PROJECT["dependencies"])
     assert {normal(name) for name in wanted} - {*pins} == set()
     assert pins["torch"] == pins["torchaudio"]
 
@@ -433,7 +392,7 @@ def test_commands_in_headers_can_be_pasted():
         and after.startswith("#       ")
         and not line.endswith("\\")
     ]
-    assert not wrong, "\n".join(wrong)
+    check_none(wrong)
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests/recipes").glob("*.py")), ids=lambda path: path.name)

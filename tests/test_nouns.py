@@ -22,7 +22,7 @@ from dragoman.shared.evaluation.scoring import evaluate_system
 from dragoman.shared.generator import Encoding, Generator, Hypothesis
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import CtcHead, TiedProjection, head_log_probabilities, head_logits
+from dragoman.shared.nn.heads import CtcHead, head_log_probabilities, head_logits
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import Translator
@@ -83,22 +83,12 @@ class TwoMemories(Translator):
 
 def two_memories(tokenizer):
     torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = TwoMemories(
-        embeddings={"source": embedding(tokenizer), "second": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(Mixing, memories=["source", "second"]), layers=2),
-        projection=TiedProjection(embedding=target),
-    )
-    return small.system(
-        tokenizer,
-        model,
-        inputs={
-            "source": TextField(column="source_text", tokenizer=tokenizer),
-            "second": TextField(column="second_text", tokenizer=tokenizer, language_column="source_language"),
-        },
-    )
+    vectors = {"source": embedding(tokenizer), "second": embedding(tokenizer)}
+    decoder = Decoder(layer=layer(Mixing, memories=["source", "second"]), layers=2)
+    model = small.translator(tokenizer, cls=TwoMemories, embeddings=vectors, decoder=decoder)
+    inputs = {"source": TextField(column="source_text", tokenizer=tokenizer)}
+    inputs["second"] = TextField(column="second_text", tokenizer=tokenizer, language_column="source_language")
+    return small.system(tokenizer, model, inputs=inputs)
 
 
 def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
@@ -106,8 +96,7 @@ def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
     assert isinstance(system.model, Generator)
     objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0)])
     data = batch(tokenizer, WORDS, others=WORDS[::-1])
-    loss = objective(data)
-    loss.total().backward()
+    objective(data).total().backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for p in system.model.decoder.parameters())
     system.eval()
     search = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
@@ -122,8 +111,7 @@ def test_two_memories_train_search_and_come_back_from_disk(tokenizer, tmp_path):
 
 
 def test_the_weights_of_the_memories_are_the_layers_own(tokenizer):
-    system = two_memories(tokenizer).eval()
-    mixing = system.model.decoder.layers[0]
+    mixing = two_memories(tokenizer).eval().model.decoder.layers[0]
     plain = layer(memories=["source", "second"])
     plain.load_state_dict(mixing.state_dict())
     x = torch.randn(2, 3, 16)
@@ -165,19 +153,14 @@ class AllAtOnceSystem(System):
         head = self.model.heads["ctc"]
         scores = head_log_probabilities(self.model, self.model.encode(batch), "ctc")
         found = CtcGreedySearch().decode(scores, blank=head.blank)
-        return [
-            [Hypothesis(h.tokens, h.score, {self.output_name: self.output.tokenizer.decode(h.tokens)}) for h in some]
-            for some in found
-        ]
+        decode, name = self.output.tokenizer.decode, self.output_name
+        return [[Hypothesis(h.tokens, h.score, {name: decode(h.tokens)}) for h in some] for some in found]
 
 
 def test_a_system_without_a_generator_learns_and_translates(tokenizer, tmp_path):
     torch.manual_seed(0)
-    model = AllAtOnce(
-        embedding=embedding(tokenizer),
-        encoder=Encoder(layer=layer(), layers=2),
-        head=CtcHead(tap=2, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank),
-    )
+    head = CtcHead(tap=2, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)
+    model = AllAtOnce(embedding=embedding(tokenizer), encoder=Encoder(layer=layer(), layers=2), head=head)
     assert not isinstance(model, Generator)
     system = small.system(tokenizer, model, cls=AllAtOnceSystem)
     objective = EncoderDecoderObjective(system=system, parts=[Ctc(field="target")])
@@ -206,36 +189,20 @@ class WithTranscript(System):
         return {**super().texts, "transcript": self.ctc_output}
 
     def translate_batch(self, batch: Batch, search: object, **options: object) -> list[list[Hypothesis]]:
-        heard = CtcGreedySearch().decode(
-            head_log_probabilities(self.model, self.model.encode(batch), "ctc"), blank=self.model.heads["ctc"].blank
-        )
+        scores = head_log_probabilities(self.model, self.model.encode(batch), "ctc")
+        heard = CtcGreedySearch().decode(scores, blank=self.model.heads["ctc"].blank)
         transcripts = [{"transcript": self.ctc_output.tokenizer.decode(one[0].tokens)} for one in heard]
-        return [
-            [Hypothesis(h.tokens, h.score, h.texts | transcript) for h in found]
-            for found, transcript in zip(super().translate_batch(batch, search, **options), transcripts, strict=True)
-        ]
+        pairs = zip(super().translate_batch(batch, search, **options), transcripts, strict=True)
+        return [[Hypothesis(h.tokens, h.score, h.texts | transcript) for h in found] for found, transcript in pairs]
 
 
 def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path):
     torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = Translator(
-        embeddings={"source": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=2, taps=[1]),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-        heads={"ctc": CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)},
-    )
+    heads = {"ctc": CtcHead(tap=1, width=16, vocabulary=tokenizer.size, blank=tokenizer.blank)}
+    model = small.translator(tokenizer, encoder=small.encoder(2, taps=[1]), heads=heads)
     source, output = (TextField(column=f"{side}_text", tokenizer=tokenizer) for side in ("source", "target"))
-    system = WithTranscript(
-        model=model,
-        inputs={"source": source},
-        output=output,
-        ctc_output=source,
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    texts = {"inputs": {"source": source}, "output": output, "ctc_output": source}
+    system = WithTranscript(model=model, **texts, source_languages=["en"], target_languages=["de"])
     objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy(label_smoothing=0.0), Ctc(field="source")])
     # A head finds one symbol for a letter here, so that none of the words has a letter twice in a row.
     words = ["abc", "bca", "cab", "acab", "cabc", "bcab"]
@@ -248,10 +215,8 @@ def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path)
         optimizer.step()
     system.save(tmp_path / "model")
     again = System.load(tmp_path / "model")
-    assert [h[0].texts for h in again.hypotheses(["cab", ""])] == [
-        {"translation": "bac", "transcript": "cab"},
-        {"translation": "", "transcript": ""},
-    ]
+    texts = [h[0].texts for h in again.hypotheses(["cab", ""])]
+    assert texts == [{"translation": "bac", "transcript": "cab"}, {"translation": "", "transcript": ""}]
     found = evaluate_system(
         again,
         Manifest.write(tmp_path / "test.arrow", rows),
@@ -261,10 +226,8 @@ def test_each_of_two_texts_is_scored_against_its_own_column(tokenizer, tmp_path)
         workspace=Workspace(output=tmp_path, device="cpu", noprogressbar=True, workers=0),
         texts={"transcript": ["cer"]},
     )
-    assert {one.text: one.outputs.hypotheses for one in found.by_text} == {
-        "translation": [word[::-1] for word in words],
-        "transcript": words,
-    }
+    wanted = {"translation": [word[::-1] for word in words], "transcript": words}
+    assert {one.text: one.outputs.hypotheses for one in found.by_text} == wanted
     assert [one.language for one in found.by_text] == ["de", "en"]
     assert [score.value for one in found.by_text for score in one.scores] == [0.0, 0.0]
 
@@ -301,16 +264,9 @@ class Distance(Part):
 
 def shrinking(tokenizer):
     torch.manual_seed(0)
-    target = embedding(tokenizer)
-    model = Shrinking(
-        embeddings={"source": embedding(tokenizer), "second": embedding(tokenizer)},
-        encoder=Encoder(layer=layer(), layers=1),
-        target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-        projection=TiedProjection(embedding=target),
-        heads={"ctc": CtcHead(tap="embedded", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank, dropout=0.5)},
-    )
-    return small.system(tokenizer, model)
+    vectors = {"source": embedding(tokenizer), "second": embedding(tokenizer)}
+    head = CtcHead(tap="embedded", width=16, vocabulary=tokenizer.size, blank=tokenizer.blank, dropout=0.5)
+    return small.system(tokenizer, small.translator(tokenizer, cls=Shrinking, embeddings=vectors, heads={"ctc": head}))
 
 
 def test_a_head_reads_states_that_are_longer_than_the_memory(tokenizer, tmp_path):
@@ -355,6 +311,5 @@ def test_parts_read_two_encodings_and_the_logits_that_shaped_one(tokenizer):
     assert encoded == ["source", "second"]
     loss.check(objective.counts(data))
     loss.total(objective.counts(data)).backward()
-    head = system.model.heads["ctc"].projection.weight
-    assert head.grad.abs().sum() > 0
+    assert system.model.heads["ctc"].projection.weight.grad.abs().sum() > 0
     assert system.model.embeddings["second"].tokens.weight.grad.abs().sum() > 0

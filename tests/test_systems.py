@@ -36,11 +36,8 @@ def test_a_system_has_a_home_and_recipes(system):
 
 def test_every_method_has_a_section():
     told = {name for system in SYSTEMS for name in (system.home, *system.files.split())}
-    methods = {
-        path.relative_to(systems.ROOT).as_posix()
-        for room in ("mt", "st")
-        for path in (systems.ROOT / room).glob("[!_]*.py")
-    }
+    files = (path for room in ("mt", "st") for path in (systems.ROOT / room).glob("[!_]*.py"))
+    methods = {path.relative_to(systems.ROOT).as_posix() for path in files}
     assert sorted(methods - told) == []
 
 
@@ -63,10 +60,8 @@ def test_the_effect_is_that_against_the_control_that_lacks_the_method():
 def test_a_table_has_a_line_for_each_model():
     rows = [re.split(r" *\| *", row)[1:-1] for row in systems.table(LINES).splitlines()]
     assert rows[0] == ["", "de-en/test", "against"]
-    assert rows[2:] == [
-        ["`almanac/a`", "40.4±1.0 (-0.1 n.s.; +6.6 better); zero_shot 12.0", "`almanac/b`, `none`"],
-        ["`almanac/a none`", "33.8", ""],
-    ]
+    of_a = ["`almanac/a`", "40.4±1.0 (-0.1 n.s.; +6.6 better); zero_shot 12.0", "`almanac/b`, `none`"]
+    assert rows[2:] == [of_a, ["`almanac/a none`", "33.8", ""]]
 
 
 def test_a_table_of_some_recipes_has_verdicts_about_them_alone():

@@ -42,9 +42,8 @@ def test_a_lexicon_has_the_words_that_are_each_others_best_by_dices_coefficient(
     found = verses.lexicon(sources, targets, ("en", "de"))
 
     def lines_of(texts):
-        spoken = {
-            number: {*text.lower().replace(".", " ").replace(",", " ").split()} for number, text in enumerate(texts)
-        }
+        rows = (text.lower().replace(".", " ").replace(",", " ").split() for text in texts)
+        spoken = {number: {*words} for number, words in enumerate(rows)}
         everything = {word for one in spoken.values() for word in one}
         places = {word: {number for number, one in spoken.items() if word in one} for word in everything}
         return {word: numbers for word, numbers in places.items() if len(numbers) >= 5}
@@ -71,11 +70,8 @@ def test_words_that_meet_in_fewer_than_five_lines_are_not_paired(verses):
 
 def test_words_are_divided_where_a_part_stands_alone(verses):
     lines = ["L'hôtel est grand, part-il ?", "Il a un hôtel aujourd'hui.", "L’hôtel"]
-    assert verses.words_of(lines, "fr") == [
-        {"hôtel", "est", "grand", "il"},
-        {"il", "a", "un", "hôtel", "aujourd'hui"},
-        {"hôtel"},
-    ]
+    words = [{"hôtel", "est", "grand", "il"}, {"il", "a", "un", "hôtel", "aujourd'hui"}, {"hôtel"}]
+    assert verses.words_of(lines, "fr") == words
     assert verses.words_of(["Israel's king", "Israel"], "en") == [{"israel", "king"}, {"israel"}]
 
 
@@ -89,12 +85,8 @@ def test_the_lexicon_agrees_with_almanacs_true_one(verses, code, precision, cove
     are in five lines.
     """
     pair = min("en", code), max("en", code)
-    sayings = draw(
-        KINDS["train"],
-        3000,
-        randomness(1, "pairs", "-".join(pair), "train"),
-        lambda meaning: not meaning.withheld(pair),
-    )
+    source = randomness(1, "pairs", "-".join(pair), "train")
+    sayings = draw(KINDS["train"], 3000, source, lambda meaning: not meaning.withheld(pair))
     texts = [[saying.sentence(side) for saying in sayings] for side in ("en", code)]
     true: dict[str, set[str]] = {}
     for one, other in true_lexicon("en", code):
@@ -117,16 +109,13 @@ def test_pairs_share_no_line_and_have_the_layout_that_recipes_read(verses, tmp_p
     assert lines.keys() == {"en-de", "en-es", "en-fr", "en-it", "en-ru"} and len(lines["en-de"]) == 40
     assert all(len(rows) == 160 and not {*rows} & {*lines["en-de"]} for pair, rows in lines.items() if pair != "en-de")
     assert (out / "en-ru/test.ru").read_text() == (root / "test.ru").read_text()
-    pairs = {
-        f"{one}-{other}.txt" for code in ("de", "es", "fr", "it", "ru") for one, other in (("en", code), (code, "en"))
-    }
+    codes = ("de", "es", "fr", "it", "ru")
+    pairs = {f"{one}-{other}.txt" for code in codes for one, other in (("en", code), (code, "en"))}
     assert {path.name for path in (out / "dictionaries").iterdir()} == pairs
     assert "en\tfr\n" in (out / "dictionaries/en-fr.txt").read_text()
     assert "de\ten\n" in (out / "dictionaries/de-en.txt").read_text()
-    numbers = {
-        code: {int(line.split()[2]) for line in (out / f"monolingual/train.{code}").read_text().splitlines()}
-        for code in ("en", "de", "ru")
-    }
+    texts = {code: (out / f"monolingual/train.{code}").read_text() for code in ("en", "de", "ru")}
+    numbers = {code: {int(line.split()[2]) for line in text.splitlines()} for code, text in texts.items()}
     assert numbers["en"] == {*range(40), *range(80, 120), *range(160, 200)} and numbers["de"] == {*range(40, 80)}
     assert numbers["ru"] == numbers["de"] and not numbers["en"] & numbers["de"]
     assert not numbers["en"] & {int(line.split()[2]) for line in lines["en-de"]}

@@ -72,13 +72,11 @@ def test_without_time_a_step_is_named_and_what_was_found_before_stays(tmp_path, 
 
 
 def test_the_command_ends_with_an_error_if_a_step_has_none_of_its_tests_run(tmp_path, monkeypatch):
-    (tmp_path / "junit.xml").write_text(
-        '<testsuites><testsuite><testcase name="a"><skipped message="no GPU"/></testcase></testsuite></testsuites>'
-    )
+    suite = '<testsuite><testcase name="a"><skipped message="no GPU"/></testcase></testsuite>'
+    (tmp_path / "junit.xml").write_text(f"<testsuites>{suite}</testsuites>")
     assert of_tests(tmp_path) == {"passed": 0, "failed": [], "skipped": {"a": "no GPU"}}
-    (tmp_path / "junit.xml").write_text(
-        '<testsuite><testcase name="a"/><testcase name="b"><failure>x</failure></testcase></testsuite>'
-    )
+    suite = '<testsuite><testcase name="a"/><testcase name="b"><failure>x</failure></testcase></testsuite>'
+    (tmp_path / "junit.xml").write_text(suite)
     assert of_tests(tmp_path) == {"passed": 1, "failed": ["b"], "skipped": {}}
     monkeypatch.setattr(gpu, "STEPS", [Step("none", ["-c", "pass"], 9, lambda folder: {"passed": 0})])
     monkeypatch.setattr("sys.argv", ["gpu", "--device", "cpu", "--out", str(tmp_path)])

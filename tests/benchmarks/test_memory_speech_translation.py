@@ -11,12 +11,8 @@ from dragoman.shared.training.optimizer import Adam, Adam8bit
 
 SIZES = Sizes(width=64, heads=4, feedforward=128, vocabulary=400, speech_layers=2, encoder_layers=1, decoder_layers=2)
 SHAPE = {"rows": 2, "samples": 6000, "tokens": 9}
-OPTIMIZERS = {
-    "all": Adam,
-    "8 bits": Adam8bit,
-    "selected": lambda: Adam(tuning=lna()),
-    "adapters": lambda: Adam(tuning=lora()),
-}
+OPTIMIZERS = {"all": Adam, "8 bits": Adam8bit}
+OPTIMIZERS |= {"selected": lambda: Adam(tuning=lna()), "adapters": lambda: Adam(tuning=lora())}
 
 
 def batch():

@@ -11,6 +11,7 @@ from packaging.version import Version
 
 from benchmarks import offline
 from benchmarks.offline import Target, gather, read_list, without_other_kernels
+from tests.small import refuses
 
 
 def wheel(folder: Path, name: str, version: str, *requires: str, files: tuple[str, ...] = ()) -> Path:
@@ -18,9 +19,8 @@ def wheel(folder: Path, name: str, version: str, *requires: str, files: tuple[st
     path = folder / f"{name}-{version}-py3-none-any.whl"
     information = f"{name}-{version}.dist-info"
     contents = {file: "kernel" for file in files}
-    contents[f"{information}/METADATA"] = "".join(
-        f"{line}\n" for line in (f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires))
-    )
+    head = (f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {r}" for r in requires))
+    contents[f"{information}/METADATA"] = "".join(f"{line}\n" for line in head)
     record = f"{information}/RECORD"
     contents[record] = "".join(f"{file},,\n" for file in (*contents, record))
     with zipfile.ZipFile(path, "w") as archive:
@@ -73,16 +73,11 @@ def test_versions_that_contradict_each_other_are_refused(index, tmp_path):
 
 def test_the_list_is_read():
     text = "# comment\nNumPy==2.1.0\ntorch==2.11.0+cu130\nruamel.yaml\n-e git+there#egg=x\nlocal @ file:///wheel\n"
-    assert read_list(text) == {
-        "numpy": Version("2.1.0"),
-        "torch": Version("2.11.0+cu130"),
-        "ruamel-yaml": None,
-        "local": None,
-    }
+    versions = {"numpy": Version("2.1.0"), "torch": Version("2.11.0+cu130")}
+    assert read_list(text) == versions | {"ruamel-yaml": None, "local": None}
     assert Target(read_list(text)).satisfies(Requirement("torch>=2.11"))
     for wrong in ("Package Version", "numpy==new", "numpy>=2"):
-        with pytest.raises(SystemExit, match="line 1 of the list is neither"):
-            read_list(wrong)
+        refuses(SystemExit, "line 1 of the list is neither", read_list, wrong)
 
 
 def test_libraries_for_other_accelerators_are_left_out_and_the_wheel_stays_whole(tmp_path):
@@ -93,13 +88,9 @@ def test_libraries_for_other_accelerators_are_left_out_and_the_wheel_stays_whole
         names = set(archive.namelist())
         listed = {line.split(",")[0] for line in archive.read("some-1.0.dist-info/RECORD").decode().splitlines()}
     assert names == listed
-    assert {name for name in names if "dist-info" not in name} == {
-        "some/lib_cuda130.so",
-        "some/lib_cpu.so",
-        "some/a.py",
-    }
-    with pytest.raises(SystemExit, match=r"holds no library for CUDA 11\.8"):
-        without_other_kernels(path, "11.8")
+    packed = {"some/lib_cuda130.so", "some/lib_cpu.so", "some/a.py"}
+    assert {name for name in names if "dist-info" not in name} == packed
+    refuses(SystemExit, r"holds no library for CUDA 11\.8", without_other_kernels, path, "11.8")
 
 
 def test_wheels_of_the_machine_alone_are_accepted():

@@ -37,10 +37,8 @@ def test_every_ratio_of_the_readme_is_that_of_a_file():
         ]
         assert len(fitting) == bool(cell), f"{text}, {head}: python -m benchmarks report"
         for result in fitting:
-            medians = {
-                name: np.median([repetition["seconds"] for repetition in arm["repetitions"]])
-                for name, arm in result["arms"].items()
-            }
+            seconds = {name: [one["seconds"] for one in arm["repetitions"]] for name, arm in result["arms"].items()}
+            medians = {name: np.median(own) for name, own in seconds.items()}
             compared = [name for name in row.others if name in medians]
             figures = [float(part.rsplit(" ", 1)[1]) for part in cell.split(", ")]
             assert len(figures) == len(compared) > 0

@@ -58,10 +58,8 @@ def test_joined_talks_keep_every_segment(tmp_path):
     for name, wave in talks.items():
         soundfile.write(split / "wav" / name, wave, SAMPLE_RATE)
     segments = [("ted_0.wav", 0.25, 0.5), ("ted_1.wav", 0.5, 1.0), ("ted_1.wav", 1.5, 0.25), ("ted_2.wav", 2.0, 1.0)]
-    items = [
-        f"- {{duration: {length:.6f}, offset: {start:.6f}, rW: 3, uW: 0, speaker_id: spk.1, wav: {wav}}}\n"
-        for wav, start, length in segments
-    ]
+    form = "- {{duration: {2:.6f}, offset: {1:.6f}, rW: 3, uW: 0, speaker_id: spk.1, wav: {0}}}\n"
+    items = [form.format(*segment) for segment in segments]
     (split / "txt" / "train.yaml").write_text("".join(items), encoding="utf-8")
     join_talks(split, 3.0)
     joined = yaml.safe_load((split / "txt" / "train.yaml").read_text(encoding="utf-8"))

@@ -13,19 +13,10 @@ from benchmarks.side_by_side import Benchmark, run
 from benchmarks.tables import markdown
 
 TEXT = text_training.Work(width=16, heads=2, feedforward=32, layers=1, vocabulary=100, tokens=30, lengths=(5, 10))
-SPEECH = speech_training.Work(
-    width=16,
-    heads=2,
-    feedforward=32,
-    encoder_layers=1,
-    decoder_layers=1,
-    channels=8,
-    vocabulary=50,
-    batches=((2, 0.6), (1, 1.0)),
-)
-WAVEFORM = waveform_training.Work(
-    width=32, heads=2, feedforward=48, layers=1, channels=24, codes_width=16, entries=5, distractors=6, seconds=1.0
-)
+SMALL = {"width": 16, "heads": 2, "feedforward": 32, "encoder_layers": 1, "decoder_layers": 1, "channels": 8}
+SPEECH = speech_training.Work(**SMALL, vocabulary=50, batches=((2, 0.6), (1, 1.0)))
+SIZES = {"width": 32, "heads": 2, "feedforward": 48, "layers": 1, "channels": 24, "codes_width": 16}
+WAVEFORM = waveform_training.Work(**SIZES, entries=5, distractors=6, seconds=1.0)
 
 
 def test_counted_operations_by_hand():

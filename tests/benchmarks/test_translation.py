@@ -57,9 +57,8 @@ def test_operations_are_those_of_the_weights_that_each_row_meets(system: System)
     counter = Counter(system.model)
     rules = Rules(minimum_length=3, maximum_length=3)
     sources = batch(4, 2)
-    found = BeamSearch(beam=5, rules=rules).search(
-        system.model, sources, prefix=system.prefix(["de"] * 2), end=2, padding=1
-    )
+    prefix = system.prefix(["de"] * 2)
+    found = BeamSearch(beam=5, rules=rules).search(system.model, sources, prefix=prefix, end=2, padding=1)
     assert [len(hypotheses[0].tokens) for hypotheses in found] == [4, 4]
     # Two rows before there are beams, then 3 steps of 2 x 5; a layer's matrices by hand.
     assert (counter.encoded, counter.steps) == (6, 2 + 3 * 10)
@@ -84,9 +83,8 @@ def test_some_inputs_are_batches_of_all() -> None:
 
 
 def test_outputs_are_compared_without_what_stands_behind_them() -> None:
-    assert (
-        plain([5, 6, 2, 1, 1], 0) == [5, 6] and plain([5, 6, 7], 0) == [5, 6, 7] and plain([5, 6, 7, 8], 3) == [5, 6, 7]
-    )
+    assert plain([5, 6, 2, 1, 1], 0) == [5, 6]
+    assert plain([5, 6, 7], 0) == plain([5, 6, 7, 8], 3) == [5, 6, 7]
 
 
 def test_recordings_are_as_long_as_they_should_be() -> None:

@@ -28,13 +28,11 @@ def test_importing_is_light_and_names_are_found():
     code += "assert not {'torch', 'numpy', 'dragoman.shared.errors'} & set(sys.modules); "
     code += "assert set(dir(dragoman)) == set(dragoman.__all__) and all(hasattr(dragoman, n) for n in dragoman.__all__)"
     assert python("-c", code).returncode == 0
-    result = python("-c", "import dragoman; dragoman.lod")
-    assert "module 'dragoman' has no attribute 'lod'" in result.stderr
+    assert "module 'dragoman' has no attribute 'lod'" in python("-c", "import dragoman; dragoman.lod").stderr
 
 
 def test_help_is_two_screens_and_names_all_there_is():
-    told = python("-c", "import dragoman; help(dragoman)").stdout
-    lines = told.splitlines()
+    lines = python("-c", "import dragoman; help(dragoman)").stdout.splitlines()
     assert 30 < len(lines) <= 80
     listed = {line.split()[0] for line in lines if line.startswith(" " * 8) and "  " in line.strip()}
     assert {*dragoman.__all__} - {"__version__"} <= listed

@@ -11,6 +11,7 @@ import torch
 import dragoman
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.st.corpora.tsv import Tsv
+from tests.small import refuses
 
 MODEL = "tests/golden/model"
 KNOWN = json.loads(open("tests/golden/translations.json", encoding="utf-8").read())["translations"]
@@ -22,26 +23,21 @@ def test_a_model_translates():
     sources = [one["source"] for one in KNOWN[:4]]
     best = [one["hypotheses"][0]["text"] for one in KNOWN[:4]]
     assert model.translate(sources) == best and model.translate(sources[0]) == best[0]
-    search = dragoman.BeamSearch(beam=3, n_best=2)
-    searched = model.hypotheses(sources, search=search)
+    searched = model.hypotheses(sources, search=dragoman.BeamSearch(beam=3, n_best=2))
     assert [len(found) for found in searched] == [2] * 4 and model.hypotheses(sources, beam=3, n_best=2) == searched
-    assert (
-        repr(searched[0][0])
-        == f"Hypothesis(score={searched[0][0].score!r}, texts={{'translation': {best[0]!r}}}, cut=False)"
-    )
+    texts = f"texts={{'translation': {best[0]!r}}}"
+    assert repr(searched[0][0]) == f"Hypothesis(score={searched[0][0].score!r}, {texts}, cut=False)"
 
 
 def test_a_checkpoint_is_imported_and_repetition_banned(tmp_path):
-    report = dragoman.import_model(
-        "tests/parity/fairseq/masked_tokens", tmp_path, pieces="words", source_languages=["en"]
-    )
+    folder, options = "tests/parity/fairseq/masked_tokens", {"pieces": "words", "source_languages": ["en"]}
+    report = dragoman.import_model(folder, tmp_path, **options)
     assert not report.missing and (tmp_path / "config.json").is_file()
     with pytest.raises(dragoman.DataError, match="source language: name it with source_languages"):
         dragoman.import_model("tests/parity/fairseq/masked_tokens", tmp_path / "other", pieces="words")
     rules = dragoman.Rules(maximum_length_extra=20, bans=[dragoman.RepeatedNgrams(size=1)])
-    [[found]] = dragoman.load(MODEL, device="cpu").hypotheses(
-        ["one one one"], search=dragoman.GreedySearch(rules=rules)
-    )
+    search = dragoman.GreedySearch(rules=rules)
+    [[found]] = dragoman.load(MODEL, device="cpu").hypotheses(["one one one"], search=search)
     assert len({*found.tokens[:-1]}) == len(found.tokens[:-1])
 
 
@@ -50,8 +46,7 @@ def test_a_model_translates_under_autocast(precision):
     sources = [one["source"] for one in KNOWN[:4]]
     model = dragoman.load(MODEL, device="cpu", precision=precision)
     assert model.translate(sources)[0] == KNOWN[0]["hypotheses"][0]["text"]
-    with pytest.raises(dragoman.UsageError, match="autocast"):
-        model.save("nowhere")
+    refuses(dragoman.UsageError, "autocast", model.save, "nowhere")
 
 
 @pytest.fixture
@@ -87,8 +82,7 @@ def test_a_recipe_runs(tables, monkeypatch):
         dragoman.run("own/mt", **given, updtes=2)
     with pytest.raises(dragoman.UsageError, match=r'own with run="2"; or do it again with restart=\["fit"\]$'):
         dragoman.run("own/mt", until="average", **keys | {"heads": 4})
-    with pytest.raises(dragoman.UsageError, match="no phase 'fitt' .did you mean 'fit'"):
-        dragoman.run("own/mt", restart="fitt", **keys)
+    refuses(dragoman.UsageError, "no phase 'fitt' .did you mean 'fit'", dragoman.run, "own/mt", restart="fitt", **keys)
 
 
 def test_what_is_asked_reaches_what_loads_and_runs(monkeypatch):
@@ -107,10 +101,8 @@ def test_what_is_asked_reaches_what_loads_and_runs(monkeypatch):
         functions, "run_recipe", lambda recipe, **how: ran.append(how) or SimpleNamespace(output=recipe)
     )
     monkeypatch.setattr(functions.Recipe, "load", lambda recipe, keys: (recipe, keys))
-    assert dragoman.run("own/mt", data_folder="my data", updates=3) == (
-        "own/mt",
-        {"data_folder": "my data", "updates": 3},
-    )
+    found = dragoman.run("own/mt", data_folder="my data", updates=3)
+    assert found == ("own/mt", {"data_folder": "my data", "updates": 3})
     command = "dragoman run own/mt --data_folder 'my data' --updates 3"
     assert ran == [{"restart": (), "until": None, "command": command}]
     dragoman.run("own/mt", restart="fit", until="average")

@@ -17,17 +17,12 @@ import numpy as np
 import torch
 
 from dragoman import BeamSearch, Rules, System
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
-from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.heads import CtcHead, TiedProjection
-from dragoman.shared.nn.layer import Layer
-from dragoman.shared.nn.positions import SinusoidalPositions
-from dragoman.shared.nn.transformer import Decoder, Encoder
-from dragoman.shared.nn.translator import Translator
+from dragoman.shared.nn.heads import CtcHead
 from dragoman.shared.objectives import CrossEntropy, Ctc, EncoderDecoderObjective
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 
 HERE = Path(__file__).parent
 WORDS = "one two three four five six seven eight".split()
@@ -42,48 +37,22 @@ LONGEST = 24
 
 def system(folder: Path) -> System:
     """Build the system with fresh parameters."""
-    model = train_sentencepiece(
-        [*WORDS, *WORTE] * 3, folder / "tokenizer.model", kind="unigram", size=290, byte_fallback=True
-    )
+    texts = [*WORDS, *WORTE] * 3
+    model = train_sentencepiece(texts, folder / "tokenizer.model", kind="unigram", size=290, byte_fallback=True)
     tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
     torch.manual_seed(1)
-
-    def embedding() -> TextEmbedding:
-        return TextEmbedding(
-            vocabulary=tokenizer.size,
-            width=WIDTH,
-            padding=tokenizer.pad,
-            positions=SinusoidalPositions(width=WIDTH),
-            dropout=0.0,
-        )
-
-    def layer(**options: object) -> Layer:
-        return Layer(width=WIDTH, heads=4, feedforward=64, dropout=0.0, **options)
-
-    target = embedding()
-    return System(
-        model=Translator(
-            embeddings={"source": embedding()},
-            encoder=Encoder(layer=layer(), layers=1, taps=[1]),
-            target_embedding=target,
-            decoder=Decoder(layer=layer(memories=["source"]), layers=1),
-            projection=TiedProjection(embedding=target),
-            heads={"ctc": CtcHead(tap=1, width=WIDTH, vocabulary=tokenizer.size, blank=tokenizer.blank)},
-        ),
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer)},
-        output=TextField(column="target_text", tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
+    sizes = {"width": WIDTH, "heads": 4, "feedforward": 64}
+    heads = {"ctc": CtcHead(tap=1, width=WIDTH, vocabulary=tokenizer.size, blank=tokenizer.blank)}
+    encoder = small.encoder(1, [1], **sizes)
+    return small.system(tokenizer, small.translator(tokenizer, sizes=sizes, encoder=encoder, heads=heads))
 
 
 def train(translator: System, updates: int = 400) -> None:
     """Train on most pairs, all of them in every batch."""
     rows = []
     for number, (i, j) in enumerate(itertools.product(range(8), repeat=2)):
-        row = {"id": str(number), "source_text": f"{WORDS[i]} {WORDS[j]}", "target_text": f"{WORTE[j]} {WORTE[i]}"}
         if number % 7 != 5:
-            rows.append(row | {"source_language": "en", "target_language": "de"})
+            rows.append(small.row(number, f"{WORDS[i]} {WORDS[j]}", f"{WORTE[j]} {WORTE[i]}"))
     fields = {"target": translator.output, **translator.inputs}
     batch = collate(rows, fields, np.random.default_rng(0))
     parts = [CrossEntropy(label_smoothing=0.1), Ctc(field="source", weight=0.3)]
@@ -104,10 +73,9 @@ def train(translator: System, updates: int = 400) -> None:
 def answers(translator: System) -> list[dict]:
     """Translate the questions."""
     found = translator.hypotheses(QUESTIONS, search=BeamSearch(**SEARCH, rules=Rules(maximum_length_extra=LONGEST)))
-    return [
-        {"source": question, "hypotheses": [{"text": h.texts["translation"], "score": h.score} for h in hypotheses]}
-        for question, hypotheses in zip(QUESTIONS, found, strict=True)
-    ]
+    texts = [[{"text": h.texts["translation"], "score": h.score} for h in hypotheses] for hypotheses in found]
+    pairs = zip(QUESTIONS, texts, strict=True)
+    return [{"source": question, "hypotheses": hypotheses} for question, hypotheses in pairs]
 
 
 if __name__ == "__main__":
@@ -115,8 +83,6 @@ if __name__ == "__main__":
         made = system(Path(temporary))
         train(made)
         made.save(HERE / "model")
-    content = {
-        "search": SEARCH | {"maximum_length_extra": LONGEST},
-        "translations": answers(System.load(HERE / "model")),
-    }
+    search = SEARCH | {"maximum_length_extra": LONGEST}
+    content = {"search": search, "translations": answers(System.load(HERE / "model"))}
     (HERE / "translations.json").write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

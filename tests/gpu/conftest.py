@@ -35,14 +35,9 @@ def speech_objective():
     sizes = {"width": WIDTH, "heads": 4}
     speech = small.speech_embedding(WIDTH, bins=80, channels=64)
     head = CtcHead(tap=2, width=WIDTH, vocabulary=VOCABULARY, blank=BLANK)
-    model = small.translator(
-        VOCABULARY,
-        sizes=sizes,
-        embeddings={"speech": speech},
-        encoder=small.encoder(3, [2], **sizes),
-        decoder=small.decoder(2, **sizes),
-        heads={"ctc": head},
-    )
+    parts = {"encoder": small.encoder(3, [2], **sizes), "decoder": small.decoder(2, **sizes)}
+    parts |= {"embeddings": {"speech": speech}, "heads": {"ctc": head}}
+    model = small.translator(VOCABULARY, sizes=sizes, **parts)
     parts = [CrossEntropy(label_smoothing=0.1), Ctc(weight=0.3, field="target")]
     return EncoderDecoderObjective(system=Holder(model), parts=parts)
 

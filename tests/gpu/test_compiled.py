@@ -27,9 +27,8 @@ def fresh_compiler():
 def test_many_lengths_need_few_versions_and_have_the_gradients_of_plain_layers(world, place, precision):
     """Every number of rows and both lengths vary; after the first batches, nothing is compiled again."""
     there = place(precision=precision)
-    objectives = [
-        EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1)]) for _ in range(2)
-    ]
+    parts = [CrossEntropy(label_smoothing=0.1)]
+    objectives = [EncoderDecoderObjective(system=world.system(), parts=parts) for _ in range(2)]
     compile_layers(objectives[1].to(there.device))
     rng = np.random.default_rng(0)
     versions = []

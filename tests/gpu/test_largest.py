@@ -29,8 +29,7 @@ def test_the_command_finds_the_largest_batch_and_a_limit_is_kept(tmp_path, devic
     def trial(key, limit):
         return try_out("own/mt", [*common, key], phase="fit", stream=0, limit=limit)
 
-    peak = int(float(tried[-1][1]) * 1024**3)
-    half = (peak + trial("--batch_tokens=1000", 12 * 1024**3).peak) // 2
+    half = (int(float(tried[-1][1]) * 1024**3) + trial("--batch_tokens=1000", 12 * 1024**3).peak) // 2
     assert trial("--batch_tokens=1000", half).fits
     assert not trial(largest, half).fits
 

@@ -1,16 +1,13 @@
 """Losses, gradients, features and translations are those of the CPU; autocast is near them."""
 
-import json
-
 import pytest
 import torch
 
-from dragoman import BeamSearch, Rules, System
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.nn.fbank import Fbank
 from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.padded import Padded
-from tests.golden.test_golden import HERE as GOLDEN
+from tests.golden.test_golden import check_translations
 from tests.gpu.conftest import apart, gradients, speech_batch, speech_objective
 
 pytestmark = pytest.mark.gpu
@@ -19,15 +16,20 @@ pytestmark = pytest.mark.gpu
 CLOSE = {"fp32": (1e-4, 2e-3), "bf16": (1e-2, 5e-2), "fp16": (2e-3, 1e-2)}
 
 
-@pytest.mark.parametrize("precision", list(CLOSE))
-def test_speech_with_ctc_has_the_loss_and_the_gradient_of_the_cpu(place, precision):
-    batch = speech_batch()
-    loss, gradient = gradients(speech_objective(), batch, place("cpu", device="cpu"))
-    found, vector = gradients(speech_objective(), batch, place(precision=precision))
+def compare(objective, batch, place, precision):
+    """Compare loss and gradient with those of the CPU; return how far the gradients are apart."""
+    loss, gradient = gradients(objective(), batch, place("cpu", device="cpu"))
+    found, vector = gradients(objective(), batch, place(precision=precision))
     of_loss, of_gradient = CLOSE[precision]
     assert found == pytest.approx(loss, rel=of_loss)
     assert apart(vector, gradient) < of_gradient
-    assert precision == "fp32" or apart(vector, gradient) > 1e-4, "autocast has changed nothing"
+    return apart(vector, gradient)
+
+
+@pytest.mark.parametrize("precision", list(CLOSE))
+def test_speech_with_ctc_has_the_loss_and_the_gradient_of_the_cpu(place, precision):
+    distance = compare(speech_objective, speech_batch(), place, precision)
+    assert precision == "fp32" or distance > 1e-4, "autocast has changed nothing"
 
 
 @pytest.mark.parametrize("precision", list(CLOSE))
@@ -38,16 +40,7 @@ def test_text_has_the_loss_and_the_gradient_of_the_cpu(place, world, precision, 
     def objective():
         return EncoderDecoderObjective(system=world.system(), parts=[CrossEntropy(label_smoothing=0.1, chunk=chunk)])
 
-    batch = next(iter(world_batches(world)))
-    loss, gradient = gradients(objective(), batch, place("cpu", device="cpu"))
-    found, vector = gradients(objective(), batch, place(precision=precision))
-    of_loss, of_gradient = CLOSE[precision]
-    assert found == pytest.approx(loss, rel=of_loss)
-    assert apart(vector, gradient) < of_gradient
-
-
-def world_batches(world):
-    return Loader(streams=[world.stream(rows=40)], seed=1).epoch(0)
+    compare(objective, next(iter(Loader(streams=[world.stream(rows=40)], seed=1).epoch(0))), place, precision)
 
 
 def test_features_are_those_of_the_cpu_whatever_the_precision(place):
@@ -64,13 +57,4 @@ def test_features_are_those_of_the_cpu_whatever_the_precision(place):
 
 @pytest.mark.parametrize("batch_size", [1, 16])
 def test_an_old_model_folder_gives_the_same_translations(place, batch_size):
-    stored = json.loads((GOLDEN / "translations.json").read_text(encoding="utf-8"))
-    settings = stored["search"]
-    rules = Rules(maximum_length_extra=settings.pop("maximum_length_extra"))
-    system = System.load(GOLDEN / "model", place().device)
-    asked = stored["translations"]
-    search = BeamSearch(**settings, rules=rules)
-    found = system.hypotheses([one["source"] for one in asked], search=search, batch_size=batch_size)
-    for one, hypotheses in zip(asked, found, strict=True):
-        assert [h.texts["translation"] for h in hypotheses] == [h["text"] for h in one["hypotheses"]], one["source"]
-        assert [h.score for h in hypotheses] == pytest.approx([h["score"] for h in one["hypotheses"]], abs=1e-3)
+    check_translations(batch_size, place().device, tolerance=1e-3)

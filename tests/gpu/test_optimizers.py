@@ -26,15 +26,12 @@ def adamw(parameter, gradients, *, rate, decay, betas=(0.9, 0.98), eps=1e-8):
 
 def test_fused_adam_is_the_formula(device):
     model = large(device)
-    settings = Adam(weight_decay=0.1, multipliers={"0.bias": 0.5})
-    optimizer = settings.build(model)
+    optimizer = Adam(weight_decay=0.1, multipliers={"0.bias": 0.5}).build(model)
     generator = torch.Generator().manual_seed(3)
     names = [name for name, _ in model.named_parameters()]
     given = {n: [torch.randn(p.shape, generator=generator) for _ in range(6)] for n, p in model.named_parameters()}
-    wanted = {
-        name: adamw(parameter, given[name], rate=0.01 * (0.5 if name == "0.bias" else 1.0), decay=0.1)
-        for name, parameter in model.named_parameters()
-    }
+    rates = {name: 0.005 if name == "0.bias" else 0.01 for name in given}
+    wanted = {n: adamw(p, given[n], rate=rates[n], decay=0.1) for n, p in model.named_parameters()}
     for step in range(6):
         for name, parameter in model.named_parameters():
             parameter.grad = given[name][step].to(device)

@@ -80,9 +80,8 @@ def test_the_command_under_torchrun_with_one_process(tmp_path, device):
     environment = os.environ | {"PYTHONPATH": IMPORT_PATH}
     outputs = []
     for launcher in ([sys.executable], command):
-        done = subprocess.run(
-            [*launcher, "-m", "dragoman", *asked], capture_output=True, text=True, timeout=300, env=environment
-        )
+        command = [*launcher, "-m", "dragoman", *asked]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
         assert done.returncode == 0, done.stderr
         outputs.append(done.stdout)
     assert outputs[0] == outputs[1] and len(outputs[0].splitlines()) == 2

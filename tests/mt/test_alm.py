@@ -14,21 +14,15 @@ from dragoman.shared.batches.rewriting import edited
 from dragoman.shared.run.running import run_recipe
 from dragoman.shared.text.normalise import RemovePunctuation
 from tests.recipes.test_recipes import small
+from tests.small import refuses
 from tests.small import tokenizer as small_tokenizer
 
 GERMAN, ENGLISH = "Der alte Hund, sagt er, sieht die Katze nicht.", "He says the old dog does not see the cat."
 #: Where phrases begin and end, and their counterparts; "er" and "He says" share a word with other phrases.
 PHRASES = [[0, 3, 2, 5], [0, 1, 2, 3], [1, 2, 3, 4], [3, 5, 0, 2], [4, 5, 0, 1], [6, 8, 8, 10], [7, 8, 9, 10]]
 TURNED = [[0, 2, 3, 5], [0, 1, 4, 5], [2, 5, 0, 3], [9, 10, 7, 8]]
-ROW = {
-    "id": "1",
-    "source_text": GERMAN,
-    "source_language": "de",
-    "target_text": ENGLISH,
-    "target_language": "en",
-    "source_phrases": PHRASES,
-    "target_phrases": TURNED,
-}
+ROW = {"id": "1", "source_text": GERMAN, "source_language": "de", "target_text": ENGLISH, "target_language": "en"}
+ROW |= {"source_phrases": PHRASES, "target_phrases": TURNED}
 
 
 @pytest.fixture(scope="module")
@@ -109,12 +103,8 @@ def test_fewer_words_than_the_share_are_replaced(fields, share):
 
 def test_a_share_that_is_a_whole_number_of_words(fields):
     """0.07 * 100 is a little more than 7, and fewer than 7 words are replaced."""
-    words = " ".join("a" * 100)
-    row = ROW | {
-        "source_text": words,
-        "target_text": words.upper(),
-        "source_phrases": [[n, n + 1] * 2 for n in range(100)],
-    }
+    words, phrases = " ".join("a" * 100), [[n, n + 1] * 2 for n in range(100)]
+    row = ROW | {"source_text": words, "target_text": words.upper(), "source_phrases": phrases}
     assert alternated(fields, 1, row=row, share=0.07)[1].count("A") == 6
 
 
@@ -135,13 +125,7 @@ def test_a_share_of_the_sentences_stays_as_it_is(fields):
 
 
 def test_phrases_of_a_script_without_spaces(fields):
-    row = {
-        "id": "1",
-        "source_text": "他说老狗",
-        "source_language": "zh",
-        "target_text": ENGLISH,
-        "target_language": "en",
-    }
+    row = ROW | {"source_text": "他说老狗", "source_language": "zh"}
     phrases = {"source_phrases": [[0, 2, 0, 2]], "target_phrases": [[0, 2, 0, 2]]}
     assert alternated(fields, 1, row=row | phrases, share=1.0)[1] == "He says 老狗"
     middle = {"source_phrases": [[1, 3, 3, 4]], "target_phrases": [[3, 5, 2, 4]]}
@@ -178,11 +162,8 @@ def test_alternating_text_is_masked(fields):
 
 def test_growth_is_bounded(fields):
     """Where the sentence would become longer, the phrase that was drawn last stays."""
-    row = ROW | {
-        "source_text": "a b c d e f g",
-        "target_text": "long longer",
-        "source_phrases": [[0, 1, 0, 1], [3, 4, 1, 2]],
-    }
+    row = ROW | {"source_text": "a b c d e f g", "target_text": "long longer"}
+    row |= {"source_phrases": [[0, 1, 0, 1], [3, 4, 1, 2]]}
     change = AlternatedPhrases(other=fields["target"], share=0.5, plain=0.0, growth=1.5)
     field = MaskedText(field=fields["source"], share=0.0, rewriting=change)
     tokenizer = fields["source"].tokenizer
@@ -191,18 +172,17 @@ def test_growth_is_bounded(fields):
 
 
 def test_what_cannot_be_is_refused(fields):
-    with pytest.raises(DataError, match="row '1' has no source_phrases: ExtractPhrases adds them"):
-        alternated(fields, 1, row=ROW | {"source_phrases": None})
-    with pytest.raises(DataError, match="row '1' does not name the languages of both sides"):
-        alternated(fields, 1, row=ROW | {"target_language": None})
-    with pytest.raises(DataError, match="words 8 to 10 have the counterpart 0 to 1, but the texts have 9 and 10 words"):
-        alternated(fields, 1, row=ROW | {"source_phrases": [[8, 10, 0, 1]]})
-    with pytest.raises(DataError, match="words 0 to 1 have the counterpart 9 to 11"):
-        alternated(fields, 1, row=ROW | {"source_phrases": [[0, 1, 9, 11]]})
-    with pytest.raises(UsageError, match=r"share must be between 0 and 1, not 1\.1"):
-        AlternatedPhrases(other=fields["target"], share=1.1)
-    with pytest.raises(UsageError, match=r"plain must be between 0 and 1, not -0\.1"):
-        AlternatedPhrases(other=fields["target"], plain=-0.1)
+    behind = "words 8 to 10 have the counterpart 0 to 1, but the texts have 9 and 10 words"
+    for wrong, message in (
+        ({"source_phrases": None}, "row '1' has no source_phrases: ExtractPhrases adds them"),
+        ({"target_language": None}, "row '1' does not name the languages of both sides"),
+        ({"source_phrases": [[8, 10, 0, 1]]}, behind),
+        ({"source_phrases": [[0, 1, 9, 11]]}, "words 0 to 1 have the counterpart 9 to 11"),
+    ):
+        refuses(DataError, message, alternated, fields, 1, row=ROW | wrong)
+    for name, value in (("share", 1.1), ("plain", -0.1)):
+        message = rf"{name} must be between 0 and 1, not {value}"
+        refuses(UsageError, message, AlternatedPhrases, other=fields["target"], **{name: value})
 
 
 def bare_words(text):
@@ -212,9 +192,7 @@ def bare_words(text):
 @pytest.mark.recipes
 def test_the_recipe_reads_alternating_sentences_of_both_languages(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    recipe = Recipe.load(
-        "almanac/alm", small(Recipe.load("almanac/alm", {})) | {"device": "cpu", "noprogressbar": True}
-    )
+    recipe = Recipe.load("almanac/alm", small(Recipe.load("almanac/alm", {})) | {"device": "cpu"})
     workspace = run_recipe(recipe, command="a test", until="extract_phrases")
     [path] = workspace.output.glob("extract_phrases/*/train.arrow")
     rows, fit = Manifest.open(path), recipe.plan["fit"].build()

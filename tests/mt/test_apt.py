@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
-from dragoman import BeamSearch, DataError
+from dragoman import DataError
 from dragoman.mt.apt import AdaptedReader, AptTranslator
 from dragoman.mt.apt_layers import FusingDecoder, FusionLayer, LayerFusion
 from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
@@ -13,9 +12,8 @@ from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import EncoderModel, LanguageModel, Translator
-from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.padded import Padded
-from dragoman.shared.training.optimizer import Adam, set_learning_rate
 from tests import small
 from tests.mt.test_apt_layers import net
 from tests.small import refuses
@@ -33,9 +31,9 @@ def layer(width=KNOWN, **options):
     return small.layer(width, feedforward=24, dropout=0.3, **options)
 
 
-def masked_model(**options):
-    encoder = Encoder(layer=layer(), layers=DEPTH)
-    return EncoderModel(embeddings={"source": embedding(**options)}, encoder=encoder)
+def masked_model(stack=None, heads=None, **options):
+    encoder = stack or Encoder(layer=layer(), layers=DEPTH)
+    return EncoderModel(embeddings={"source": embedding(**options)}, encoder=encoder, heads=heads)
 
 
 def language_model(**options):
@@ -67,10 +65,6 @@ def batch(rows=ROWS):
     return small.drawn_batch(rows, VOCABULARY, 3)
 
 
-def alone(rows, number, names=("source", "target")):
-    return small.batch(**{name: [rows[name].rows()[number]] for name in names})
-
-
 @pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("chosen", [None, [2], [1, 3]])
 def test_a_reader_gives_adapted_states_of_each_layer(kind, chosen):
@@ -97,51 +91,23 @@ def test_a_reader_gives_adapted_states_of_each_layer(kind, chosen):
 
 @pytest.mark.parametrize(("source", "target"), SIDES)
 def test_readers_neither_learn_nor_drop_out(source, target):
-    model = translator(source, target).train()
-    system = nn.Module()
-    system.model = model
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy()])
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = Adam().build(objective)
-    for update in range(3):
-        objective.train()
-        assert not any(part.training for one in read(model) for part in one.model.modules())
-        objective(batch()).parts["cross_entropy"].sum.backward()
-        set_learning_rate(optimizer, 0.01, update + 1)
-        optimizer.step()
-    assert not any(parameter.requires_grad for one in read(model) for parameter in one.model.parameters())
-    same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
-    assert same == {name for name in before if "reader.model." in name}
-    assert any("reader.adapters" in name for name in before) and any("fusion.scores" in name for name in before)
-
-
-def read(model):
-    return [one for one in (model.source_reader, model.target_reader) if one is not None]
+    model = translator(source, target)
+    readers = [one.model for one in (model.source_reader, model.target_reader) if one is not None]
+    same = small.unmoved(small.objective(model, CrossEntropy()), batch(), *readers)
+    assert not any(parameter.requires_grad for one in readers for parameter in one.parameters())
+    names = {*model.state_dict()}
+    assert same == {name for name in names if "reader.model." in name}
+    assert any("reader.adapters" in name for name in names) and any("fusion.scores" in name for name in names)
 
 
 @pytest.mark.parametrize(("source", "target"), SIDES)
 def test_a_sentence_alone_is_as_in_a_batch(source, target):
-    model, rows = translator(source, target).eval(), batch()
-    whole = model.decode(rows["target"], model.encode(rows))
-    for number in range(3):
-        one = alone(rows, number)
-        states = model.decode(one["target"], model.encode(one))[0]
-        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+    small.check_rows(translator(source, target).eval(), batch())
 
 
 @pytest.mark.parametrize(("source", "target"), SIDES)
 def test_step_by_step_as_at_once_with_beams(source, target):
-    model, rows = translator(source, target).eval(), batch()
-    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
-    found = BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)
-    for number, hypotheses in enumerate(found):
-        one = alone(rows, number, ["source"])
-        for hypothesis in hypotheses:
-            tokens = torch.tensor([[int(prefix.values[number, 0]), *hypothesis.tokens]])
-            given = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
-            scores = model.log_probabilities(given, model.encode(one))[0]
-            total = scores.gather(1, tokens[0, 1:, None]).sum().item()
-            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+    small.check_beams(translator(source, target).eval(), batch(), "source")
 
 
 def test_a_search_may_begin_with_several_tokens_and_lose_sentences():
@@ -199,11 +165,8 @@ def test_layers_that_are_computed_again_learn_the_same():
 def test_symbols_of_readers_are_known():
     """Vocabularies are trimmed, and vectors taken from other folders, by them (shared/nn/symbols.py)."""
     own = {"embeddings.source": "source", "target_embedding": "output", "projection": "output"}
-    read = {
-        "source_reader.model.embeddings.source": "source",
-        "target_reader.model.target_embedding": "output",
-        "target_reader.model.projection": "output",
-    }
+    read = {f"target_reader.model.{name}": "output" for name in ("target_embedding", "projection")}
+    read |= {"source_reader.model.embeddings.source": "source"}
     assert translator("masked", "language").symbol_fields() == own | read
     known = {"source_reader.model.target_embedding": "source", "source_reader.model.projection": "source"}
     assert translator("language").symbol_fields() == own | known
@@ -225,40 +188,29 @@ def test_limits_of_readers_count():
 
 def test_what_does_not_fit_is_refused():
     head = MaskedTokenHead(width=KNOWN, projection=TiedProjection(embedding=embedding(), bias=True))
-    headed = EncoderModel(
-        embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), layers=1), heads={"masked": head}
-    )
+    headed = masked_model(heads={"masked": head})
     refuses(ValueError, "the reader has heads that nobody reads: masked", AdaptedReader, model=headed, width=WIDTH)
     for chosen in ([], [0], [4]):
         with pytest.raises(ValueError, match="layers must be from 1 to 3, at least one, not"):
             AdaptedReader(model=masked_model(), width=WIDTH, layers=chosen)
-    attends = EncoderModel(
-        embeddings={"source": embedding()}, encoder=Encoder(layer=small.layer(KNOWN, memories=["other"]), layers=1)
-    )
+    attends = masked_model(Encoder(layer=layer(memories=["other"]), layers=1))
     refuses(ValueError, "attend to nothing but their own text", AdaptedReader, model=attends, width=WIDTH)
     refuses(ValueError, "inner must be at least 1, not -1", LayerFusion, width=WIDTH, inner=-1)
     with pytest.raises(ValueError, match="the fusion has the width 8, but the layer 16"):
         FusionLayer(**SIZES, fusion=LayerFusion(width=8))
     fusing = FusionLayer(**SIZES, memories=["source"], fusion=LayerFusion(width=WIDTH))
+    narrow = AdaptedReader(model=masked_model(), width=8)
+    masked, few, writes = (
+        AdaptedReader(model=model, width=WIDTH) for model in (masked_model(), masked_model(size=20), language_model())
+    )
+    unfused = {"target_reader": writes, "decoder": Decoder(layer=fusing, layers=1)}
     for wrong, message in (
         ({"source_reader": None}, "source: the layers fuse, but there is no reader"),
         ({"encoder": Encoder(layer=Layer(**SIZES), layers=1)}, "source: no layer fuses the reader"),
-        ({"source_reader": AdaptedReader(model=masked_model(), width=8)}, "the reader's width is 8, the translator's"),
-        (
-            {"source_reader": AdaptedReader(model=masked_model(size=20), width=WIDTH)},
-            "source: the reader's vocabulary is 20, the translator's 30",
-        ),
-        (
-            {"target_reader": AdaptedReader(model=masked_model(), width=WIDTH)},
-            "an encoder sees what is not written yet",
-        ),
-        (
-            {
-                "target_reader": AdaptedReader(model=language_model(), width=WIDTH),
-                "decoder": Decoder(layer=fusing, layers=1),
-            },
-            "the decoder must be a FusingDecoder to read with, not a Decoder",
-        ),
+        ({"source_reader": narrow}, "the reader's width is 8, the translator's"),
+        ({"source_reader": few}, "source: the reader's vocabulary is 20, the translator's 30"),
+        ({"target_reader": masked}, "an encoder sees what is not written yet"),
+        (unfused, "the decoder must be a FusingDecoder to read with, not a Decoder"),
         ({"embeddings": {"source": embedding(WIDTH), "other": embedding(WIDTH)}}, "must read 'source' alone"),
     ):
         refuses(ValueError, message, translator, **wrong)

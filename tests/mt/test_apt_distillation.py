@@ -5,7 +5,6 @@ import torch
 
 from dragoman import DataError, System, UsageError
 from dragoman.mt.apt_distillation import Taught
-from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.joined import JoinedEncoder
@@ -66,8 +65,7 @@ def sums(world, student, rows):
     known, own = System.load(world.folder / "language").model, student.model
     words, states, count = 0.0, 0.0, 0
     for source, target in zip(rows["source"].rows(), rows["target"].rows(), strict=True):
-        one = Batch({"source": Padded(source[None], torch.tensor([len(source)]))})
-        prefix = Padded(target[None, :-1], torch.tensor([len(target) - 1]))
+        one, prefix = small.batch(source=[source]), small.padded([target[:-1]])
         h = known.decoder(known.target_embedding(prefix)).values[0].detach()
         s = own.decode(prefix, own.encode(one, "source"))[0]
         for place in range(len(target) - 1):
@@ -85,10 +83,8 @@ def test_both_terms_against_distributions_written_out(world):
     loss.check(student.counts(rows))
     words, states, count = sums(world, student, rows)
     parts = loss.parts
-    assert [(parts[name].weight, int(parts[name].count)) for name in ("words", "states")] == [
-        (0.3, count),
-        (0.2, count),
-    ]
+    for name, weight in (("words", 0.3), ("states", 0.2)):
+        assert (parts[name].weight, int(parts[name].count)) == (weight, count)
     torch.testing.assert_close(parts["words"].sum, words, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(parts["states"].sum, states, rtol=1e-4, atol=1e-4)
     plain = world.objective(CrossEntropy())(rows)
@@ -150,10 +146,8 @@ def test_an_encoder_teaches_the_state_before_a_token_its_own_of_it(world, name, 
     model, own = EncoderSystem.load(world.folder / name).model, student.model
     total = 0.0
     for source, target in zip(rows["source"].rows(), rows["target"].rows(), strict=True):
-        whole = Padded(target[None], torch.tensor([len(target)]))
-        known = model.encoder(model.embeddings[reads](whole))[0].values[0]
-        prefix = Padded(target[None, :-1], torch.tensor([len(target) - 1]))
-        one = Batch({"source": Padded(source[None], torch.tensor([len(source)]))})
+        known = model.encoder(model.embeddings[reads](small.padded([target])))[0].values[0]
+        one, prefix = small.batch(source=[source]), small.padded([target[:-1]])
         states = own.decode(prefix, own.encode(one, "source"))[0]
         for place in range(len(target) - 1):
             total += ((states[place] - known[place + 1]) ** 2).sum().item()
@@ -162,8 +156,7 @@ def test_an_encoder_teaches_the_state_before_a_token_its_own_of_it(world, name, 
 
 def test_the_tokenizer_of_a_language_model_is_that_of_its_output(world):
     assert tokenizer_of(folder=str(world.folder / "language"), name="output").fingerprint == world.tokenizer.fingerprint
-    with pytest.raises(UsageError, match="this model writes nothing"):
-        tokenizer_of(folder=str(world.folder / "encoder"), name="output")
+    refuses(UsageError, "this model writes nothing", tokenizer_of, folder=str(world.folder / "encoder"), name="output")
 
 
 def test_what_cannot_teach_is_refused(world):

@@ -14,9 +14,8 @@ SIZES = {"width": WIDTH, "heads": 2, "feedforward": 32}
 
 def net(module, x):
     """Return what two linear maps with a ReLU make of a vector, in numpy."""
-    (first, bias), (second, last) = [
-        (one.weight.detach().double().numpy(), one.bias.detach().double().numpy()) for one in (module[0], module[2])
-    ]
+    parameters = (module[0].weight, module[0].bias, module[2].weight, module[2].bias)
+    first, bias, second, last = (one.detach().double().numpy() for one in parameters)
     return second @ np.maximum(first @ x + bias, 0) + last
 
 
@@ -30,12 +29,8 @@ def fused(fusion, states, adapted, upto=None):
         if fusion.scores is None:
             shares = np.full(depth, 1 / depth)
         else:
-            scores = np.array(
-                [
-                    net(fusion.scores, sum(adapted[i, one] for i in range(until)) / until * mean)[0]
-                    for one in range(depth)
-                ]
-            )
+            means = [sum(adapted[i, one] for i in range(until)) / until for one in range(depth)]
+            scores = np.array([net(fusion.scores, own * mean)[0] for own in means])
             shares = np.exp(scores) / np.exp(scores).sum()
         context = sum(shares[one] * adapted[place, one] for one in range(depth))
         if fusion.gate is not None:

@@ -10,20 +10,14 @@ import torch
 from dragoman import Manifest, Recipe, UsageError
 from dragoman.mt.back_translation import BlankWords, DropWords, MoveWords
 from dragoman.shared.batches.loader import Loader
-from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.tokenizer import SentencePieceTokenizer
+from tests import small
 
 TEXT = "a dog barks at the old man"
 
 
 @pytest.fixture(scope="module")
-def pieces(tmp_path_factory):
-    return str(train_sentencepiece([TEXT] * 3, tmp_path_factory.mktemp("t") / "t.model", kind="char", size=300))
-
-
-@pytest.fixture(scope="module")
-def tokenizer(pieces):
-    return SentencePieceTokenizer(model=pieces, tags=["de", "en", "<bt>"])
+def tokenizer():
+    return small.tokenizer([TEXT] * 3, ["de", "en", "<bt>"])
 
 
 def words(count):
@@ -76,19 +70,16 @@ def test_a_distance_of_none_moves_none():
 
 @pytest.mark.parametrize("wrong", [-0.1, 1.5, float("nan")])
 def test_other_shares_are_refused(wrong, tokenizer):
-    with pytest.raises(UsageError, match="share must be (a finite number )?between 0 and 1"):
-        DropWords(share=wrong)
-    with pytest.raises(UsageError, match="share must be (a finite number )?between 0 and 1"):
-        BlankWords(tokenizer=tokenizer, share=wrong)
-    with pytest.raises(UsageError, match="MoveWords: distance must be at least 0, not -1"):
-        MoveWords(distance=-1)
+    for noise, given in ((DropWords, {}), (BlankWords, {"tokenizer": tokenizer})):
+        small.refuses(UsageError, "share must be (a finite number )?between 0 and 1", noise, share=wrong, **given)
+    small.refuses(UsageError, "MoveWords: distance must be at least 0, not -1", MoveWords, distance=-1)
 
 
 # -- the recipe ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def batches(pieces, tmp_path):
+def batches(tokenizer, tmp_path):
     """Return what is read of a pair and of a text with a source that was made, by stream, with keys of the recipe."""
     pair = {"id": "p", "source_text": "der hund", "target_text": "the <bt> dog"}
     made = {"id": "m", "source_text": "a dog barks", "target_text": "ein hund bellt laut"}
@@ -99,7 +90,8 @@ def batches(pieces, tmp_path):
 
     def read(**keys):
         given = languages | {"data_folder": str(tmp_path), "manifest_folder": str(tmp_path / "m")}
-        given |= {"results_folder": str(tmp_path / "r"), "tokenizer.model": pieces, "made_weight": 1.0}
+        given |= {"results_folder": str(tmp_path / "r"), "made_weight": 1.0}
+        given |= {"tokenizer.model": tokenizer.arguments["model"]}
         recipe = Recipe.load("text/back_translation", given | keys)
         with torch.device("meta"):
             streams = recipe.plan["fit"].build().streams

@@ -131,8 +131,7 @@ def test_a_text_never_becomes_longer(tokenizer, count, share):
     ],
 )
 def test_bad_arguments(tokenizer, arguments, message):
-    with pytest.raises(UsageError, match=message):
-        TextInfilling(tokenizer=tokenizer, **arguments)
+    small.refuses(UsageError, message, TextInfilling, tokenizer=tokenizer, **arguments)
 
 
 def test_the_share_is_rounded_up_but_not_for_the_last_bit(tokenizer):
@@ -271,8 +270,7 @@ def test_noises_can_be_applied_one_after_another(tokenizer):
     for noise in permutations(every, 5):
         ids = NoisyText(field=field, noise=list(noise))(row, np.random.default_rng(1)).tolist()
         assert ids[0] == whole[0] and ids[-1] == whole[-1] and len(ids) < len(whole)
-        kept = Counter(id for id in ids if id != tokenizer.mask)
-        assert not kept - Counter(whole)
+        assert not Counter(id for id in ids if id != tokenizer.mask) - Counter(whole)
         again = NoisyText(field=field, noise=list(noise))(row, np.random.default_rng(1)).tolist()
         assert ids == again
     by_hand = words_of(tokenizer).split(tokenizer.encode(TEXT), "en")
@@ -292,8 +290,7 @@ def test_noises_can_be_applied_one_after_another(tokenizer):
     ],
 )
 def test_bad_arguments_of_the_noise_of_tokens(tokenizer, make, message):
-    with pytest.raises(UsageError, match=message):
-        make(tokenizer)
+    small.refuses(UsageError, message, make, tokenizer)
 
 
 def test_dropout_of_mbart_falls():

@@ -9,7 +9,6 @@ from torch import nn
 
 from dragoman import System, UsageError
 from dragoman.mt.bart_translator import FirstStep, ForeignEncoder, put_before
-from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
@@ -20,6 +19,7 @@ from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
 from dragoman.shared.training.optimizer import Adam, set_learning_rate
 from tests import small
 from tests.recipes.test_recipes import Vocabulary
+from tests.small import refuses
 
 WIDTH, LONGEST = 16, 40
 
@@ -68,22 +68,16 @@ def bart(tokenizer, *, shared=True, layers=2, bias=True, heads=None, inputs=(), 
 def translator(tokenizers, seed=1, **given):
     torch.manual_seed(seed)
     english, foreign = tokenizers
-    given = {"layers": 2, "dropout": 0.0} | given
-    source = small.text(foreign)
+    given = {"layers": 2, "dropout": 0.0, "source": small.text(foreign)} | given
     above = bart(english)
-    return above, put_before(text=above, source=source, source_languages=["ro"], **given)
-
-
-def padded(rows):
-    return small.padded(rows)
+    return above, put_before(text=above, source_languages=["ro"], **given)
 
 
 ROWS = [[5, 6, 7, 8, 2], [9, 10, 2]]
-TARGET = [[4, 11, 12, 13, 2], [4, 14, 15, 2]]
 
 
 def batch(rows=ROWS):
-    return Batch({"source": padded(rows), "target": padded(TARGET)})
+    return small.batch(source=rows, target=[[4, 11, 12, 13, 2], [4, 14, 15, 2]])
 
 
 def by_hand(system, row):
@@ -96,25 +90,7 @@ def by_hand(system, row):
     angles = torch.tensor([[(place + 2) * ratio**k for k in range(half)] for place in range(len(row))])
     x = x + torch.cat([angles.sin(), angles.cos()], dim=1)
     for number in range(2):
-        name = f"encoder.layers.{number}."
-        peer = nn.TransformerEncoderLayer(WIDTH, 2, 24, dropout=0.0, activation="gelu", batch_first=True)
-        peer.load_state_dict(
-            {
-                "self_attn.in_proj_weight": get(name + "self_attention.queries_keys_values.weight"),
-                "self_attn.in_proj_bias": get(name + "self_attention.queries_keys_values.bias"),
-                "self_attn.out_proj.weight": get(name + "self_attention.output.weight"),
-                "self_attn.out_proj.bias": get(name + "self_attention.output.bias"),
-                "linear1.weight": get(name + "inner.weight"),
-                "linear1.bias": get(name + "inner.bias"),
-                "linear2.weight": get(name + "outer.weight"),
-                "linear2.bias": get(name + "outer.bias"),
-                "norm1.weight": get(name + "self_attention_norm.weight"),
-                "norm1.bias": get(name + "self_attention_norm.bias"),
-                "norm2.weight": get(name + "feedforward_norm.weight"),
-                "norm2.bias": get(name + "feedforward_norm.bias"),
-            }
-        )
-        x = peer.train()(x[None])[0]  # train: the fast path of inference is another computation
+        x = small.torch_layer(system.model.embeddings["source"].encoder.layers[number])(x[None])[0]
     x = x + get("positions.weight")[: len(row)]
     x = (x - x.mean(-1, keepdim=True)) / (x.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
     return x * get("norm.weight") + get("norm.bias")
@@ -178,7 +154,7 @@ def test_all_of_the_model_above_is_kept_but_its_embedding(tokenizers, shared):
     torch.testing.assert_close(system.model.project(states), above.model.project(states))
     assert system.model.projection.weight is system.model.target_embedding.weight  # they learn together
     above.eval(), system.eval()
-    prefix, memory = padded([[4, 5], [4, 6]]), above.model.encode(batch())
+    prefix, memory = small.padded([[4, 5], [4, 6]]), above.model.encode(batch())
     assert torch.equal(system.model.decode(prefix, memory), above.model.decode(prefix, memory))
     first, second, _ = (one.self_attention.output.weight for one in system.model.embeddings["source"].encoder.layers)
     assert not torch.equal(first, second)  # each layer begins with numbers of its own
@@ -205,21 +181,11 @@ def test_a_folder_brings_it_back(tokenizers, tmp_path):
 
 
 #: What the paper lets learn in the first step, written out for a model of two layers.
-FIRST = {
+OF_LAYER = ["inner", "outer", "self_attention.queries_keys_values", "self_attention.output"]
+OF_LAYER += ["self_attention_norm", "feedforward_norm"]
+FIRST = [f"embeddings.source.encoder.layers.{number}.{part}" for number in (0, 1) for part in OF_LAYER]
+FIRST = {f"model.{name}.{kind}" for name in FIRST for kind in ("weight", "bias")} | {
     "model.embeddings.source.embedding.tokens.weight",
-    *(
-        f"model.embeddings.source.encoder.layers.{number}.{part}.{kind}"
-        for number in (0, 1)
-        for part in (
-            "self_attention.queries_keys_values",
-            "self_attention.output",
-            "self_attention_norm",
-            "inner",
-            "outer",
-            "feedforward_norm",
-        )
-        for kind in ("weight", "bias")
-    ),
     "model.embeddings.source.positions.weight",
     "model.target_embedding.positions.weight",
     "model.encoder.layers.0.self_attention.queries_keys_values.weight",
@@ -261,11 +227,9 @@ def test_bart_large_has_the_papers_sizes():
     foreign = Vocabulary(pieces=pieces, tags=["ro"])
     assert tokenizer.size == vocabulary
     with torch.device("meta"):
-        above = bart(
-            tokenizer, layers=12, bias=False, width=width, feedforward=inner, heads_of_attention=16, length=1026
-        )
-        field = small.text(foreign)
-        system = put_before(text=above, source=field, source_languages=["ro"])
+        sizes = {"width": width, "feedforward": inner, "heads_of_attention": 16, "length": 1026}
+        above = bart(tokenizer, layers=12, bias=False, **sizes)
+        system = put_before(text=above, source=small.text(foreign), source_languages=["ro"])
     attention, norm = 4 * (width * width + width), 2 * width
     layer = attention + norm + (2 * width * inner + inner + width) + norm
     ends = 2 * (1026 * width + norm)
@@ -291,7 +255,7 @@ def test_dropout_is_that_of_the_new_encoder(tokenizers):
     with torch.no_grad():
         ones.embedding.tokens.weight.fill_(1 / WIDTH**0.5)
         ones.embedding.positions.weight.zero_()
-    values = ones.train()(padded([[5] * 39] * 40)).values
+    values = ones.train()(small.padded([[5] * 39] * 40)).values
     torch.testing.assert_close(values.unique(), torch.tensor([0.0, 1 / 0.75]))
     assert float((values == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
 
@@ -311,35 +275,31 @@ def test_parts_that_do_not_fit_are_refused(tokenizers, wrong, message):
         "positions": SinusoidalPositions(width=wrong.get("positions", WIDTH)),
         "dropout": wrong.get("dropout", 0.1),
     }
-    with pytest.raises(ValueError, match=re.escape(message)):
-        ForeignEncoder(**given)
+    small.refuses(ValueError, re.escape(message), ForeignEncoder, **given)
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ({"heads": "ctc"}, "Translator is no text translator without heads and further inputs"),
-        ({"inputs": ["speech"]}, "no text translator without heads and further inputs"),
-        ({"typed": True}, "no text translator without heads and further inputs"),
-        ({"tied_to_source": True}, "its output is tied to the vectors of its source"),
+        ("heads", "Translator is no text translator without heads and further inputs"),
+        ("speech", "no text translator without heads and further inputs"),
+        ("typed", "no text translator without heads and further inputs"),
+        ("tied to source", "its output is tied to the vectors of its source"),
     ],
 )
 def test_a_model_that_cannot_be_read_through_is_refused(tokenizers, made, message):
     english, foreign = tokenizers
-    given = dict(made)
-    if given.pop("heads", None):
-        head = CtcHead(tap=2, width=WIDTH, vocabulary=english.size, blank=0)
+    if made == "heads":
         above = bart(english)
-        above.model.heads["ctc"] = head
-    elif given.pop("typed", None):
+        above.model.heads["ctc"] = CtcHead(tap=2, width=WIDTH, vocabulary=english.size, blank=0)
+    elif made == "typed":
         above = bart(english, source=embedding(english, type_vector=TypeVector(width=WIDTH)))
-    elif given.pop("tied_to_source", None):
+    elif made == "tied to source":
         above = bart(english, shared=False)
         above.model.projection = TiedProjection(embedding=above.model.embeddings["source"])
     else:
-        above = bart(english, **given)
-    with pytest.raises(UsageError, match=re.escape(message)):
-        put_before(text=above, source=small.text(foreign), source_languages=["ro"])
+        above = bart(english, inputs=[made])
+    refuses(UsageError, re.escape(message), put_before, text=above, source=small.text(foreign), source_languages=["ro"])
 
 
 def test_a_language_that_the_model_cannot_write_is_refused(tokenizers):
@@ -350,9 +310,7 @@ def test_a_language_that_the_model_cannot_write_is_refused(tokenizers):
 
 
 def test_an_output_matrix_of_its_own_is_kept(tokenizers):
-    english, foreign = tokenizers
-    above = bart(english, tied=False)
-    source = small.text(foreign)
-    system = put_before(text=above, source=source, source_languages=["ro"])
+    above = bart(tokenizers[0], tied=False)
+    system = put_before(text=above, source=small.text(tokenizers[1]), source_languages=["ro"])
     assert system.model.projection is above.model.projection
     assert torch.equal(system.model.target_embedding.weight, above.model.embeddings["source"].weight)

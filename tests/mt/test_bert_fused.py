@@ -8,14 +8,11 @@ from torch.nn import functional as F
 from dragoman import BeamSearch, DataError, UsageError
 from dragoman.mt.bert_fused import BERT, FusedEncoderLayer, FusedLayer, FusedTranslator
 from dragoman.shared.batch import Batch
-from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.layer import Layer
-from dragoman.shared.nn.positions import LearnedPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import EncoderModel
-from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.padded import Padded
-from dragoman.shared.training.optimizer import Adam, set_learning_rate
 from tests import small
 from tests.small import refuses
 
@@ -71,8 +68,7 @@ def test_an_encoder_layer_against_torch(pre_norm):
 
     h = normed(x.values) if pre_norm else x.values
     one = own(h, h, h, key_padding_mask=~x.mask)[0]
-    two = other(h, known.values, known.values, key_padding_mask=~known.mask)[0]
-    expected = x.values + (one + two) / 2
+    expected = x.values + (one + other(h, known.values, known.values, key_padding_mask=~known.mask)[0]) / 2
     expected = fed(layer, expected if pre_norm else normed(expected))
     found = layer(x.values, mask=x.mask, memories={BERT: known})
     torch.testing.assert_close(found[x.mask], expected[x.mask], atol=1e-5, rtol=1e-5)
@@ -81,13 +77,11 @@ def test_an_encoder_layer_against_torch(pre_norm):
 @pytest.mark.parametrize("pre_norm", [True, False])
 def test_a_decoder_layer_against_torch(pre_norm):
     torch.manual_seed(1)
-    layer = FusedLayer(**SIZES, memories={"source": WIDTH, BERT: KNOWN}, pre_norm=pre_norm).eval()
+    memories = {"source": WIDTH, BERT: KNOWN}
+    layer = FusedLayer(**SIZES, memories=memories, pre_norm=pre_norm).eval()
     x, source, known = inputs(([5, 3], WIDTH), ([2, 4], WIDTH), ([4, 6], KNOWN))
     own = mha(layer.self_attention, WIDTH)
-    others = {
-        name: mha(layer.memory_attention[name], WIDTH, memory.values.shape[-1])
-        for name, memory in (("source", source), (BERT, known))
-    }
+    others = {name: mha(layer.memory_attention[name], WIDTH, width) for name, width in memories.items()}
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
 
     def sublayer(value, norm, made):
@@ -125,9 +119,8 @@ def test_drop_net_by_counting(drop_net, alone):
 def test_drop_net_by_hand(monkeypatch, drawn, expected):
     """0.8 is divided among the two branches alone; the rest is their mean."""
     layer = FusedEncoderLayer(**SIZES, memories={BERT: KNOWN}, drop_net=0.8, dropout=0.0)
-    monkeypatch.setattr(
-        "dragoman.mt.bert_fused.torch.rand", lambda *_, device: torch.tensor(drawn, dtype=torch.float64)
-    )
+    fixed = torch.tensor(drawn, dtype=torch.float64)
+    monkeypatch.setattr("dragoman.mt.bert_fused.torch.rand", lambda *_, device: fixed)
     own, known = torch.full((2, 3, WIDTH), 2.0), torch.full((2, 3, WIDTH), 5.0)
     assert layer.fused(own, known).unique().tolist() == [expected]
 
@@ -151,12 +144,12 @@ def test_a_branch_that_is_left_out_learns_nothing(monkeypatch):
     assert layer.self_attention.output.weight.grad.abs().sum() > 0
 
 
-def embedding(width=WIDTH, size=VOCABULARY):
-    return small.embedding(size, width, None, dropout=0.1)
+def embedding(width=WIDTH, size=VOCABULARY, positions=None):
+    return small.embedding(size, width, positions, dropout=0.1)
 
 
-def reader(name="source"):
-    read = embedding(KNOWN, 40)
+def reader(name="source", positions=None):
+    read = embedding(KNOWN, 40, positions)
     return EncoderModel(embeddings={name: read}, encoder=small.encoder(2, width=KNOWN, dropout=0.3))
 
 
@@ -181,29 +174,13 @@ ROWS = {"source": [4, 6, 2], BERT: [7, 3, 5], "target": [5, 3, 4]}
 
 
 def test_the_reader_neither_learns_nor_drops_out():
-    model = translator(drop_net=0.0).train()
-    system = nn.Module()
-    system.model = model
-    objective = EncoderDecoderObjective(system=system, parts=[CrossEntropy()])
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = Adam().build(objective)
-    for update in range(3):
-        objective.train()
-        assert not any(module.training for module in model.reader.modules())
-        objective(batch(ROWS)).parts["cross_entropy"].sum.backward()
-        set_learning_rate(optimizer, 0.01, update + 1)
-        optimizer.step()
-    same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
-    assert {name for name in before if name.startswith("reader.")} == same
+    model = translator(drop_net=0.0)
+    same = small.unmoved(small.objective(model, CrossEntropy()), batch(ROWS), model.reader)
+    assert {name for name in model.state_dict() if name.startswith("reader.")} == same
 
 
 def test_a_sentence_alone_is_as_in_a_batch():
-    model, rows = translator().eval(), batch(ROWS)
-    whole = model.decode(rows["target"], model.encode(rows))
-    for number in range(3):
-        one = Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in ROWS})
-        states = model.decode(one["target"], model.encode(one))[0]
-        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+    small.check_rows(translator().eval(), batch(ROWS))
 
 
 def test_what_bert_reads_reaches_both_sides():
@@ -216,17 +193,7 @@ def test_what_bert_reads_reaches_both_sides():
 
 
 def test_step_by_step_as_at_once_with_beams():
-    model, rows = translator().eval(), batch(ROWS)
-    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
-    found = BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)
-    for number, hypotheses in enumerate(found):
-        one = Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in ("source", BERT)})
-        for hypothesis in hypotheses:
-            tokens = torch.tensor([[int(prefix.values[number, 0]), *hypothesis.tokens]])
-            given = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
-            scores = model.log_probabilities(given, model.encode(one))[0]
-            total = scores.gather(1, tokens[0, 1:, None]).sum().item()
-            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+    small.check_beams(translator().eval(), batch(ROWS), "source", BERT)
 
 
 def plain(stack, memories=None):
@@ -255,14 +222,8 @@ def test_symbols_of_the_reader_are_known():
 
 
 def test_a_text_that_is_too_long_for_the_reader_is_named():
-    read = TextEmbedding(
-        vocabulary=40, width=KNOWN, padding=0, positions=LearnedPositions(width=KNOWN, length=6), dropout=0.0
-    )
-    short = EncoderModel(
-        embeddings={"source": read}, encoder=Encoder(layer=Layer(width=KNOWN, heads=2, feedforward=24), layers=1)
-    )
-    with pytest.raises(DataError, match=r"row 0: its 'bert' is too long for the model: 7 elements"):
-        translator(reader=short).encode(batch(ROWS))
+    short = translator(reader=reader(positions=6))
+    refuses(DataError, r"row 0: its 'bert' is too long for the model: 7 elements", short.encode, batch(ROWS))
 
 
 def test_what_does_not_fit_is_refused():
@@ -275,11 +236,9 @@ def test_what_does_not_fit_is_refused():
         translator(encoder=plain(Encoder), decoder=plain(Decoder, ["source"]))
     with pytest.raises(ValueError, match=r"the decoder must attend to 'source', .* the decoder to \[\]"):
         translator(decoder=plain(Decoder))
-    wide = Encoder(layer=FusedEncoderLayer(**SIZES, memories={BERT: 20}), layers=1)
-    with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
-        translator(encoder=wide)
-    wide_decoder = Decoder(layer=FusedLayer(**SIZES, memories={"source": WIDTH, BERT: 20}), layers=1)
-    with pytest.raises(ValueError, match="the layers read states of width 20, but the reader's have 12"):
-        translator(decoder=wide_decoder)
+    wide = {"encoder": Encoder(layer=FusedEncoderLayer(**SIZES, memories={BERT: 20}), layers=1)}
+    wider = {"decoder": Decoder(layer=FusedLayer(**SIZES, memories={"source": WIDTH, BERT: 20}), layers=1)}
+    for wrong in (wide, wider):
+        refuses(ValueError, "the layers read states of width 20, but the reader's have 12", translator, **wrong)
     with pytest.raises(KeyError):
         FusedEncoderLayer(**SIZES, memories={BERT: KNOWN})(torch.zeros(1, 1, WIDTH))

@@ -17,7 +17,8 @@ from dragoman.shared.batches.stream import Budget, Stream
 from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.text.lexicon import Lexicon
 from tests import small
-from tests.mt.test_mass import model, objective  # noqa: F401 - a fixture
+from tests.mt.test_mass import model, row, used_states  # noqa: F401 - a fixture
+from tests.small import objective
 
 TEXTS = ["the Dog sees a cat, twice.", "a cat sees", "the dog"]
 PAIRS = {"dog": ["hund", "köter", "wauwau", "tier"], "sees": ["sieht"], "cat": ["katze"]}
@@ -34,10 +35,6 @@ def lexicon(tmp_path_factory):
     file = tmp_path_factory.mktemp("lexicon") / "en-de.txt"
     file.write_text("".join(f"{word} {other}\n" for word, found in PAIRS.items() for other in found), encoding="utf-8")
     return Lexicon(files={"en-de": str(file)})
-
-
-def row(text, id="1"):
-    return {"id": id, "source_text": text, "source_language": "en"}
 
 
 class Drawn:
@@ -80,10 +77,8 @@ def test_what_becomes_of_the_words_of_a_fragment(plain, lexicon):
     for _ in range(4000):
         read = plain.tokenizer.decode(field(row("dog"), rng)[""].tolist())
         kinds[read] += 1
-    shares = {word: kinds[word] / 4000 for word in ("dog", "hund", "köter", "wauwau", "tier")}
-    assert shares == pytest.approx(
-        {"dog": 0.1, "hund": 0.8 / 3, "köter": 0.8 / 3, "wauwau": 0.8 / 3, "tier": 0}, abs=0.03
-    )
+    expected = {"dog": 0.1, **dict.fromkeys(("hund", "köter", "wauwau"), 0.8 / 3), "tier": 0}
+    assert {word: kinds[word] / 4000 for word in expected} == pytest.approx(expected, abs=0.03)
 
 
 def test_translations_are_drawn_by_their_probabilities(plain, tmp_path):
@@ -102,11 +97,8 @@ def test_where_fragments_begin(plain, lexicon):
     field = SwitchedFragment(field=plain, lexicon=lexicon)
     rng = np.random.default_rng(1)
     starts = Counter(int(field(row(TEXTS[0]), rng)["places"][0]) for _ in range(4000))
-    words = TEXTS[0].split()
-    expected = [
-        1 + sum(len(word) + 1 for word in words[:number]) for number in range(4)
-    ]  # a piece a character, and a space
-    assert sorted(starts) == expected
+    words = [len(word) + 1 for word in TEXTS[0].split()]  # a piece a character, and a space
+    assert sorted(starts) == [1 + sum(words[:number]) for number in range(4)]
     assert all(abs(count / 4000 - 0.25) < 0.03 for count in starts.values())
 
 
@@ -168,26 +160,20 @@ def test_a_whole_text_that_is_not_switched_is_copied(plain, lexicon, model, tmp_
 
 def test_the_decoder_sees_all_that_was_read(plain, lexicon, model, tmp_path):  # noqa: F811 - a fixture
     batch = batch_of(SwitchedFragment(field=plain, lexicon=lexicon, growth=1.2), plain, tmp_path)
-    encoding = model.encode(batch)
-    states = encoding.memories["source"].values
-    states.retain_grad()
-    FragmentCrossEntropy().evaluate(model, batch, lambda field: encoding)["fragment"].sum.backward()
-    assert torch.equal(states.grad.abs().sum(-1) > 0, batch["source"].mask)
+    assert torch.equal(used_states(model, batch), batch["source"].mask)
 
 
 def test_what_cannot_be_is_refused(plain, lexicon):
-    with pytest.raises(DataError, match="the lexicon has no words of its language, 'de'"):
-        SwitchedFragment(field=plain, lexicon=lexicon)(
-            row("hund") | {"source_language": "de"}, np.random.default_rng(1)
-        )
-    with pytest.raises(DataError, match="row '1' does not name the language of its text"):
-        SwitchedFragment(field=plain, lexicon=lexicon)({"id": "1", "source_text": "hund"}, np.random.default_rng(1))
-    with pytest.raises(UsageError, match=r"switched and replaced must add up to at most 1, .* 0\.8 and 0\.3"):
-        SwitchedFragment(field=plain, lexicon=lexicon, replaced=0.3)
-    with pytest.raises(UsageError, match="top must be at least 1, not 0"):
-        SwitchedFragment(field=plain, lexicon=lexicon, top=0)
-    with pytest.raises(UsageError, match=r"growth must be at least 1, not 0\.9"):
-        SwitchedFragment(field=plain, lexicon=lexicon, growth=0.9)
+    switched, rng = SwitchedFragment(field=plain, lexicon=lexicon), np.random.default_rng(1)
+    german = row("hund") | {"source_language": "de"}
+    small.refuses(DataError, "the lexicon has no words of its language, 'de'", switched, german, rng)
+    nameless = {"id": "1", "source_text": "hund"}
+    small.refuses(DataError, "row '1' does not name the language of its text", switched, nameless, rng)
     bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[])
-    with pytest.raises(UsageError, match="one symbol before it and one behind it, not 0 and 1"):
-        SwitchedFragment(field=bare, lexicon=lexicon)
+    for wrong, message in (
+        ({"replaced": 0.3}, r"switched and replaced must add up to at most 1, .* 0\.8 and 0\.3"),
+        ({"top": 0}, "top must be at least 1, not 0"),
+        ({"growth": 0.9}, r"growth must be at least 1, not 0\.9"),
+        ({"field": bare}, "one symbol before it and one behind it, not 0 and 1"),
+    ):
+        small.refuses(UsageError, message, SwitchedFragment, **{"field": plain, "lexicon": lexicon} | wrong)

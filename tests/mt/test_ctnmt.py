@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from dragoman import DataError, System, UsageError
+from dragoman import DataError, UsageError
 from dragoman.mt.ctnmt import AsymptoticDistillation, DynamicSwitch
 from dragoman.shared.batch import Batch
 from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
@@ -40,8 +40,8 @@ def reader(size=300, width=WIDTH, name="source", headed=False):
     return EncoderModel(embeddings={name: read}, encoder=encoder(width), heads={"masked": head} if headed else None)
 
 
-def padded(rows=TOKENS):
-    return small.padded(rows)
+def padded():
+    return small.padded(TOKENS)
 
 
 def test_the_switch_mixes_states_and_vectors():
@@ -87,8 +87,7 @@ def test_vectors_of_both_are_symbols():
     ],
 )
 def test_a_reader_that_does_not_fit_is_refused(wrong, message):
-    with pytest.raises(ValueError, match=message):
-        DynamicSwitch(embedding=embedding(300), reader=reader(**wrong))
+    small.refuses(ValueError, message, DynamicSwitch, embedding=embedding(300), reader=reader(**wrong))
 
 
 def system(tokenizer, seed, width=WIDTH):
@@ -105,12 +104,11 @@ def test_distillation_against_numpy(tokenizer, tmp_path):
     batch = Batch({"source": padded()})
     total = 0.0
     for row in TOKENS:  # each alone, without padding
-        one = Batch({"source": padded([row])})
-        pair = [
-            model.encode(one).memories["source"].values[0].detach().double().numpy()
-            for model in (theirs.model, own.model)
-        ]
-        total += ((pair[0] - pair[1]) ** 2).sum()
+        one = small.batch(source=[row])
+        wanted, found = (
+            each.model.encode(one).memories["source"].values[0].detach().double() for each in (theirs, own)
+        )
+        total += ((wanted - found).numpy() ** 2).sum()
     term = objective(batch).parts["distillation"]
     assert (int(term.count), term.weight) == (7, 0.3)
     assert int(objective.counts(batch)["distillation"]) == 7
@@ -125,18 +123,16 @@ def test_what_cannot_be_compared_is_refused(tokenizer, tmp_path):
     system(tokenizer, 1, width=8).save(tmp_path / "narrow")
     batch = Batch({"source": padded()})
     part = AsymptoticDistillation(teacher=Teacher(folder=str(tmp_path / "narrow"), tokenizer=tokenizer))
-    with pytest.raises(
-        UsageError, match=r"the encoder's states have the shape \(2, 4, 16\), those of the teacher .*8\)"
-    ):
-        EncoderDecoderObjective(system=system(tokenizer, 2), parts=[part])(batch)
-    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
-        part.teacher.best(batch, padded(), top=1)
-    one = system(tokenizer, 3)
-    field = one.inputs["source"]
-    imported = {"inputs": one.inputs, "output": field, "source_languages": ["en"], "target_languages": ["en"]}
-    System(model=one.model, **imported).save(tmp_path / "imported")  # as those of other toolkits are
-    with pytest.raises(DataError, match="this teacher is an encoder, which writes nothing"):
-        Teacher(folder=str(tmp_path / "imported"), tokenizer=tokenizer).best(batch, padded(), top=1)
+    objective = EncoderDecoderObjective(system=system(tokenizer, 2), parts=[part])
+    message = r"the encoder's states have the shape \(2, 4, 16\), those of the teacher .*8\)"
+    small.refuses(UsageError, message, objective, batch)
+    small.refuses(
+        DataError, "this teacher is an encoder, which writes nothing", part.teacher.best, batch, padded(), top=1
+    )
+    imported = small.system(tokenizer, system(tokenizer, 3).model)  # as those of other toolkits are
+    imported.save(tmp_path / "imported")
+    teacher = Teacher(folder=str(tmp_path / "imported"), tokenizer=tokenizer)
+    small.refuses(DataError, "this teacher is an encoder, which writes nothing", teacher.best, batch, padded(), top=1)
 
 
 def test_a_rate_that_rises_and_falls():

@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
-from dragoman import BeamSearch, Manifest, Recipe, System, UsageError
+from dragoman import Manifest, Recipe, System, UsageError
 from dragoman.exchange.huggingface.hf_export import plain_translator
 from dragoman.mt.graformer import FusedProjection, GraftedDecoder, GraftedEncoder, GraftedTranslator
 from dragoman.shared.batch import Batch
@@ -15,13 +14,13 @@ from dragoman.shared.nn.heads import OutputProjection, TiedProjection
 from dragoman.shared.nn.linear import store_for_search
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import LanguageModel
-from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.objectives.cross_entropy import label_smoothed_cross_entropy
-from dragoman.shared.padded import Padded
 from dragoman.shared.systems.trimming import trim
 from tests import small
+from tests.small import refuses
 
-WIDTH, HEADS, INNER, VOCABULARY = 16, 2, 24, 30
+WIDTH, INNER, VOCABULARY = 16, 24, 30
 BELOW, NEW = 2, 3
 ROWS = {"source": [4, 6, 2], "target": [5, 3, 4]}
 
@@ -66,34 +65,6 @@ def batch(rows=ROWS):
     return small.drawn_batch(rows, VOCABULARY, 3)
 
 
-def theirs(ours, kind):
-    """Return torch's layer with the parameters of ours."""
-    found = kind(WIDTH, HEADS, INNER, dropout=0.0, activation="gelu", norm_first=True, batch_first=True).eval()
-    decodes = kind is nn.TransformerDecoderLayer
-    attention = ours.self_attention
-    values = {
-        "self_attn.in_proj_weight": attention.queries_keys_values.weight,
-        "self_attn.in_proj_bias": attention.queries_keys_values.bias,
-        "self_attn.out_proj": attention.output,
-        "linear1": ours.inner,
-        "linear2": ours.outer,
-        "norm1": ours.self_attention_norm,
-        "norm3" if decodes else "norm2": ours.feedforward_norm,
-    }
-    if decodes:
-        memory = ours.memory_attention["source"]
-        maps = (memory.queries, memory.keys_values)
-        values["multihead_attn.in_proj_weight"] = torch.cat([part.weight for part in maps])
-        values["multihead_attn.in_proj_bias"] = torch.cat([part.bias for part in maps])
-        values |= {"multihead_attn.out_proj": memory.output, "norm2": ours.memory_attention_norm}
-    tensors = {}
-    for name, value in values.items():
-        modules = {f"{name}.weight": value.weight, f"{name}.bias": value.bias} if isinstance(value, nn.Module) else {}
-        tensors |= modules or {name: value}
-    found.load_state_dict({name: tensor.detach() for name, tensor in tensors.items()})
-    return found
-
-
 def normed(norm, x):
     return F.layer_norm(x, (WIDTH,), norm.weight, norm.bias)
 
@@ -103,17 +74,16 @@ def by_torch(model, rows):
     source, prefix = rows["source"], rows["target"]
     memory = model.embeddings["source"](source).values
     for one in (*model.encoder.below.layers, *model.encoder.layers):
-        memory = theirs(one, nn.TransformerEncoderLayer)(memory, src_key_padding_mask=~source.mask)
+        memory = small.torch_layer(one)(memory, src_key_padding_mask=~source.mask)
     memory = normed(model.encoder.norm, memory)
     later = torch.ones(prefix.values.shape[1], prefix.values.shape[1], dtype=torch.bool).triu(1)
     known = model.target_embedding(prefix).values
     for one in model.decoder.below.layers:
-        known = theirs(one, nn.TransformerEncoderLayer)(known, src_mask=later)
+        known = small.torch_layer(one)(known, src_mask=later)
     states = known
     for one in model.decoder.layers:
-        states = theirs(one, nn.TransformerDecoderLayer)(
-            states, memory, tgt_mask=later, memory_key_padding_mask=~source.mask
-        )
+        decoder = small.torch_layer(one, "source")
+        states = decoder(states, memory, tgt_mask=later, memory_key_padding_mask=~source.mask)
     logits = normed(model.decoder.norm, states) @ model.projection.own.weight.T
     return memory, logits + normed(model.decoder.language_norm, known) @ model.target_embedding.weight.T
 
@@ -182,26 +152,11 @@ def test_a_decoder_without_memories_is_one_stack_with_prompts():
 
 @pytest.mark.parametrize("fusion", [True, False])
 def test_step_by_step_as_at_once_with_beams(fusion):
-    model, rows = translator(fusion), batch()
-    prefix = Padded(rows["target"].values[:, :1], torch.ones(3, dtype=torch.int64))
-    found = BeamSearch(beam=3).search(model, rows, prefix=prefix, end=2, padding=0)
-    for number, hypotheses in enumerate(found):
-        one = Batch({"source": Padded.from_sequences([rows["source"].rows()[number]])})
-        for hypothesis in hypotheses:
-            tokens = torch.tensor([[int(prefix.values[number, 0]), *hypothesis.tokens]])
-            given = Padded(tokens[:, :-1], torch.tensor([tokens.shape[1] - 1]))
-            scores = model.log_probabilities(given, model.encode(one))[0]
-            total = scores.gather(1, tokens[0, 1:, None]).sum().item()
-            assert hypothesis.score == pytest.approx(total / len(hypothesis.tokens), abs=1e-4)
+    small.check_beams(translator(fusion), batch(), "source")
 
 
 def test_a_sentence_alone_is_as_in_a_batch():
-    model, rows = translator(), batch()
-    whole = model.decode(rows["target"], model.encode(rows))
-    for number in range(3):
-        one = Batch({name: Padded.from_sequences([rows[name].rows()[number]]) for name in ROWS})
-        states = model.decode(one["target"], model.encode(one))[0]
-        torch.testing.assert_close(states, whole[number][: len(states)], atol=1e-5, rtol=1e-5)
+    small.check_rows(translator(), batch())
 
 
 def test_a_chunked_loss_of_fused_logits():
@@ -262,12 +217,11 @@ def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
     golden = System.load(small.GOLDEN)
     model = translator(vocabulary=golden.output.tokenizer.size)
     System(**(golden.arguments | {"model": model})).save(tmp_path / "model")
-    row = small.row("1", "one two", "eins")
-    texts = Manifest.write(tmp_path / "texts.arrow", [row]).path
+    texts = Manifest.write(tmp_path / "texts.arrow", [small.row("1", "one two", "eins")]).path
     trim(tmp_path / "model", [texts], tmp_path / "trimmed")
     systems, logits = (System.load(tmp_path / "model"), System.load(tmp_path / "trimmed")), []
     for system in systems:
-        tokens = Padded.from_sequences([torch.tensor(system.output.tokenizer.encode("eins"))])
+        tokens = small.padded([system.output.tokenizer.encode("eins")])
         encoding = system.model.encode(Batch({"source": tokens}))
         logits.append(system.model.project(system.model.decode(tokens, encoding)))
     kept = systems[1].output.tokenizer.kept
@@ -277,9 +231,7 @@ def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
 
 def test_all_of_it_learns_unless_it_is_frozen():
     model, rows = translator(), batch()
-    system = nn.Module()
-    system.model = model
-    EncoderDecoderObjective(system=system, parts=[CrossEntropy()])(rows).parts["cross_entropy"].sum.backward()
+    small.objective(model, CrossEntropy())(rows).parts["cross_entropy"].sum.backward()
     without = [name for name, parameter in model.named_parameters() if not parameter.grad.abs().sum()]
     assert without == []
 
@@ -288,34 +240,30 @@ def test_what_does_not_fit_is_refused():
     def encoder(below):
         return GraftedEncoder(below=below, layer=layer(), layers=1)
 
-    with pytest.raises(ValueError, match="must not normalise what leaves them: give them final_norm: False"):
-        encoder(stack(Encoder, final_norm=True))
-    with pytest.raises(ValueError, match="the layers below have the width 8, but those above them 16"):
-        encoder(stack(Encoder, width=8))
-    with pytest.raises(ValueError, match=r"nobody reads what the layers below are tapped for: \[1\]"):
-        encoder(stack(Encoder, taps=[1]))
+    normed = stack(Encoder, final_norm=True)
+    small.refuses(ValueError, "must not normalise what leaves them: give them final_norm: False", encoder, normed)
+    refuses(ValueError, "the layers below have the width 8, but those above them 16", encoder, stack(Encoder, width=8))
+    refuses(ValueError, r"nobody reads what the layers below are tapped for: \[1\]", encoder, stack(Encoder, taps=[1]))
     with pytest.raises(ValueError, match=r"the layers below must attend to no memory, not to \['source'\]"):
         GraftedDecoder(below=stack(Decoder, memories=["source"]), layer=layer(["source"]), layers=1)
-    own = OutputProjection(width=WIDTH, vocabulary=VOCABULARY)
+    own, biased, other = (
+        OutputProjection(width=WIDTH, vocabulary=vocabulary, bias=bias)
+        for vocabulary, bias in ((VOCABULARY, False), (VOCABULARY, True), (7, False))
+    )
     with pytest.raises(ValueError, match="the projection reads states of width 16, but the decoder's have 32"):
         translator(projection=own)
-    other = OutputProjection(width=WIDTH, vocabulary=7)
-    tied = TiedProjection(embedding=embedding())
-    with pytest.raises(ValueError, match="logits over vocabularies of 7 and 30 cannot be added"):
-        FusedProjection(own=other, language=tied)
-    for one, two in (
-        (OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True), tied),
-        (own, TiedProjection(embedding=embedding(), bias=True)),
+    tied, moved = (TiedProjection(embedding=embedding(), bias=bias) for bias in (False, True))
+    for one, two, message in (
+        (other, tied, "logits over vocabularies of 7 and 30 cannot be added"),
+        (biased, tied, "the projections of a grafted decoder must have no bias"),
+        (own, moved, "the projections of a grafted decoder must have no bias"),
     ):
-        with pytest.raises(ValueError, match="the projections of a grafted decoder must have no bias"):
-            FusedProjection(own=one, language=two)
+        small.refuses(ValueError, message, FusedProjection, own=one, language=two)
 
 
 def test_transformers_has_no_place_for_it():
-    golden = System.load(small.GOLDEN)
-    system = System(**(golden.arguments | {"model": translator()}))
-    with pytest.raises(UsageError, match="System of a GraftedTranslator"):
-        plain_translator(system)
+    system = System(**(System.load(small.GOLDEN).arguments | {"model": translator()}))
+    small.refuses(UsageError, "System of a GraftedTranslator", plain_translator, system)
 
 
 def test_what_learns_on_top_of_two_frozen_language_models():

@@ -111,8 +111,7 @@ def test_a_direction_learns_as_a_network_without_what_its_mask_prunes(tokenizer,
     one = batch(tokenizer, [("en", "fr")] * 3)
     found, expected = loss(system, one), loss(other, one)
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)
-    whole = masked(tokenizer, drawn=False)
-    assert abs(loss(whole, one).item() - found.item()) > 0.01
+    assert abs(loss(masked(tokenizer, drawn=False), one).item() - found.item()) > 0.01
     found.backward()
     expected.backward()
     named = dict(system.model.named_parameters())
@@ -239,8 +238,7 @@ def test_rows_of_several_directions_are_translated_apart(tokenizer):
     with torch.inference_mode():
         found = system.translate_batch(mixed, SEARCH, forced=forced)
         for number, (pair, text) in enumerate(zip(pairs, texts, strict=True)):
-            mask = drawn_masks(system.model, PAIRS.index([*pair]))
-            other = zeroed(tokenizer, system, mask)
+            other = zeroed(tokenizer, system, drawn_masks(system.model, PAIRS.index([*pair])))
             alone = other.translate_batch(batch(tokenizer, [pair], [text]), SEARCH, forced=[forced[number]])
             assert tokens([found[number]]) == tokens(alone)
     refuses(UsageError, r"rows of de-en and en-fr and fr-en has no masks: group those", system.model.encode, mixed)
@@ -285,8 +283,7 @@ def test_one_direction_alone_is_an_ordinary_system(tokenizer, tmp_path):
 
 @pytest.mark.parametrize("pairs", [[], [["de", "en"], ["de", "en"]]])
 def test_directions_that_are_refused(tokenizer, pairs):
-    with pytest.raises(ValueError, match="pairs must be directions, each once"):
-        MaskedTranslator(**parts(tokenizer), pairs=pairs)
+    refuses(ValueError, "pairs must be directions, each once", MaskedTranslator, **parts(tokenizer), pairs=pairs)
 
 
 def test_a_map_that_would_escape_its_mask_is_refused(tokenizer):

@@ -13,20 +13,31 @@ from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
 from dragoman.shared.nn.recurrent_translator import RecurrentLanguageModel
 from dragoman.shared.nn.symbols import OUTPUT
 from dragoman.shared.padded import Padded
+from tests import small
+from tests.small import refuses
 
 WIDTH, VOCABULARY, PADDING = 8, 20, 1
 
 
+def embedding():
+    return TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)
+
+
+def projection():
+    return OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True)
+
+
+SIZES = {"inputs": WIDTH, "width": WIDTH, "first_cells": 11}
+
+
 def parts(**more):
     return {
-        "embeddings": {"source": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)},
-        "encoder": LstmEncoder(inputs=WIDTH, width=WIDTH, layers=2, first_cells=11, taps=[1]),
-        "target_embedding": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING),
-        "decoder": RecurrentDecoder(
-            inputs=WIDTH, width=WIDTH, layers=2, first_cells=11, memories=["source", "tap.1"], residual=True
-        ),
-        "projection": OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True),
-        "source_projection": OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True),
+        "embeddings": {"source": embedding()},
+        "encoder": LstmEncoder(**SIZES, layers=2, taps=[1]),
+        "target_embedding": embedding(),
+        "decoder": RecurrentDecoder(**SIZES, layers=2, memories=["source", "tap.1"], residual=True),
+        "projection": projection(),
+        "source_projection": projection(),
         **more,
     }
 
@@ -39,30 +50,20 @@ def translator() -> LmInitialisedTranslator:
 def language_model() -> RecurrentLanguageModel:
     torch.manual_seed(9)
     return RecurrentLanguageModel(
-        target_embedding=TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING),
-        decoder=RecurrentDecoder(inputs=WIDTH, width=WIDTH, layers=1, first_cells=11),
-        projection=OutputProjection(width=WIDTH, vocabulary=VOCABULARY, bias=True),
+        target_embedding=embedding(), decoder=RecurrentDecoder(**SIZES, layers=1), projection=projection()
     ).eval()
 
 
 def text(side, *lengths) -> Batch:
     generator = torch.Generator().manual_seed(7)
-    rows = [torch.randint(2, VOCABULARY, (length,), generator=generator) for length in lengths]
-    return Batch({side: Padded.from_sequences(rows, padding=PADDING)})
+    return Batch({side: small.drawn(lengths, VOCABULARY, 2, generator=generator, padding=PADDING)})
 
 
 #: What a language model lends, by side, and the same in the language model itself.
+LENDS = ["target_embedding", "decoder.layers.0", "projection"]
 LENT = {
-    "source": {
-        "embeddings.source": "target_embedding",
-        "encoder.layers.0": "decoder.layers.0",
-        "source_projection": "projection",
-    },
-    "target": {
-        "target_embedding": "target_embedding",
-        "decoder.layers.0": "decoder.layers.0",
-        "projection": "projection",
-    },
+    "source": dict(zip(["embeddings.source", "encoder.layers.0", "source_projection"], LENDS, strict=True)),
+    "target": dict(zip(LENDS, LENDS, strict=True)),
 }
 
 
@@ -78,8 +79,7 @@ def test_what_was_lent_is_the_language_model_still(side):
     rows = batch[side].rows()
     wanted = 0.0
     for row in rows:
-        prefix = Padded(row[None, :-1], torch.tensor([len(row) - 1]))
-        scores = lender.log_probabilities(prefix, lender.encode(batch))[0]
+        scores = lender.log_probabilities(small.padded([row[:-1]]), lender.encode(batch))[0]
         wanted += F.nll_loss(scores, row[1:], reduction="sum").item()
     assert term.sum.item() == pytest.approx(wanted, rel=1e-5)
     assert int(term.count) == sum(len(row) - 1 for row in rows) == int(SideLanguageModel(side=side).counts(batch)[name])
@@ -109,21 +109,16 @@ def test_later_tokens_do_not_help_to_predict_earlier_ones():
 
 
 def test_the_softmax_of_the_source_is_of_the_sources_symbols():
-    assert translator().symbol_fields() == {
-        "embeddings.source": "source",
-        "target_embedding": OUTPUT,
-        "projection": OUTPUT,
-        "source_projection": "source",
-    }
+    written = {"target_embedding": OUTPUT, "projection": OUTPUT}
+    read = {"embeddings.source": "source", "source_projection": "source"}
+    assert translator().symbol_fields() == written | read
 
 
 def test_what_cannot_be_is_refused():
     both = LstmEncoder(inputs=WIDTH, width=WIDTH, layers=2, bidirectional=True, taps=[1])
-    with pytest.raises(ValueError, match="reads from left to right only"):
-        LmInitialisedTranslator(**parts(encoder=both))
-    speech = {"speech": TextEmbedding(vocabulary=VOCABULARY, width=WIDTH, padding=PADDING)}
-    with pytest.raises(ValueError, match="reads 'source' alone, not speech"):
-        LmInitialisedTranslator(**parts(embeddings=speech))
+    refuses(ValueError, "reads from left to right only", LmInitialisedTranslator, **parts(encoder=both))
+    speech = parts(embeddings={"speech": embedding()})
+    refuses(ValueError, "reads 'source' alone, not speech", LmInitialisedTranslator, **speech)
     with pytest.raises(UsageError, match="SideLanguageModel: side: 'both' is not one of 'source', 'target'"):
         SideLanguageModel(side="both")
     with pytest.raises(UsageError, match="needs an LmInitialisedTranslator, not a RecurrentLanguageModel"):

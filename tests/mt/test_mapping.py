@@ -53,8 +53,7 @@ def precision(folder) -> float:
 def test_the_map_is_orthogonal_and_undoes_a_rotation():
     generator = torch.Generator().manual_seed(1)
     x, turn = torch.randn(40, WIDTH, dtype=torch.float64, generator=generator), rotation(generator)
-    found = procrustes(x, x @ turn)
-    torch.testing.assert_close(found, turn)
+    torch.testing.assert_close(procrustes(x, x @ turn), turn)
     noisy = procrustes(x, torch.randn(40, WIDTH, dtype=torch.float64, generator=generator))
     torch.testing.assert_close(noisy @ noisy.T, torch.eye(WIDTH, dtype=torch.float64))
 
@@ -66,8 +65,7 @@ def test_neighbours_equal_a_loop(k):
     scores, found = nearest(x, y, k, 2)
 
     def around(vector, others):
-        cosines = sorted((float(vector @ other) for other in others), reverse=True)
-        return sum(cosines[:k]) / k if k else 0.0
+        return sum(sorted((float(vector @ other) for other in others), reverse=True)[:k]) / k if k else 0.0
 
     for row, vector in enumerate(x):
         csls = [(2 if k else 1) * float(vector @ other) - around(vector, y) - around(other, x) for other in y]
@@ -105,11 +103,9 @@ def test_self_learning_makes_good_a_poor_seed(tmp_path):
     planted(tmp_path, noise=0.1)
     (tmp_path / "seed.txt").write_text("".join(f"w{n}\tv{n}\n" for n in range(5)))
     results = []
+    tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec", "seed": str(tmp_path / "seed.txt")}
     for learn in (False, True):
-        phase = MapVectors(
-            source=tmp_path / "de.vec", target=tmp_path / "en.vec", seed=str(tmp_path / "seed.txt"), learn=learn
-        )
-        run(tmp_path, phase)
+        run(tmp_path, MapVectors(**tables, learn=learn))
         results.append(precision(tmp_path))
     assert results[0] < 0.5 and results[1] > 0.9
 
@@ -130,10 +126,8 @@ def test_self_learning_grows_when_nothing_is_gained_and_ends_when_all_is_kept(mo
     monkeypatch.setattr(mapping, "_nearest_entries", entries)
     x = torch.eye(3)
     first = Entries(torch.arange(3), torch.arange(3))
-    generator = torch.Generator()
-    options = {"k": 1, "cutoff": 3, "generator": generator, "both_ways": False}
-    found = self_learned(x, x, first, kept=0.4, **options)
-    torch.testing.assert_close(found, x)
+    options = {"k": 1, "cutoff": 3, "generator": torch.Generator(), "both_ways": False}
+    torch.testing.assert_close(self_learned(x, x, first, kept=0.4, **options), x)
     # 0.5, no, no, 0.75 (just enough), no, no, no: 0.8; no, no, no: 1; 1.25, no, no, no: the end.
     assert shares == [0.4] * 6 + [0.8] * 3 + [1.0] * 4 and next(rounds, None) is None
 
@@ -230,22 +224,15 @@ def test_refusals(tmp_path):
     tables = {"source": tmp_path / "de.vec", "target": tmp_path / "en.vec"}
     with pytest.raises(DataError, match="seed 'numerals': 0 of 0 entries have vectors on both sides, 2 are needed"):
         run(tmp_path, MapVectors(**tables, seed="numerals"))
-    with pytest.raises(UsageError, match="it needs learn: True"):
-        MapVectors(**tables, seed="unsupervised", learn=False)
-    with pytest.raises(UsageError, match="MapVectors: cutoff must be at least 1, not 0"):
-        MapVectors(**tables, cutoff=0)
-    with pytest.raises(UsageError, match="neighbours must be at least 0"):
-        MapVectors(**tables, neighbours=-1)
+    refuses(UsageError, "it needs learn: True", MapVectors, **tables, seed="unsupervised", learn=False)
+    refuses(UsageError, "MapVectors: cutoff must be at least 1, not 0", MapVectors, **tables, cutoff=0)
+    refuses(UsageError, "neighbours must be at least 0", MapVectors, **tables, neighbours=-1)
     for kept in (0.0, 1.5):
-        with pytest.raises(UsageError, match=f"kept must be above 0 and at most 1, not {kept}"):
-            MapVectors(**tables, kept=kept)
-    for name, value, said in (
-        ("top", 0, "at least 1"),
-        ("neighbours", -1, "at least 0"),
-        ("temperature", 0.0, "above 0"),
-    ):
-        with pytest.raises(UsageError, match=f"^InduceLexicon: {name} must be {said}, not {value}$"):
-            InduceLexicon(**tables, **{name: value})
+        refuses(UsageError, f"kept must be above 0 and at most 1, not {kept}", MapVectors, **tables, kept=kept)
+    ranges = (("top", 0, "at least 1"), ("neighbours", -1, "at least 0"), ("temperature", 0.0, "above 0"))
+    for name, value, said in ranges:
+        message = f"^InduceLexicon: {name} must be {said}, not {value}$"
+        refuses(UsageError, message, InduceLexicon, **tables, **{name: value})
     WordVectors(["a", "b"], torch.randn(2, 3)).write(tmp_path / "narrow.vec")
     with pytest.raises(DataError, match="vectors of different widths"):
         run(tmp_path, MapVectors(source=tmp_path / "narrow.vec", target=tmp_path / "en.vec"))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 from scipy.stats import chisquare
-from torch import nn
 from torch.nn import functional as F
 
 from dragoman import Manifest, UsageError
@@ -15,9 +14,10 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import Loader
 from dragoman.shared.batches.stream import Budget, Stream
-from dragoman.shared.objectives import CrossEntropy, EncoderDecoderObjective
+from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.padded import Padded
 from tests import small
+from tests.small import objective
 
 TEXTS = ["abcdefg", "gfedc", "bb"]
 WIDTH = 16
@@ -29,7 +29,7 @@ def plain():
 
 
 def row(text, id="1"):
-    return {"id": id, "source_text": text, "source_language": "en"}
+    return small.row(id, text)
 
 
 class Drawn:
@@ -90,8 +90,7 @@ def test_where_fragments_stand_and_what_becomes_of_their_tokens(plain):
     assert chisquare([starts[1 + number] for number in range(6)], [draws * share for share in shares]).pvalue > 0.001
     total = sum(kinds.values())
     assert abs(kinds["mask"] / total - 0.8) < 0.01
-    symbols = len(plain.tokenizer.symbols)
-    pieces = plain.tokenizer.size - symbols
+    pieces = plain.tokenizer.size - len(plain.tokenizer.symbols)
     assert 0.1 <= kinds["same"] / total <= 0.1 + 0.1 / pieces + 0.01
 
 
@@ -102,22 +101,11 @@ def model(plain):
 
 def batch_of(field, tmp_path):
     path = tmp_path / "texts.arrow"
-    rows = [row(text, str(number)) for number, text in enumerate(TEXTS)]
-    Manifest.write(path, rows)
-    stream = Stream(
-        name="text",
-        manifests=[str(path)],
-        fields={"source": field, "target": field.field},
-        budget=Budget(rows=len(TEXTS)),
-    )
+    Manifest.write(path, [row(text, str(number)) for number, text in enumerate(TEXTS)])
+    fields = {"source": field, "target": field.field}
+    stream = Stream(name="text", manifests=[str(path)], fields=fields, budget=Budget(rows=len(TEXTS)))
     [batch] = Loader(streams=[stream], seed=1, workers=0).epoch(0)
     return batch
-
-
-def objective(model, *parts):
-    system = nn.Module()
-    system.model = model
-    return EncoderDecoderObjective(system=system, parts=list(parts))
 
 
 def test_loss_of_fragments_against_a_loop(plain, model, tmp_path):
@@ -128,7 +116,7 @@ def test_loss_of_fragments_against_a_loop(plain, model, tmp_path):
     for number in range(len(batch)):
         names = ("source", "target", "source.places", "source.labels")
         ids, text, places, labels = (batch[name].rows()[number] for name in names)
-        states = model.encode(Batch({"source": Padded.from_sequences([ids])})).memories["source"].values
+        states = model.encode(small.batch(source=[ids])).memories["source"].values
         memory = states[:, ids != plain.tokenizer.mask]
         first, last = int(places[0]), int(places[-1])
         read = target.weight[text[first - 1 : last]] * WIDTH**0.5 + target.positions.weight[first - 1 : last]
@@ -138,16 +126,14 @@ def test_loss_of_fragments_against_a_loop(plain, model, tmp_path):
         total += F.cross_entropy(logits, labels, reduction="sum")
         right += int((logits.argmax(-1) == labels).sum())
         count += len(labels)
-    assert (
-        int(terms["fragment"].count) == int(objective(model, FragmentCrossEntropy()).counts(batch)["fragment"]) == count
-    )
+    expected = objective(model, FragmentCrossEntropy()).counts(batch)["fragment"]
+    assert int(terms["fragment"].count) == int(expected) == count
     torch.testing.assert_close(terms["fragment"].sum, total, atol=1e-4, rtol=1e-4)
     assert int(terms["fragment_accuracy"].sum) == right
 
 
 def test_a_fragment_of_the_whole_text_in_plain_sight_is_copying(plain, model, tmp_path):
-    field = MaskedFragment(field=plain, share=1.0, masked=0.0, replaced=0.0)
-    batch = batch_of(field, tmp_path)
+    batch = batch_of(MaskedFragment(field=plain, share=1.0, masked=0.0, replaced=0.0), tmp_path)
     found = objective(model, FragmentCrossEntropy(label_smoothing=0.1))(batch).parts["fragment"]
     copied = Batch({"source": batch["target"], "target": batch["target"]})
     expected = objective(model, CrossEntropy(label_smoothing=0.1))(copied).parts["cross_entropy"]
@@ -155,26 +141,29 @@ def test_a_fragment_of_the_whole_text_in_plain_sight_is_copying(plain, model, tm
     torch.testing.assert_close(found.sum, expected.sum)
 
 
-@pytest.mark.parametrize("see_masks", [False, True])
-def test_the_decoder_sees_no_states_of_masks(plain, model, tmp_path, see_masks):
-    batch = batch_of(MaskedFragment(field=plain, share=0.5, masked=1.0, replaced=0.0, see_masks=see_masks), tmp_path)
+def used_states(model, batch):
+    """Return at which tokens (B, L) the loss of a fragment depends on the states of the encoder."""
     encoding = model.encode(batch)
     states = encoding.memories["source"].values
     states.retain_grad()
     FragmentCrossEntropy().evaluate(model, batch, lambda field: encoding)["fragment"].sum.backward()
-    used = states.grad.abs().sum(-1) > 0
-    expected = (
-        batch["source"].mask if see_masks else batch["source"].mask & (batch["source"].values != plain.tokenizer.mask)
-    )
-    assert used.tolist() == expected.tolist()
+    return states.grad.abs().sum(-1) > 0
+
+
+@pytest.mark.parametrize("see_masks", [False, True])
+def test_the_decoder_sees_no_states_of_masks(plain, model, tmp_path, see_masks):
+    batch = batch_of(MaskedFragment(field=plain, share=0.5, masked=1.0, replaced=0.0, see_masks=see_masks), tmp_path)
+    used = used_states(model, batch)
+    real, masked = batch["source"].mask, batch["source"].values == plain.tokenizer.mask
+    assert torch.equal(used, real if see_masks else real & ~masked)
 
 
 def test_positions_are_those_of_the_sentence(plain, model):
     """Of ten tokens, the last four are the fragment: the decoder reads those at places 5 to 8."""
     found = MaskedFragment(field=plain, share=0.5)(row(TEXTS[0]), Drawn(0.3, 0))
     assert found["places"].tolist() == [6, 7, 8, 9]
-    fields = {f"source.{key}" if key else "source": Padded.from_sequences([value]) for key, value in found.items()}
-    batch = Batch(fields | {"target": Padded.from_sequences([plain(row(TEXTS[0]), None)])})
+    fields = {f"source.{key}" if key else "source": [value] for key, value in found.items()}
+    batch = small.batch(**fields, target=[plain(row(TEXTS[0]), None)])
     changed = []
     for place in range(16):
         part = FragmentCrossEntropy()
@@ -191,6 +180,4 @@ def test_what_cannot_be_is_refused(plain):
         MaskedFragment(field=plain, at_start=0.7, at_end=0.4)
     bare = TextField(column="source_text", tokenizer=plain.tokenizer, prefix=[], suffix=["</s>", "<en>"])
     small.refuses(UsageError, "one symbol before it and one behind it, not 0 and 2", MaskedFragment, field=bare)
-    small.refuses(
-        UsageError, "smoothing must be at least 0 and below 1, not 1", FragmentCrossEntropy, label_smoothing=1
-    )
+    small.refuses(UsageError, "must be at least 0 and below 1, not 1", FragmentCrossEntropy, label_smoothing=1)

@@ -68,20 +68,20 @@ def tokenizer():
     return small.tokenizer([TEXT + " chien rouge Haus"] * 3, ["en", "de"])
 
 
+def stream_of(folder, texts, field, **budget):
+    path = Manifest.write(folder / "train.arrow", texts).path
+    return Stream(name="text", manifests=[str(path)], fields={"source": field}, budget=Budget(**budget))
+
+
 def test_a_row_is_the_same_whatever_the_number_of_workers(lexicon, tokenizer, tmp_path):
-    rows = [{"id": str(n), "source_text": TEXT, "source_language": "en"} for n in range(20)]
-    path = Manifest.write(tmp_path / "train.arrow", rows).path
-    field = small.text(tokenizer)
-    noisy = NoisyText(field=field, rewriting=AlignedSubstitution(lexicon=lexicon, growth=1.2))
-    stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
+    rows = [small.row(n, TEXT) for n in range(20)]
+    noisy = NoisyText(field=small.text(tokenizer), rewriting=AlignedSubstitution(lexicon=lexicon, growth=1.2))
+    stream = stream_of(tmp_path, rows, noisy, rows=4)
 
     def texts(workers, epoch):
         batches = Loader(streams=[stream], seed=1, workers=workers).epoch(epoch)
-        return {
-            id: tokenizer.decode(ids.tolist())
-            for batch in batches
-            for id, ids in zip(batch.ids, batch["source"].rows(), strict=True)
-        }
+        rows = (pair for batch in batches for pair in zip(batch.ids, batch["source"].rows(), strict=True))
+        return {id: tokenizer.decode(ids.tolist()) for id, ids in rows}
 
     assert texts(0, 0) == texts(2, 0) != texts(0, 1)
     assert len(set(texts(0, 0).values())) > 5
@@ -99,24 +99,18 @@ def test_what_does_not_fit_is_refused(lexicon):
 
 
 def test_a_language_without_a_tag_is_named(lexicon, tokenizer, tmp_path):
-    rows = [{"id": "7", "source_text": "chien", "source_language": "fr"}]
-    path = Manifest.write(tmp_path / "train.arrow", rows).path
-    field = small.text(tokenizer)
-    noisy = NoisyText(field=field, rewriting=AlignedSubstitution(lexicon=lexicon))
-    stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(rows=4))
+    noisy = NoisyText(field=small.text(tokenizer), rewriting=AlignedSubstitution(lexicon=lexicon))
+    stream = stream_of(tmp_path, [small.row(7, "chien") | {"source_language": "fr"}], noisy, rows=4)
     with pytest.raises(DataError, match=r"train\.arrow: row '7': field 'source': the tokenizer has no symbol '<fr>'"):
         list(Loader(streams=[stream], seed=1).epoch(0))
 
 
 def test_a_share_of_nothing_is_the_control_that_reads_the_same_batches(lexicon, tokenizer, tmp_path):
     """Without any rewriting, no room is left for longer sources, and an update reads more sentences."""
-    rows = [{"id": str(n), "source_text": TEXT[: 12 + n], "source_language": "en"} for n in range(20)]
-    path = Manifest.write(tmp_path / "train.arrow", rows).path
-    field = small.text(tokenizer)
+    rows, field = [small.row(n, TEXT[: 12 + n]) for n in range(20)], small.text(tokenizer)
 
     def batches(rewriting):
-        noisy = NoisyText(field=field, rewriting=rewriting)
-        stream = Stream(name="text", manifests=[str(path)], fields={"source": noisy}, budget=Budget(tokens=180))
+        stream = stream_of(tmp_path, rows, NoisyText(field=field, rewriting=rewriting), tokens=180)
         found = [*Loader(streams=[stream], seed=1).epoch(0)]
         texts = {id: ids.tolist() for batch in found for id, ids in zip(batch.ids, batch["source"].rows(), strict=True)}
         return [batch.ids for batch in found], texts

@@ -17,12 +17,8 @@ SOURCES = [[5, 6, 7, 2], [5, 8, 2], [5, 9, 10, 11, 12, 2], [5, 13, 2]]
 TARGETS = [[4, 14, 2], [4, 15, 16, 2], [4, 17, 2], [4, 18, 19, 20, 2]]
 
 
-def padded(rows):
-    return small.padded(rows)
-
-
 def batch(sources=SOURCES, targets=TARGETS):
-    return Batch({"source": padded(sources), "target": padded(targets)})
+    return small.batch(source=sources, target=targets)
 
 
 @pytest.fixture
@@ -34,10 +30,8 @@ def model():
 def vectors(model, rows):
     """Each sentence by itself, without padding: the mean over all its states."""
     with torch.no_grad():
-        return [
-            model.encode(Batch({"source": padded([row])})).memories["source"].values[0].mean(0).double().numpy()
-            for row in rows
-        ]
+        states = [model.encode(small.batch(source=[row])).memories["source"].values[0] for row in rows]
+    return [one.mean(0).double().numpy() for one in states]
 
 
 def loop(xs, ys, temperature):
@@ -64,12 +58,9 @@ def test_the_loss_is_the_papers_over_targets_for_each_source(model):
 def test_padding_changes_nothing(model):
     model.eval()
     longer = batch(SOURCES + [[5, *range(6, 29), 2]], TARGETS + [[4, *range(6, 29), 2]])
-    rows = torch.arange(4)
-    part = Contrast()
-    cut = Batch({name: longer[name].select(rows) for name in ("source", "target")})
-    torch.testing.assert_close(
-        evaluate(part, model, cut)["contrast"].sum, evaluate(part, model, batch())["contrast"].sum
-    )
+    cut = Batch({name: longer[name].select(torch.arange(4)) for name in ("source", "target")})
+    found, expected = (evaluate(Contrast(), model, rows)["contrast"].sum for rows in (cut, batch()))
+    torch.testing.assert_close(found, expected)
 
 
 def test_sources_are_encoded_again_unless_their_states_are_reused(model):
@@ -93,14 +84,10 @@ def test_the_total_is_that_of_the_authors_criterion(model):
     contrast = evaluate(part, model, batch())["contrast"]
     cross_entropy, tokens = torch.tensor(37.5), torch.tensor(11)
     total = Loss({"cross_entropy": Term(cross_entropy, tokens), "contrast": contrast}).total()
-    sentences = len(batch())
-    wanted = (cross_entropy + 0.7 * contrast.sum * tokens / sentences) / tokens
+    wanted = (cross_entropy + 0.7 * contrast.sum * tokens / len(batch())) / tokens
     torch.testing.assert_close(total, wanted)
-    assert {name: count.item() for name, count in part.counts(batch()).items()} == {
-        "contrast": 4,
-        "contrast_accuracy": 4,
-        "contrast_candidates": 4,
-    }
+    counts = {name: count.item() for name, count in part.counts(batch()).items()}
+    assert counts == dict.fromkeys(("contrast", "contrast_accuracy", "contrast_candidates"), 4)
 
 
 def test_candidates_are_counted_per_sentence_over_batches(model):
@@ -117,12 +104,9 @@ def test_means_are_over_real_states():
 
 
 def test_what_does_not_fit_is_refused(model):
-    with pytest.raises(UsageError, match="Contrast: temperature must be above 0, not 0"):
-        Contrast(temperature=0)
-    with pytest.raises(UsageError, match=r"weight must be at least 0, not -0\.5"):
-        Contrast(weight=-0.5)
-    with pytest.raises(UsageError, match="reads text in the field 'speech'"):
-        Contrast(source="speech").check(model)
+    small.refuses(UsageError, "Contrast: temperature must be above 0, not 0", Contrast, temperature=0)
+    small.refuses(UsageError, r"weight must be at least 0, not -0\.5", Contrast, weight=-0.5)
+    small.refuses(UsageError, "reads text in the field 'speech'", Contrast(source="speech").check, model)
 
 
 def test_few_candidates_in_training_are_an_alarm(model):
@@ -158,5 +142,4 @@ def test_translations_that_the_encoder_cannot_read_as_sources_are_refused(model,
 
     check()
     for changes in ({"prefix": []}, {"suffix": []}, {"tokenizer": two}):
-        with pytest.raises(UsageError, match="both need one tokenizer, and the same prefix and suffix"):
-            check(**changes)
+        small.refuses(UsageError, "both need one tokenizer, and the same prefix and suffix", check, **changes)

@@ -12,6 +12,7 @@ from dragoman.mt.pruning import ExchangeMasks, Prune, PruneAtRandom, Sharing, ke
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.nn.translator import Translator
 from tests.mt.test_lass import PAIRS, WIDTH, around, masked, parts, tokenizer
+from tests.small import refuses
 
 __all__ = ["tokenizer"]  # a fixture
 #: Rows of a matrix that are one to the method: a third of queries, keys and values, a half of keys and values.
@@ -53,10 +54,8 @@ def test_the_smallest_magnitudes_of_each_matrix_are_pruned(tokenizer, tuned, sha
 
 
 def test_equal_magnitudes_are_pruned_to_the_exact_number():
-    assert kept(torch.tensor([[1.0, 1.0, 1.0], [1.0, 2.0, 0.5]]), 0.5).tolist() == [
-        [False, False, True],
-        [True, True, False],
-    ]
+    found = kept(torch.tensor([[1.0, 1.0, 1.0], [1.0, 2.0, 0.5]]), 0.5).tolist()
+    assert found == [[False, False, True], [True, True, False]]
     assert kept(torch.zeros(7), 0.3).sum() == 5
 
 
@@ -83,9 +82,8 @@ def test_known_masks_are_taken_as_they_are(tokenizer, tuned, tmp_path):
     system = around(tokenizer, more, System)
     (tuned / "en-fr").rename(tuned / "fr-de")  # others are not looked for
     report = Prune(tuned=str(tuned), share=0.5, known=str(tmp_path / "known")).apply(system)
-    assert report[1:] == [
-        f"masks of {pair}: those of {tmp_path / 'known'}" for pair in ("fr-en", "en-fr", "en-de", "de-en")
-    ]
+    pairs = ("fr-en", "en-fr", "en-de", "de-en")
+    assert report[1:] == [f"masks of {pair}: those of {tmp_path / 'known'}" for pair in pairs]
     for pair in known.model.pairs:
         found, expected = more.masks_of(pair), known.model.masks_of(pair)
         assert all(torch.equal(found[name], expected[name]) for name in expected)
@@ -95,18 +93,14 @@ def test_known_masks_are_taken_as_they_are(tokenizer, tuned, tmp_path):
 
 def test_what_is_refused(tokenizer, tuned, tmp_path):
     for share in (-0.1, 1.0, float("nan")):
-        with pytest.raises(
-            UsageError, match=f"Prune: share must be (a finite number )?at least 0 and below 1, not {share}"
-        ):
-            Prune(tuned="there", share=share)
+        message = f"Prune: share must be (a finite number )?at least 0 and below 1, not {share}"
+        refuses(UsageError, message, Prune, tuned="there", share=share)
     plain = around(tokenizer, Translator(**parts(tokenizer)), System)
-    with pytest.raises(UsageError, match="a Translator has no masks"):
-        Prune(tuned=str(tuned), share=0.5).apply(plain)
+    refuses(UsageError, "a Translator has no masks", Prune(tuned=str(tuned), share=0.5).apply, plain)
     plain.save(tmp_path / "plain")
     with pytest.raises(UsageError, match="a Translator has no masks"):
         Prune(tuned=str(tuned), share=0.5, known=str(tmp_path / "plain")).apply(masked(tokenizer))
-    with pytest.raises(DataError, match="not a model folder"):
-        Prune(tuned=str(tmp_path), share=0.5).apply(masked(tokenizer))
+    refuses(DataError, "not a model folder", Prune(tuned=str(tmp_path), share=0.5).apply, masked(tokenizer))
     larger = parts(tokenizer)
     larger["encoder"].layers[1].inner = type(larger["encoder"].layers[1].inner)(WIDTH, 32)
     system = around(tokenizer, MaskedTranslator(**larger, pairs=PAIRS), System)

@@ -5,7 +5,6 @@ from itertools import groupby
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 from dragoman import CtcGreedySearch, CtcPrefixSearch, DataError, Manifest, Recipe, System, UsageError
@@ -16,11 +15,10 @@ from dragoman.shared.described import build, describe
 from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.linear import store_for_search
 from dragoman.shared.nn.translator import EncoderModel
-from dragoman.shared.objectives import Ctc, EncoderDecoderObjective
+from dragoman.shared.objectives import Ctc
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.pretrained import load
 from dragoman.shared.systems.trimming import trim
-from dragoman.shared.training.optimizer import Adam, set_learning_rate
 from dragoman.shared.training.tuning import Selected
 from tests import small
 from tests.small import refuses
@@ -53,22 +51,15 @@ def batch(rows=ROWS):
     return small.drawn_batch(rows, VOCABULARY, 7)
 
 
-def alone(rows, number):
-    return Batch({name: Padded.from_sequences([field.rows()[number]]) for name, field in rows.fields.items()})
-
-
 def objective(model):
-    system = nn.Module()
-    system.model = model
-    parts = [Ctc(field="target", head=name, prefix=f"{name}_") for name in model.heads]
-    return EncoderDecoderObjective(system=system, parts=parts)
+    return small.objective(model, *(Ctc(field="target", head=name, prefix=f"{name}_") for name in model.heads))
 
 
 def test_a_sentence_alone_is_as_in_a_batch():
     model, rows = generator().eval(), batch()
     extras, last = model.encode(rows).extras, model.refined(rows, 3)
     for number, length in enumerate(ROWS["source"]):
-        one = alone(rows, number)
+        one = small.alone(rows, number)
         for name, logits in model.encode(one).extras.items():
             assert logits.values.shape[1] == int(extras[name].lengths[number]) == 2 * length
             torch.testing.assert_close(logits.values[0], extras[name].rows()[number], atol=1e-5, rtol=1e-5)
@@ -130,14 +121,12 @@ def test_gradients_stay_in_their_pass():
     model, rows = generator(noise=0.0).train(), batch()
     losses = objective(model)(rows).parts
     of = dict(model.named_parameters())
-    learning = [name for name, parameter in of.items() if parameter.requires_grad]
-    assert {name.partition(".")[0] for name in learning} == {
-        "semantic", "alignment", "denoising", "keys", "values", "head",
-    }  # fmt: skip
+    learning = {name: parameter for name, parameter in of.items() if parameter.requires_grad}
+    expected = {"semantic", "alignment", "denoising", "keys", "values", "head"}
+    assert {name.partition(".")[0] for name in learning} == expected
+    options = {"inputs": [*learning.values()], "retain_graph": True, "allow_unused": True}
     for part, without in (("alignment", "denoising"), ("denoising", "alignment")):
-        found = torch.autograd.grad(
-            losses[f"{part}_ctc"].sum, [of[name] for name in learning], retain_graph=True, allow_unused=True
-        )
+        found = torch.autograd.grad(losses[f"{part}_ctc"].sum, **options)
         untouched = {name for name, gradient in zip(learning, found, strict=True) if gradient is None}
         assert untouched == {f"{without}.keys_values", f"{without}.scale"}
         assert all(gradient is None or bool(gradient.abs().sum()) for gradient in found)
@@ -145,21 +134,11 @@ def test_gradients_stay_in_their_pass():
 
 def test_the_reader_neither_learns_nor_drops_out():
     model, rows = generator(noise=0.0), batch()
-    own = objective(model)
     expected = model.eval().encode(rows).extras
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    optimizer = Adam().build(own)
-    for update in range(3):
-        own.train()
-        assert not any(module.training for module in model.reader.modules())
-        if not update:
-            for name, logits in model.encode(rows).extras.items():
-                assert torch.equal(logits.values, expected[name].values)
-        own(rows).total().backward()
-        set_learning_rate(optimizer, 0.01, update + 1)
-        optimizer.step()
-    same = {name for name, value in model.state_dict().items() if torch.equal(value, before[name])}
-    assert {name for name in before if name.startswith("reader.")} == same
+    for name, logits in model.train().encode(rows).extras.items():
+        assert torch.equal(logits.values, expected[name].values)
+    same = small.unmoved(objective(model), rows, model.reader)
+    assert {name for name in model.state_dict() if name.startswith("reader.")} == same
 
 
 def test_a_chosen_part_of_the_reader_can_learn():
@@ -248,9 +227,11 @@ def test_noise_takes_tokens_from_the_sentence_alone():
 def test_noise_is_for_training_alone(monkeypatch):
     model, rows = generator(noise=0.5), batch()
     read = []
-    monkeypatch.setattr(
-        model, "denoise", lambda guide, tokens: read.append(tokens) or model.align(guide, tokens.lengths // 2)
-    )
+
+    def denoise(guide, tokens):
+        return read.append(tokens) or model.align(guide, tokens.lengths // 2)
+
+    monkeypatch.setattr(model, "denoise", denoise)
     proposed = model.proposed(model.eval().encode(rows).extras["logits.alignment"])
     assert torch.equal(read[-1].values, proposed.values)
     found = [model.train().encode(rows) and read[-1].values for _ in range(20)]
@@ -316,28 +297,20 @@ def test_padding_does_not_keep_the_loop_going(monkeypatch):
 
 
 def system(**changes):
-    golden = System.load(small.GOLDEN)
-    tokenizer = golden.output.tokenizer
+    tokenizer = System.load(small.GOLDEN).output.tokenizer
     fields = {side: TextField(column=f"{side}_text", tokenizer=tokenizer, prefix=["<s>"]) for side in ROWS}
-    model = generator(
-        reader=reader(tokenizer.size, positions=60), blank=tokenizer.blank, mask=tokenizer.mask, **changes
-    )
+    read = reader(tokenizer.size, positions=60)
+    model = generator(reader=read, blank=tokenizer.blank, mask=tokenizer.mask, **changes)
     with torch.no_grad():
         model.head.vector.mul_(3)
-    return SgaSystem(
-        model=model,
-        inputs={"source": fields["source"]},
-        output=fields["target"],
-        source_languages=["en"],
-        target_languages=["de"],
-    ).eval()
+    options = {"inputs": {"source": fields["source"]}, "output": fields["target"]}
+    return small.system(tokenizer, model, cls=SgaSystem, **options).eval()
 
 
 def rows_of(own, texts):
     field = own.inputs["source"]
-    rows = [{"source_text": text, "source_language": "en", "target_language": "de"} for text in texts]
-    tokens = Padded.from_sequences([field(row, None) for row in rows], padding=field.padding)
-    return Batch({"source": tokens}, {"target": ["de"] * len(rows)})
+    tokens = small.padded([field(small.row(1, text, target_language="de"), None) for text in texts], field.padding)
+    return Batch({"source": tokens}, {"target": ["de"] * len(texts)})
 
 
 @torch.no_grad()
@@ -387,8 +360,7 @@ def test_a_folder_keeps_its_loops(tmp_path, monkeypatch):
     values = {path: (text, key) for path, text, key in Recipe.load("almanac/sga", {"loops": 8}).plan["fit"].values()}
     assert {values[path] for path in values if path.endswith("system.loops")} == {("8", "loops")}
     for one in (own, system(denoises=False)):
-        with pytest.raises(UsageError, match="loops must be at least 0, not -1"):
-            SgaSystem(**one.arguments | {"loops": -1})
+        refuses(UsageError, "loops must be at least 0, not -1", SgaSystem, **one.arguments | {"loops": -1})
 
 
 def test_no_text_is_lost_to_the_blank():
@@ -417,14 +389,13 @@ def test_a_saved_system_translates_as_before(tmp_path):
 
 def test_logits_of_what_a_trimmed_vocabulary_keeps_do_not_change(tmp_path):
     system().save(tmp_path / "model")
-    row = {"id": "1", "source_text": "one two", "target_text": "eins", "source_language": "en", "target_language": "de"}
-    texts = Manifest.write(tmp_path / "texts.arrow", [row]).path
+    texts = Manifest.write(tmp_path / "texts.arrow", [small.row("1", "one two", "eins")]).path
     trim(tmp_path / "model", [texts], tmp_path / "trimmed")
     systems = [System.load(tmp_path / name) for name in ("model", "trimmed")]
     logits = []
     for one in systems:
         _, guide = one.model.guide(rows_of(one, ["one two"])["source"])
-        tokens = Padded.from_sequences([torch.tensor(one.output.tokenizer.encode("eins one"))])
+        tokens = small.padded([one.output.tokenizer.encode("eins one")])
         passes = [one.model.align(guide, torch.tensor([guide[0].keys.shape[1]])), one.model.denoise(guide, tokens)]
         logits.append([found.values for found in passes])
     kept = systems[1].output.tokenizer.kept
@@ -444,12 +415,10 @@ def test_it_is_built_again_from_its_description():
 
 
 def test_what_does_not_fit_is_refused():
-    with pytest.raises(UsageError, match="SemanticGenerator: prompts must be at least 1, not 0"):
-        generator(prompts=0)
+    refuses(UsageError, "SemanticGenerator: prompts must be at least 1, not 0", generator, prompts=0)
     with pytest.raises(ValueError, match="the reader must have one head for masked tokens, not none"):
         generator(reader=reader(heads=False))
-    with pytest.raises(ValueError, match="the reader must read 'source' alone, not target"):
-        generator(reader=reader(name="target"))
+    refuses(ValueError, "the reader must read 'source' alone, not target", generator, reader=reader(name="target"))
     refuses(ValueError, "the symbol blank 30 is outside the vocabulary of 30", generator, blank=30)
     refuses(UsageError, "loops must be at least 0, not -1", Refinement, loops=-1)
     refuses(UsageError, "the model reads 'source', not 'speech'", lambda: generator().encode(batch(), "speech"))

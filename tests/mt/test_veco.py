@@ -23,7 +23,7 @@ from dragoman.shared.systems.saved_model import SavedModel
 from dragoman.shared.training.initialise import Initialise
 from tests import small as small_parts
 from tests.recipes.test_recipes import small
-from tests.small import refuses
+from tests.small import refuses, torch_layer
 
 WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST, VOCABULARY = 16, 2, 24, 3, 20, 30
 LENGTHS = {"source": [4, 6, 2], "target": [7, 3, 5]}
@@ -73,24 +73,9 @@ def batch(stream="pairs"):
 
 
 def objective(model, **options):
-    system = nn.Module()
-    system.model = model
     inner, cross = InnerMasked(), CrossMasked(**options)
-    return TaskObjective(
-        system=system, tasks={"pairs": [inner, cross, JointMasked(weight=0.5)], "segments": [inner, cross]}
-    )
-
-
-def renamed(own, norms):
-    """Return the parameters of a layer in the names of torch's layers."""
-    names = {
-        "self_attn.in_proj_": own.self_attention.queries_keys_values,
-        "self_attn.out_proj.": own.self_attention.output,
-        "linear1.": own.inner,
-        "linear2.": own.outer,
-    }
-    names |= {f"norm{number}.": norm for number, norm in enumerate(norms, 1)}
-    return {f"{name}{kind}": getattr(part, kind) for name, part in names.items() for kind in ("weight", "bias")}
+    tasks = {"pairs": [inner, cross, JointMasked(weight=0.5)], "segments": [inner, cross]}
+    return small_parts.objective(model, cls=TaskObjective, tasks=tasks)
 
 
 class ByTorch:
@@ -98,31 +83,14 @@ class ByTorch:
 
     def __init__(self, model, layers=range(LAYERS)):
         self.model = model
-        options = {"dropout": 0.0, "activation": "gelu", "batch_first": True}
-        options |= {"norm_first": model.encoder.layers[0].pre_norm}
-        norms = [nn.LayerNorm(WIDTH) if options["norm_first"] else None for _ in range(2)]
+        own = model.encoder.layers
+        norms = [nn.LayerNorm(WIDTH) if own[0].pre_norm else None for _ in range(2)]
         for norm in filter(None, norms):
             norm.load_state_dict(model.encoder.norm.state_dict())
-        one = nn.TransformerEncoderLayer(WIDTH, HEADS, FEEDFORWARD, **options)
-        self.encoder = nn.TransformerEncoder(one, LAYERS, norms[0], enable_nested_tensor=False)
-        other = nn.TransformerDecoderLayer(WIDTH, HEADS, FEEDFORWARD, **options)
-        self.decoder = nn.TransformerDecoder(other, len(layers), norms[1])
-        for own, theirs in zip(model.encoder.layers, self.encoder.layers, strict=True):
-            theirs.load_state_dict(renamed(own, [own.self_attention_norm, own.feedforward_norm]))
-        for number, theirs in zip(layers, self.decoder.layers, strict=True):
-            own = model.encoder.layers[number]
-            attention = own.memory_attention["source"]
-            crossed = {
-                f"multihead_attn.in_proj_{kind}": torch.cat(
-                    [getattr(attention.queries, kind), getattr(attention.keys_values, kind)]
-                )
-                for kind in ("weight", "bias")
-            }
-            crossed |= {
-                f"multihead_attn.out_proj.{kind}": getattr(attention.output, kind) for kind in ("weight", "bias")
-            }
-            norms = [own.self_attention_norm, own.memory_attention_norm, own.feedforward_norm]
-            theirs.load_state_dict(renamed(own, norms) | crossed)
+        self.encoder = nn.TransformerEncoder(torch_layer(own[0]), LAYERS, norms[0], enable_nested_tensor=False)
+        self.encoder.layers = nn.ModuleList(map(torch_layer, own))
+        self.decoder = nn.TransformerDecoder(torch_layer(own[0], "source"), len(layers), norms[1])
+        self.decoder.layers = nn.ModuleList(torch_layer(own[number], "source") for number in layers)
 
     def embed(self, tokens):
         """Return a text by hand: token, position from 0, norm."""
@@ -210,9 +178,8 @@ def test_with_weight_0_the_loss_is_that_of_xlm(model):
 
 def test_plugged_out_it_is_the_encoder_without_attention_to_memories(model):
     plain = Encoder(layer=layer(pre_norm=model.encoder.layers[0].pre_norm), layers=LAYERS)
-    plain.load_state_dict(
-        {name: value for name, value in model.encoder.state_dict().items() if name in plain.state_dict()}
-    )
+    known = model.encoder.state_dict()
+    plain.load_state_dict({name: known[name] for name in plain.state_dict()})
     embedded = model.embed(batch(), "target")
     found = model.encode(batch(), "target")
     assert torch.equal(found.memories["source"].values, plain(embedded)[0].values)
@@ -281,7 +248,7 @@ def test_segments_are_the_halves_of_a_text(tokenizer, tmp_path):
     whole = TextField(column="source_text", tokenizer=tokenizer, prefix=["<s>"])
     halves = [AdjacentSegment(field=whole, second=second) for second in (False, True)]
     texts = ["abcdefa", "fedc", "a", "", None]
-    rows = [{"id": str(number), "source_text": text, "source_language": "en"} for number, text in enumerate(texts)]
+    rows = [small_parts.row(number, text or "") | {"source_text": text} for number, text in enumerate(texts)]
     s, end = tokenizer.bos, tokenizer.eos
     for row in rows[:-1]:
         pieces = tokenizer.encode(row["source_text"])
@@ -314,11 +281,9 @@ def test_what_does_not_fit_is_refused(model):
     with pytest.raises(UsageError, match="stream 'pairs' has none of the texts source and target"):
         model.encode(Batch({"speech": batch()["source"]}, stream="pairs"))
     for weight in (-1.0, float("inf"), float("nan")):
-        with pytest.raises(UsageError, match=f"weight must be (a finite number )?at least 0, not {weight}"):
-            JointMasked(weight=weight)
+        refuses(UsageError, f"weight must be (a finite number )?at least 0, not {weight}", JointMasked, weight=weight)
     other = EncoderModel(embeddings={"source": embedding()}, encoder=Encoder(layer=layer(), **stack))
-    with pytest.raises(UsageError, match="CrossMasked needs a VariableModel, but the model is EncoderModel"):
-        CrossMasked().check(other)
+    refuses(UsageError, "CrossMasked needs a VariableModel, but the model is EncoderModel", CrossMasked().check, other)
     refuses(UsageError, "the model has no head 'other', only masked", lambda: InnerMasked(head="other").check(model))
     with pytest.raises(DataError, match="row '1': its 'target' is too long for the model"):
         long = Padded.from_sequences([torch.ones(length, dtype=torch.int64) for length in (3, LONGEST + 1)])

@@ -17,6 +17,7 @@ from dragoman.mt.mapping import seed_entries
 from dragoman.mt.word2vec import SkipGram, TrainVectors, window_pairs
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.text.word_vectors import WordVectors
+from tests.small import refuses
 
 
 def manifest(folder: Path, texts: list[str], language: str = "en") -> str:
@@ -87,12 +88,9 @@ def test_products_follow_the_shifted_mutual_information(tmp_path):
     words = WordVectors.read(workspace.folder / "en.vec").words
     products = kept[-1].centres.weight @ kept[-1].contexts.weight.T
     seen = [(i, j) for i, a in enumerate(words) for j, b in enumerate(words) if pairs[a, b] > 30]
-    expected = torch.tensor(
-        [
-            math.log(pairs[words[i], words[j]] / one[words[i]] / (flat[words[j]] / sum(flat.values()))) - math.log(3)
-            for i, j in seen
-        ]
-    )
+    shares = {word: count / sum(flat.values()) for word, count in flat.items()}
+    named = [(words[i], words[j]) for i, j in seen]
+    expected = torch.tensor([math.log(pairs[a, b] / one[a] / shares[b] / 3) for a, b in named])
     found = torch.stack([products[i, j] for i, j in seen]).detach()
     assert total > 10_000 and len(seen) > 30
     assert float(torch.corrcoef(torch.stack([found, expected]))[0, 1]) > 0.9
@@ -150,10 +148,8 @@ def test_frequent_words_are_left_out_now_and_then(tmp_path, caplog):
 
 def test_refusals(tmp_path):
     path = manifest(tmp_path, ["one two", "one two"])
-    with pytest.raises(DataError, match="0 words of language en come 5 times in the texts"):
-        learned(tmp_path, path, least=5)
-    with pytest.raises(UsageError, match="must be at least 1"):
-        TrainVectors(manifests=[path], language="en", window=0)
+    refuses(DataError, "0 words of language en come 5 times in the texts", learned, tmp_path, path, least=5)
+    refuses(UsageError, "must be at least 1", TrainVectors, manifests=[path], language="en", window=0)
     with pytest.raises(UsageError, match="TrainVectors: column: 'audio' is not one of 'source_text', 'target_text'"):
         TrainVectors(manifests=[path], language="en", column="audio")
 
@@ -182,8 +178,7 @@ def test_a_table_is_read_as_it_was_written(tmp_path):
 def test_broken_tables_are_refused(tmp_path, text, message):
     file = tmp_path / "a.vec"
     file.write_text(text)
-    with pytest.raises(DataError, match=message):
-        WordVectors.read(file)
+    refuses(DataError, message, WordVectors.read, file)
 
 
 def test_numbers_at_the_ends_of_their_ranges():

@@ -6,9 +6,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from dragoman.mt.word_vectors import FromVectors
 from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from dragoman.shared.text.word_vectors import WordVectors
+from tests import small
 from tests.shared.training.conftest import World
 
 PART = "model.target_embedding"
@@ -20,12 +19,10 @@ def world(tmp_path_factory):
 
 
 @pytest.fixture
-def words(world, tmp_path, monkeypatch):
+def words(world, monkeypatch):
     """The world with pieces that are whole words."""
     texts = ["the cat sees the dog", "the dog sees a bird", "a bird and the cat"] * 20
-    train_sentencepiece(texts, tmp_path / "words.model", kind="bpe", size=300)
-    tokenizer = SentencePieceTokenizer(model=str(tmp_path / "words.model"), tags=["de", "en"])
-    monkeypatch.setattr(world, "tokenizer", tokenizer)
+    monkeypatch.setattr(world, "tokenizer", small.tokenizer(texts, kind="bpe"))
     return world
 
 
@@ -55,16 +52,13 @@ def test_vectors_go_to_the_device_of_the_model(words, tmp_path):
 
 
 def test_rows_whose_symbols_have_vectors_take_them_and_no_others(words, tmp_path):
-    width = words.system(seed=1).model.target_embedding.width
-    system, rows, values = tables(words, tmp_path, width)
+    system, rows, values = tables(words, tmp_path, words.system(seed=1).model.target_embedding.width)
     before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
     [line] = FromVectors(part=PART, vectors=[tmp_path / "one.vec", tmp_path / "two.vec"], least=0.0).apply(system)
     weight = f"{PART}.tokens.weight"
     changed = {name for name, tensor in system.state_dict().items() if not torch.equal(tensor, before[name])}
-    assert weight in changed and all(
-        torch.equal(system.state_dict()[name], system.state_dict()[weight]) for name in changed
-    )
     now = system.state_dict()[weight]
+    assert weight in changed and all(torch.equal(system.state_dict()[name], now) for name in changed)
     assert (now != before[weight]).any(1).nonzero()[:, 0].tolist() == sorted(rows)
     scale = (before[weight][rows].square().mean() / values.square().mean()).sqrt()
     torch.testing.assert_close(now[rows], values * scale, rtol=1e-4, atol=1e-6)

@@ -29,10 +29,8 @@ def model():
     torch.manual_seed(1)
     source = embedding()
     texts = {"source": source, "target": embedding(source)}
-    heads = {
-        name: MaskedTokenHead(width=WIDTH, field=name, projection=TiedProjection(embedding=text, bias=True))
-        for name, text in texts.items()
-    }
+    above = {name: TiedProjection(embedding=text, bias=True) for name, text in texts.items()}
+    heads = {name: MaskedTokenHead(width=WIDTH, field=name, projection=one) for name, one in above.items()}
     encoder = parts.encoder(2, activation="gelu", pre_norm=False)
     return JoinedEncoder(embeddings=texts, encoder=encoder, heads=heads).eval()
 
@@ -49,35 +47,16 @@ def batch(*names):
 
 def by_torch(model):
     """Return torch's own encoder with the model's weights."""
-    layer = nn.TransformerEncoderLayer(WIDTH, 2, 32, dropout=0.0, activation="gelu", batch_first=True)
-    theirs = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
-    for own, other in zip(model.encoder.layers, theirs.layers, strict=True):
-        renamed = {
-            "self_attn.in_proj_weight": own.self_attention.queries_keys_values.weight,
-            "self_attn.in_proj_bias": own.self_attention.queries_keys_values.bias,
-            "self_attn.out_proj.weight": own.self_attention.output.weight,
-            "self_attn.out_proj.bias": own.self_attention.output.bias,
-            "linear1.weight": own.inner.weight,
-            "linear1.bias": own.inner.bias,
-            "linear2.weight": own.outer.weight,
-            "linear2.bias": own.outer.bias,
-            "norm1.weight": own.self_attention_norm.weight,
-            "norm1.bias": own.self_attention_norm.bias,
-            "norm2.weight": own.feedforward_norm.weight,
-            "norm2.bias": own.feedforward_norm.bias,
-        }
-        other.load_state_dict(renamed)
-    return theirs
+    return nn.Sequential(*map(parts.torch_layer, model.encoder.layers))
 
 
 def joined(model, rows, number):
     """Return a row's input by hand: token, position from 0 in each text, language."""
-    parts = []
-    for name in TEXTS:
+    made = []
+    for name, text in model.embeddings.items():
         ids = rows[name].rows()[number]
-        text = model.embeddings[name]
-        parts.append(text.weight[ids] * WIDTH**0.5 + text.positions.weight[: len(ids)] + text.type_vector.vector)
-    return torch.cat(parts)[None]
+        made.append(text.weight[ids] * WIDTH**0.5 + text.positions.weight[: len(ids)] + text.type_vector.vector)
+    return torch.cat(made)[None]
 
 
 def test_a_sentence_and_its_translation_are_one_input(model):
@@ -90,13 +69,14 @@ def test_a_sentence_and_its_translation_are_one_input(model):
             torch.testing.assert_close(found[name].rows()[number], states, atol=1e-5, rtol=1e-4)
 
 
+def objective(model):
+    masked = [MaskedTokens(head=name, field=name, memory=name, prefix=f"{name}.") for name in TEXTS]
+    return parts.objective(model, *masked, cls=FieldObjective)
+
+
 def test_the_loss_is_that_of_masked_tokens_alone(model):
-    system = nn.Module()
-    system.model = model
-    parts = [MaskedTokens(head=name, field=name, memory=name, prefix=f"{name}.") for name in TEXTS]
-    objective = FieldObjective(system=system, parts=parts)
     rows, theirs = batch(*TEXTS), by_torch(model)
-    terms = objective(rows).parts
+    terms = objective(model)(rows).parts
     for name in TEXTS:
         total = 0.0
         for number in range(3):
@@ -111,19 +91,15 @@ def test_the_loss_is_that_of_masked_tokens_alone(model):
 
 
 def test_a_text_alone_leaves_the_other_language_as_it_is(model):
-    system = nn.Module()
-    system.model = model
-    parts = [MaskedTokens(head=name, field=name, memory=name, prefix=f"{name}.") for name in TEXTS]
-    objective = FieldObjective(system=system, parts=parts)
-    loss = objective(batch("target"))
+    own = objective(model)
+    loss = own(batch("target"))
     assert {name.split(".")[0] for name in loss.parts} == {"target"}
     loss.parts["target.masked"].sum.backward()
     assert model.embeddings["source"].type_vector.vector.grad is None
     assert model.embeddings["target"].type_vector.vector.grad.abs().sum() > 0
-    with pytest.raises(UsageError, match="stream 'pairs' has no field that a part of the objective is about"):
-        objective(batch())
+    parts.refuses(UsageError, "stream 'pairs' has no field that a part of the objective is about", own, batch())
     with pytest.raises(UsageError, match="part CrossEntropy does not say which field it is about"):
-        FieldObjective(system=system, parts=[CrossEntropy()])
+        parts.objective(model, CrossEntropy(), cls=FieldObjective)
 
 
 @pytest.mark.recipes

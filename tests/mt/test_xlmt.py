@@ -1,6 +1,5 @@
 """XLM-T: the initialised translator against torch's own encoder and decoder, and against the library transformers."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from dragoman import Recipe, UsageError
 from dragoman.exchange.importing import import_model
 from dragoman.mt.xlmt import CrossFromSelf
 from dragoman.shared.batch import Batch
+from dragoman.shared.evaluation.results import read
 from dragoman.shared.nn.embeddings import TypeVectors
 from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
 from dragoman.shared.nn.positions import LearnedPositions
@@ -25,6 +25,7 @@ from dragoman.shared.text.tagged import TaggedTokenizer
 from dragoman.shared.training.initialise import Initialise
 from tests import small as parts
 from tests.recipes.test_recipes import Vocabulary, small
+from tests.small import refuses, torch_layer
 
 WIDTH, HEADS, FEEDFORWARD, LAYERS, LONGEST = 16, 2, 24, 4, 20
 TABLE = "model.embeddings.source.tokens.weight"
@@ -63,8 +64,7 @@ def masked_model(pieces, pre_norm):
         encoder=Encoder(layer=layer(pre_norm=pre_norm), layers=LAYERS),
         heads={"masked": MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=source, bias=True))},
     )
-    field = parts.text(pieces, prefix=["<s>"])
-    return disturbed(EncoderSystem(model=model, inputs={"source": field}))
+    return disturbed(EncoderSystem(model=model, inputs={"source": parts.text(pieces, prefix=["<s>"])}))
 
 
 def translator(pieces, pre_norm, layers=2, tags=("en", "de", "fr")):
@@ -98,32 +98,11 @@ def embedded(state, table, tokens):
     return F.layer_norm(x, (WIDTH,), state[f"{name}.norm.weight"], state[f"{name}.norm.bias"])[None]
 
 
-def of_encoder(state, number):
-    """Return a layer of the masked language model in the names of torch's layers."""
-    own = f"model.encoder.layers.{number}"
-    names = {
-        "self_attn.in_proj_": "self_attention.queries_keys_values.",
-        "self_attn.out_proj.": "self_attention.output.",
-        "linear1.": "inner.",
-        "linear2.": "outer.",
-        "norm1.": "self_attention_norm.",
-        "norm2.": "feedforward_norm.",
-    }
-    return {
-        f"{there}{kind}": state[f"{own}.{here}{kind}"] for there, here in names.items() for kind in ("weight", "bias")
-    }
-
-
-def torch_encoder(state, numbers, pre_norm):
-    one = nn.TransformerEncoderLayer(
-        WIDTH, HEADS, FEEDFORWARD, dropout=0.0, activation="gelu", batch_first=True, norm_first=pre_norm
-    )
-    norm = nn.LayerNorm(WIDTH) if pre_norm else None
-    theirs = nn.TransformerEncoder(one, len(numbers), norm=norm, enable_nested_tensor=False).eval()
-    for number, own in zip(numbers, theirs.layers, strict=True):
-        own.load_state_dict(of_encoder(state, number))
-    if norm is not None:
-        theirs.norm.load_state_dict({kind: state[f"model.encoder.norm.{kind}"] for kind in ("weight", "bias")})
+def torch_encoder(encoder):
+    norm = encoder.norm if isinstance(encoder.norm, nn.LayerNorm) else None
+    layers = nn.ModuleList(map(torch_layer, encoder.layers))
+    theirs = nn.TransformerEncoder(layers[0], LAYERS, norm=norm, enable_nested_tensor=False)
+    theirs.layers = layers
     return theirs
 
 
@@ -136,28 +115,23 @@ def test_encoder_and_decoder_are_torchs_with_layers_of_the_masked_model(pieces, 
     assert system.origin == lines and "but for 3 rows of further symbols" in lines[0] and "layers 1 3" in lines[2]
     assert lines[-1] == "model.decoder: attention to source begins as the self-attention of its layer"
     state = below.state_dict()
-    encoder = torch_encoder(state, range(LAYERS), False)
-    one = nn.TransformerDecoderLayer(
-        WIDTH, HEADS, FEEDFORWARD, dropout=0.0, activation="gelu", batch_first=True, norm_first=False
-    )
-    decoder = nn.TransformerDecoder(one, len(numbers)).eval()
+    encoder = torch_encoder(below.model.encoder)
+    options = {"dropout": 0.0, "activation": "gelu", "batch_first": True}
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(WIDTH, HEADS, FEEDFORWARD, **options), len(numbers))
     for place, (number, own) in enumerate(zip(numbers, decoder.layers, strict=True)):
-        known = of_encoder(state, number)
+        known = encoder.layers[number].state_dict()
         crossed = {name.replace("self_", "multihead_"): value for name, value in known.items() if "attn" in name}
-        norm = {
-            f"norm2.{kind}": before[f"model.decoder.layers.{place}.memory_attention_norm.{kind}"]
-            for kind in ("weight", "bias")
-        }
+        there = f"model.decoder.layers.{place}.memory_attention_norm"
+        norm = {f"norm2.{kind}": before[f"{there}.{kind}"] for kind in ("weight", "bias")}
         last = {name.replace("norm2", "norm3"): value for name, value in known.items() if name.startswith("norm2")}
         own.load_state_dict(known | crossed | norm | last)
-    table = torch.cat([state["model.embeddings.source.tokens.weight"], before[TABLE][pieces.size :]])
+    table = torch.cat([state[TABLE], before[TABLE][pieces.size :]])
     tag = system.output.tokenizer.id("<en>")
     source, target = torch.tensor([tag, 3, 5, 4, pieces.eos]), torch.tensor([pieces.bos, 4, 6, 5])
     memory = encoder(embedded(state, table, source))
-    states = decoder(
-        embedded(state, table, target), memory, tgt_mask=nn.Transformer.generate_square_subsequent_mask(len(target))
-    )
-    encoding = system.model.encode(Batch({"source": parts.padded([source])}))
+    later = nn.Transformer.generate_square_subsequent_mask(len(target))
+    states = decoder(embedded(state, table, target), memory, tgt_mask=later)
+    encoding = system.model.encode(parts.batch(source=[source]))
     found = system.model.project(system.model.decode(parts.padded([target]), encoding))
     torch.testing.assert_close(encoding.memories["source"].values, memory, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(found, states @ table.T, atol=1e-4, rtol=1e-4)
@@ -174,11 +148,9 @@ def test_without_a_memory_the_decoder_is_the_encoder_that_sees_what_is_before(pi
             for parameter in one.memory_attention["source"].output.parameters():
                 parameter.zero_()
     state, target = below.state_dict(), torch.tensor([pieces.bos, 4, 6, 5])
-    expected = torch_encoder(state, range(LAYERS), True)(
-        embedded(state, state[TABLE], target), mask=nn.Transformer.generate_square_subsequent_mask(len(target))
-    )
-    encoding = system.model.encode(Batch({"source": parts.padded([torch.tensor([3, 4])])}))
-    found = system.model.decode(parts.padded([target]), encoding)
+    later = nn.Transformer.generate_square_subsequent_mask(len(target))
+    expected = torch_encoder(below.model.encoder)(embedded(state, state[TABLE], target), mask=later)
+    found = system.model.decode(parts.padded([target]), system.model.encode(parts.batch(source=[[3, 4]])))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
@@ -187,13 +159,9 @@ def test_only_the_attention_to_memories_is_copied(pieces):
     before = {name: tensor.clone() for name, tensor in system.state_dict().items()}
     CrossFromSelf().apply(system)
     changed = {name for name, tensor in system.state_dict().items() if not torch.equal(tensor, before[name])}
-    parts = ("queries", "keys_values", "output")
-    assert changed == {
-        f"model.decoder.layers.{number}.memory_attention.source.{part}.{kind}"
-        for number in range(2)
-        for part in parts
-        for kind in ("weight", "bias")
-    }
+    modules = [f"{number}.memory_attention.source" for number in range(2)]
+    modules = [f"{module}.{name}" for module in modules for name in ("queries", "keys_values", "output")]
+    assert changed == {f"model.decoder.layers.{name}.{kind}" for name in modules for kind in ("weight", "bias")}
 
 
 def test_without_a_decoder_attention_stays_random_and_the_report_says_so(pieces):
@@ -207,14 +175,12 @@ def test_without_a_decoder_attention_stays_random_and_the_report_says_so(pieces)
 def test_decoders_that_cannot_begin_so_are_refused(pieces):
     system = translator(pieces, True)
     for name in ("model.encoder", "model.decoders"):
-        with pytest.raises(UsageError, match=f"the system has no decoder '{name}'"):
-            CrossFromSelf(decoder=name).apply(system)
+        refuses(UsageError, f"the system has no decoder '{name}'", CrossFromSelf(decoder=name).apply, system)
     system.model.decoder = Decoder(layer=layer(memories={"source": 12}), layers=1)
     with pytest.raises(UsageError, match=r"attends to states of width 12 \(source\), where its own have 16"):
         CrossFromSelf().apply(system)
     system.model.decoder = Decoder(layer=layer(), layers=1)
-    with pytest.raises(UsageError, match=r"model\.decoder attends to no memory"):
-        CrossFromSelf().apply(system)
+    refuses(UsageError, r"model\.decoder attends to no memory", CrossFromSelf().apply, system)
 
 
 DIRECTIONS = {
@@ -238,9 +204,8 @@ def test_all_directions_begin_as_one_masked_model_of_all_languages(tmp_path, mon
     for name, (keys, directions) in DIRECTIONS.items():
         changes = keys | {"output_folder": f"results/{name}"}
         changes |= {"cross_from_self": "model.decoder"} if name == "both" else {}
-        recipe = Recipe.load("almanac/xlmt", sizes | changes)
-        output = run_recipe(recipe, command="a test").output
-        rows = [json.loads(line) for line in (output / "results.jsonl").read_text(encoding="utf-8").splitlines()]
+        output = run_recipe(Recipe.load("almanac/xlmt", sizes | changes), command="a test").output
+        rows = read(output / "results.jsonl")
         found = {row["split"].partition("/")[0] for row in rows if row["metric"] == "bleu"}
         assert {one for one in found if "-" in one} == directions
         system = SavedModel.load(output / "average" / "model")
@@ -258,12 +223,9 @@ def test_all_directions_begin_as_one_masked_model_of_all_languages(tmp_path, mon
         assert {name for name in own if name not in compared and ".memory_attention" not in name} == set()
         for number in range(2):
             one = f"model.decoder.layers.{number}"
-            same = torch.allclose(
-                own[f"{one}.memory_attention.source.queries.weight"],
-                own[f"{one}.self_attention.queries_keys_values.weight"][:16],
-                atol=1e-6,
-            )
-            assert same == (name == "both")
+            crossed = own[f"{one}.memory_attention.source.queries.weight"]
+            known = own[f"{one}.self_attention.queries_keys_values.weight"][:16]
+            assert torch.allclose(crossed, known, atol=1e-6) == (name == "both")
 
 
 def test_the_masked_model_reads_texts_of_all_languages_that_say_nothing_of_them():
@@ -275,9 +237,8 @@ def test_the_masked_model_reads_texts_of_all_languages_that_say_nothing_of_them(
     assert [path.parent.name for path in map(Path, stream.paths)] == ["de", "en", "fr", "ru", "tr"]
     field = fit.objective.system.inputs["source"]
     for code in ("en", "de"):
-        assert field({"source_text": "abc", "source_language": code}, None).tolist() == [
-            field.tokenizer.bos, 0, 0, 0, field.tokenizer.eos,
-        ]  # fmt: skip
+        ids = field({"source_text": "abc", "source_language": code}, None).tolist()
+        assert ids == [field.tokenizer.bos, 0, 0, 0, field.tokenizer.eos]
 
 
 @pytest.mark.parity
@@ -304,14 +265,11 @@ def test_it_is_the_encoder_decoder_that_transformers_makes_of_the_same_files(tmp
                 getattr(projections.value, kind).copy_(value)
         other.crossattention.output.dense.load_state_dict(cross.output.state_dict())
         other.crossattention.output.LayerNorm.load_state_dict(own.memory_attention_norm.state_dict())
-    source = parts.padded([torch.tensor([0, 7, 5, 2]), torch.tensor([0, 6, 2])], padding=1)
-    target = parts.padded([torch.tensor([0, 4, 6]), torch.tensor([0, 5, 8])], padding=1)
+    source, target = parts.padded([[0, 7, 5, 2], [0, 6, 2]], padding=1), parts.padded([[0, 4, 6], [0, 5, 8]])
     memory = theirs.encoder(input_ids=source.values, attention_mask=source.mask.long()).last_hidden_state
-    expected = theirs.decoder.roberta(
-        input_ids=target.values, encoder_hidden_states=memory, encoder_attention_mask=source.mask.long()
-    ).last_hidden_state
-    encoding = system.model.encode(Batch({"source": source}))
-    found = system.model.decode(target, encoding)
+    seen = {"encoder_hidden_states": memory, "encoder_attention_mask": source.mask.long()}
+    expected = theirs.decoder.roberta(input_ids=target.values, **seen).last_hidden_state
+    found = system.model.decode(target, system.model.encode(Batch({"source": source})))
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
     vectors = theirs.encoder.embeddings.word_embeddings.weight
     torch.testing.assert_close(system.model.project(found)[..., :rows], expected @ vectors.T, atol=1e-4, rtol=1e-4)

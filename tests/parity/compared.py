@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+
+
+def weighted(x: torch.Tensor) -> torch.Tensor:
+    """Return a sum whose gradients tell all elements apart."""
+    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
 
 
 class Compared:
@@ -37,6 +42,22 @@ class Compared:
         if found.numel():
             difference = float((found - expected).abs().max())
             self.largest[what] = max(self.largest.get(what, 0.0), difference)
+
+    def gradients(
+        self, ours: Any, names: Callable[[str], Sequence[str]], theirs: Mapping[str, Any], least: float = 1
+    ) -> None:
+        """Compare a model's gradients, each as a share of its largest element, or of ``least`` if that is larger."""
+        compared = 0
+        for name, parameter in ours.named_parameters():
+            parts = [theirs.get(part) for part in names(name)]
+            if not parts or any(part is None for part in parts):
+                assert parameter.grad is None or not parameter.grad.any(), name
+                continue
+            expected = torch.cat(parts)
+            size = expected.abs().max().clamp(min=least)
+            self.close("gradients", parameter.grad / size, expected / size, message=name)
+            compared += 1
+        assert compared > 25
 
     def same(self, what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
         """Refuse outputs, one after the other, that are not the same."""

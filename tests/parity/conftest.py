@@ -9,6 +9,7 @@ import pytest
 import soundfile
 
 from tests.parity.compared import Compared
+from tests.parity.lines import a_thousand_lines
 
 
 @pytest.fixture
@@ -21,6 +22,11 @@ def compared(record_property: Callable[[str, object], None]) -> Iterator[Compare
     for kind, values in (("largest", found.largest), ("equal", found.equal)):
         for what, value in values.items():
             record_property(f"{kind} {what}", value)
+
+
+@pytest.fixture(scope="session")
+def lines() -> list[str]:
+    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import soundfile
 import torch
 
 from dragoman.shared.padded import Padded
-from tests.parity.compared import Compared
+from tests.parity.compared import Compared, weighted  # noqa: F401 - for the tests of speech models
 
 HERE = Path(os.environ.get("FAIRSEQ_SPEECH_FIXTURES") or Path(__file__).parent / "fairseq_speech")
 FILES = sorted((HERE / "audio").glob("*.wav"))
@@ -29,28 +28,5 @@ def beginnings() -> Padded:
     return Padded.from_sequences([row[:CROP] for row in waveforms().rows() if len(row) >= CROP])
 
 
-def weighted(x: torch.Tensor) -> torch.Tensor:
-    """Return a sum whose gradients tell all elements apart."""
-    return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
-
-
-def check_gradients(
-    model: torch.nn.Module,
-    names: Callable[[str], list[str]],
-    numbers: dict[str, torch.Tensor],
-    found: Compared,
-    least: float = 1,
-) -> None:
-    """Compare gradients, each as a share of its largest element, or of ``least`` if that is larger."""
-    compared = 0
-    for name, parameter in model.named_parameters():
-        parts = [numbers.get(f"gradient.{part}") for part in names(name)]
-        if parts and all(part is not None for part in parts):
-            assert parameter.grad is not None, name
-            expected = torch.cat(parts)
-            size = expected.abs().max().clamp(min=least)
-            found.close("gradients", parameter.grad / size, expected / size, message=name)
-            compared += 1
-        elif parameter.grad is not None:
-            assert not parameter.grad.any(), name
-    assert compared > 25
+def check_gradients(model, names, numbers, found: Compared, least: float = 1) -> None:
+    found.gradients(model, names, {name.removeprefix("gradient."): value for name, value in numbers.items()}, least)

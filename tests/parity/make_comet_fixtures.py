@@ -64,9 +64,8 @@ def make_encoder(folder: Path) -> None:
 
 def segments() -> list[dict[str, str]]:
     """Return what is scored: texts of all lengths, an empty one, some that are cut, letters never seen."""
-    rows = [
-        {"src": LINES[n % 10], "mt": LINES[(n * 3 + 1) % 10], "ref": LINES[(n + 1 + n // 5) % 10]} for n in range(20)
-    ]
+    texts = ((LINES[n % 10], LINES[(n * 3 + 1) % 10], LINES[(n + 1 + n // 5) % 10]) for n in range(20))
+    rows = [dict(zip(("src", "mt", "ref"), three, strict=True)) for three in texts]
     rows.append({"src": LINES[0], "mt": "", "ref": LINES[1]})
     rows.append({"src": " ".join(LINES), "mt": " ".join(LINES[::-1]), "ref": LINES[3]})
     rows.append({"src": "Ω und 😀", "mt": "  Wo   bist Ω? ", "ref": "5 % Wo"})
@@ -83,9 +82,8 @@ def make_case(name: str, folder: Path, samples: list[dict[str, str]]) -> list[fl
     with torch.no_grad():
         for part, parameter in model.named_parameters():
             parameter.add_(torch.randn_like(parameter) * (0.9 if "scalar_parameters" in part else 0.3))
-    trainer = pytorch_lightning.Trainer(
-        logger=False, accelerator="cpu", enable_progress_bar=False, enable_checkpointing=False
-    )
+    quiet = dict.fromkeys(("logger", "enable_progress_bar", "enable_checkpointing"), False)
+    trainer = pytorch_lightning.Trainer(accelerator="cpu", **quiet)
     trainer.strategy.connect(model)
     trainer.save_checkpoint("checkpoints/model.ckpt", weights_only=True)
     said = {key: value for key, value in dict(model.hparams).items() if key != "load_pretrained_weights"}

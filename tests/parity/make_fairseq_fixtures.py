@@ -32,10 +32,8 @@ from fairseq import options, tasks
 from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.modules import TransformerEncoderLayer
-from omegaconf import OmegaConf
+from fairseq_saving import disturb, save, work_on_current_torch, write
 from places import forget_places
-from safetensors.torch import save_file
 
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau".split()
 SMALL = ["--encoder-layers", "2", "--decoder-layers", "2", "--encoder-attention-heads", "3"]
@@ -109,19 +107,6 @@ def main() -> None:
     (arguments.out / "versions.json").write_text(json.dumps(versions | {"seed": arguments.seed}, indent=2) + "\n")
 
 
-def work_on_current_torch() -> None:
-    """Undo what keeps fairseq 0.12.2 from running on a torch that is years younger."""
-    load = torch.load
-    torch.load = lambda *given, **named: load(*given, **{"weights_only": False, **named})
-    build = TransformerEncoderLayer.__init__
-
-    def without_fast_path(self, *given, **named):
-        build(self, *given, **named)
-        self.can_use_fastpath = False
-
-    TransformerEncoderLayer.__init__ = without_fast_path
-
-
 # -- random models ---------------------------------------------------------------------------------------------------
 
 
@@ -143,12 +128,7 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
     with contextlib.redirect_stdout(io.StringIO()):
         task = tasks.setup_task(cfg.task)
         model = task.build_model(cfg.model).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
-        for module in model.modules():  # fairseq's own stay zero
-            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
-                module.weight[module.padding_idx] = 0
+    disturb(model, 0.1)
     for held in (args, cfg.task, cfg.model):  # not the place where this ran
         if hasattr(held, "data"):
             held.data = "data-bin"
@@ -157,9 +137,7 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
     save(folder / "checkpoint.pt", model, args, cfg, form)
     forget_places(folder / "checkpoint.pt")
     numbers = (masked if option(flags, "--task") == "masked_lm" else translated)(model, task)
-    save_file(
-        {name: value.detach().contiguous().clone() for name, value in numbers.items()}, folder / "expected.safetensors"
-    )
+    write(numbers, model, folder / "expected.safetensors")
     if "--lang-pairs" in flags:
         found = json.dumps(beams(model, task, *sides), indent=0)
         (folder / "beams.json").write_text(found + "\n", encoding="utf-8")
@@ -168,21 +146,6 @@ def make_case(folder: Path, flags: list[str], extra: tuple[list[str], list[str]]
 def option(flags: list[str], name: str) -> str | None:
     """Return the value of an option among flags."""
     return flags[flags.index(name) + 1] if name in flags else None
-
-
-def save(path: Path, model, args, cfg, form: str) -> None:
-    """Save as fairseq does: 0.10 and older ("args"), 0.12 ("cfg", plain), or with omegaconf's own objects."""
-    state = {
-        "model": model.state_dict(),
-        "optimizer_history": [],
-        "extra_state": {"epoch": 1},
-        "last_optimizer_state": None,
-    }
-    if form == "args":  # before torch 1.6, which wrote no zip archives
-        torch.save({"args": args, **state}, path, _use_new_zipfile_serialization=False)
-    else:
-        held = cfg if form == "omegaconf" else OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-        torch.save({"args": None, "cfg": held, "task_state": {}, **state}, path)
 
 
 def sentences(vocabulary: int, lengths: tuple[int, ...]) -> list[torch.Tensor]:
@@ -198,7 +161,7 @@ def padded(rows: list[torch.Tensor], left: bool) -> torch.Tensor:
 
 
 def translated(model, task) -> dict[str, torch.Tensor]:
-    """Return states, logits, label-smoothed loss (0.1, summed over tokens) and gradients."""
+    """Return states, logits and label-smoothed loss (0.1, summed over tokens), whose gradients it finds."""
     from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 
     sources = sentences(len(task.source_dictionary), (9, 5, 1))
@@ -210,15 +173,14 @@ def translated(model, task) -> dict[str, torch.Tensor]:
     states = encoded["encoder_out"][0].transpose(0, 1)
     logits, _ = model.decoder(previous, encoder_out=encoded)
     labels = padded(targets, left=False)
-    loss, _ = label_smoothed_nll_loss(
-        logits.log_softmax(-1).flatten(0, 1), labels.flatten(), 0.1, ignore_index=1, reduce=True
-    )
+    scores = logits.log_softmax(-1).flatten(0, 1)
+    loss, _ = label_smoothed_nll_loss(scores, labels.flatten(), 0.1, ignore_index=1, reduce=True)
     loss.backward()
     numbers = {"loss": loss}
     for row, (source, target) in enumerate(zip(sources, targets, strict=True)):
         numbers |= {f"source.{row}": source, f"target.{row}": target}
         numbers |= {f"states.{row}": states[row, -len(source) :], f"logits.{row}": logits[row, : len(target)]}
-    return numbers | gradients(model)
+    return numbers
 
 
 def masked(model, task) -> dict[str, torch.Tensor]:
@@ -233,19 +195,14 @@ def masked(model, task) -> dict[str, torch.Tensor]:
     for row, source in enumerate(rows):
         numbers |= {f"source.{row}": source}
         numbers |= {f"states.{row}": states[row, : len(source)], f"logits.{row}": logits[row, : len(source)]}
-    return numbers | gradients(model)
+    return numbers
 
 
 def beams(model, task, source: str, target: str) -> list[dict[str, object]]:
     """Return texts, their symbols as the task puts them before the encoder, and the hypotheses of its beam search."""
     task.args.source_lang, task.args.target_lang = source, target
-    texts = [
-        "alpha beta",
-        "tau sigma rho pi omicron xi",
-        "omega",
-        "gamma",
-        "kappa iota theta eta zeta delta gamma beta",
-    ]
+    texts = ["alpha beta", "tau sigma rho pi omicron xi", "omega", "gamma"]
+    texts.append("kappa iota theta eta zeta delta gamma beta")
     dictionary = task.source_dictionary
     rows = [dictionary.encode_line(text, add_if_not_exist=False).long() for text in texts]
     data = task.build_dataset_for_inference(rows, [len(row) for row in rows])
@@ -255,16 +212,10 @@ def beams(model, task, source: str, target: str) -> list[dict[str, object]]:
         sample = data.collater([data[number]])
         (hypotheses,) = task.inference_step(search, [model], sample)
         symbols = [dictionary[int(one)] for one in sample["net_input"]["src_tokens"][0]]
-        outputs = [
-            {"symbols": [dictionary[int(t)] for t in h["tokens"]], "score": float(h["score"])} for h in hypotheses
-        ]
+        outputs = [([dictionary[int(t)] for t in h["tokens"]], float(h["score"])) for h in hypotheses]
+        outputs = [{"symbols": written, "score": score} for written, score in outputs]
         found.append({"text": text, "symbols": symbols, "hypotheses": outputs})
     return found
-
-
-def gradients(model) -> dict[str, torch.Tensor]:
-    """Return the gradients by fairseq's names; a shared matrix has one name."""
-    return {f"gradient.{name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
 
 
 # -- a trained model -------------------------------------------------------------------------------------------------

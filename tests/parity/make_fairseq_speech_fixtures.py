@@ -40,9 +40,9 @@ from fairseq.criterions.wav2vec_criterion import Wav2vecCriterion
 from fairseq.data.data_utils import compute_mask_indices
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models.wav2vec.wav2vec2_asr import Wav2Vec2CtcConfig, Wav2VecCtc, Wav2VecEncoder
+from fairseq_saving import disturb, save, work_on_current_torch, write
 from omegaconf import OmegaConf, open_dict
 from places import forget_places
-from safetensors.torch import save_file
 
 SECONDS = (0.62, 1.1, 0.9, 0.31)
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron rho sigma tau upsilon phi psi".split()
@@ -89,11 +89,8 @@ UTTERANCE = {"transforms": {"*": ["utterance_cmvn"], "_train": ["utterance_cmvn"
              "specaugment": {"freq_mask_F": 27, "freq_mask_N": 1, "time_mask_N": 1, "time_mask_T": 100,
                              "time_mask_p": 1.0, "time_wrap_W": 0}}  # fmt: skip
 GLOBAL = {"transforms": {"*": ["global_cmvn"]}, "global_cmvn": {"stats_npz_path": "gcmvn.npz"}}
-TAGGED = {
-    "prepend_tgt_lang_tag": True,
-    "transforms": {"_eval": ["utterance_cmvn"]},
-    "utterance_cmvn": {"norm_vars": False},
-}
+TAGGED = {"transforms": {"_eval": ["utterance_cmvn"]}, "utterance_cmvn": {"norm_vars": False}}
+TAGGED["prepend_tgt_lang_tag"] = True
 
 # name: (options, config.yaml, languages that have tags, how the checkpoint is saved)
 S2T_CASES = {
@@ -113,53 +110,42 @@ def main() -> None:
     arguments = parser.parse_args()
     out = arguments.out.resolve()
     work_on_current_torch()
+    work_on_current_torchaudio()
     torch.set_num_threads(1)
     rng = np.random.default_rng(arguments.seed)
     shutil.rmtree(out, ignore_errors=True)
     (out / "audio").mkdir(parents=True)
     for number, seconds in enumerate(SECONDS):
         soundfile.write(out / "audio" / f"{number}.wav", sound(rng, seconds), 16000, subtype="PCM_16")
-    for name, (flags, fine_tuned, form) in WAVEFORM_CASES.items():
-        print(name, flush=True)
-        torch.manual_seed(arguments.seed)
-        make_waveform_case(out / name, flags, fine_tuned, form)
-    for name, (flags, form) in AGGREGATING_CASES.items():
-        print(name, flush=True)
-        torch.manual_seed(arguments.seed)
-        make_aggregating_case(out / name, flags, form)
-    for name, (flags, config, tags, form) in S2T_CASES.items():
-        print(name, flush=True)
-        torch.manual_seed(arguments.seed)
-        make_s2t_case(out / name, flags, config, tags, form)
+    makers = (
+        (make_waveform_case, WAVEFORM_CASES),
+        (make_aggregating_case, AGGREGATING_CASES),
+        (make_s2t_case, S2T_CASES),
+    )
+    for make, cases in makers.items():
+        for name, case in cases.items():
+            print(name, flush=True)
+            torch.manual_seed(arguments.seed)
+            make(out / name, *case)
     versions = {"fairseq": fairseq.__version__, "torch": torch.__version__, "python": platform.python_version()}
     (out / "versions.json").write_text(json.dumps(versions | {"seed": arguments.seed}, indent=2) + "\n")
 
 
-def work_on_current_torch() -> None:
-    """Undo what keeps fairseq 0.12.2 from running on a torch and torchaudio that are years younger.
+def work_on_current_torchaudio() -> None:
+    """Undo what keeps fairseq 0.12.2 from running on a torchaudio that is years younger.
 
     And let it take variances of features in float64: in float32 it loses three digits of them, as the difference of the
     mean square and the square of the mean.
     """
-    load = torch.load
-    torch.load = lambda *given, **named: load(*given, **{"weights_only": False, **named})
     # Is imported whenever audio is read, and called only if rates or channels differ.
     sys.modules["torchaudio.sox_effects"] = types.ModuleType("torchaudio.sox_effects")
     import torchaudio
 
     torchaudio.sox_effects = sys.modules["torchaudio.sox_effects"]
     from fairseq.data.audio.feature_transforms.utterance_cmvn import UtteranceCMVN
-    from fairseq.modules import TransformerEncoderLayer
 
     normalise = UtteranceCMVN.__call__
     UtteranceCMVN.__call__ = lambda self, x: normalise(self, x.astype("f8")).astype("f4")
-    build = TransformerEncoderLayer.__init__
-
-    def without_fast_path(self, *given, **named):
-        build(self, *given, **named)
-        self.can_use_fastpath = False
-
-    TransformerEncoderLayer.__init__ = without_fast_path
 
 
 def sound(rng: np.random.Generator, seconds: float) -> np.ndarray:
@@ -178,16 +164,6 @@ def waveforms(folder: Path) -> list[torch.Tensor]:
     return [torch.from_numpy(soundfile.read(file, dtype="float32")[0])[None] for file in files]
 
 
-def disturb(model: torch.nn.Module, size: float) -> None:
-    """Leave nothing at 0 or 1, where mistakes hide; fairseq's padding vectors stay zero."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * size)
-        for module in model.modules():
-            if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
-                module.weight[module.padding_idx] = 0
-
-
 def parsed(flags: list[str], data: Path):
     """Return the settings as fairseq's commands have them: a Namespace and a DictConfig."""
     parser = options.get_training_parser()
@@ -195,27 +171,9 @@ def parsed(flags: list[str], data: Path):
     return args, convert_namespace_to_omegaconf(copy.deepcopy(args))
 
 
-def save(path: Path, model, args, cfg, form: str) -> None:
-    """Save as fairseq does: 0.10 and older ("args"), 0.12 ("cfg", plain), or with omegaconf's own objects."""
-    history = [{"criterion_name": "C", "optimizer_name": "O", "lr_scheduler_state": {}, "num_updates": 1}]
-    state = {"model": model.state_dict(), "optimizer_history": history, "extra_state": {"epoch": 1}}
-    state["last_optimizer_state"] = None
-    if form == "args":  # before torch 1.6, which wrote no zip archives
-        torch.save({"args": args, **state}, path, _use_new_zipfile_serialization=False)
-    else:
-        held = cfg if form == "omegaconf" else OmegaConf.to_container(cfg, resolve=True, enum_to_str=True)
-        torch.save({"args": None, "cfg": held, "task_state": {}, **state}, path)
-
-
 def weighted(x: torch.Tensor) -> torch.Tensor:
     """Return a sum whose gradients tell all elements apart."""
     return (x * torch.linspace(-1, 1, x.numel()).view_as(x)).sum()
-
-
-def write(numbers: dict[str, torch.Tensor], model, path: Path) -> None:
-    """Write numbers and gradients."""
-    numbers |= {f"gradient.{name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
-    save_file({name: value.detach().contiguous().clone() for name, value in numbers.items()}, path)
 
 
 # -- encoders of waveforms -------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman import BeamSearch, Rules, System
 from dragoman.cli.main import app
 from dragoman.exchange.ctranslate2 import CTranslate2System
 from dragoman.exchange.ctranslate2 import export as export_ctranslate2
@@ -25,14 +26,11 @@ from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.nn.translator import Translator
-from dragoman.shared.search.beam import BeamSearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
 from dragoman.shared.text.piece_model import train_sentencepiece
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests.parity import test_import
 from tests.parity import tokenizers_of_others as others
-from tests.parity.lines import ODD, a_thousand_lines
+from tests.parity.lines import ODD
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -53,21 +51,13 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.fixture(scope="module")
-def lines() -> list[str]:
-    return a_thousand_lines()
-
-
-@pytest.fixture(scope="module")
 def models(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("pieces")
     kinds = {"unigram": "nfc", "bpe": "nfc", "char": "nfc", "unigram nmt_nfkc": "nmt_nfkc"}
+    options = {name: {"kind": name.split()[0], "normalisation": rule} for name, rule in kinds.items()}
     return {
-        name: str(
-            train_sentencepiece(
-                lines[:-20], folder / f"{name}.model", kind=name.split()[0], size=600, normalisation=rule
-            )
-        )
-        for name, rule in kinds.items()
+        name: str(train_sentencepiece(lines[:-20], folder / f"{name}.model", size=600, **own))
+        for name, own in options.items()
     }
 
 
@@ -121,11 +111,8 @@ def test_exported_systems(name: str, pieces: str, lines: list[str], models: dict
     order = tokenizer.convert_tokens_to_ids([ours.symbol(id) for id in range(ours.size)])  # theirs by ours
     assert sorted(order) == list(range(ours.size)) == list(range(len(tokenizer)))
     rows = [{"source_text": line, "source_language": "en", "target_language": "de", "id": ""} for line in lines]
-    different = [
-        row["source_text"]
-        for row in rows
-        if [order[id] for id in system.inputs["source"](row, None).tolist()] != tokenizer(row["source_text"]).input_ids
-    ]
+    found = [[order[id] for id in system.inputs["source"](row, None).tolist()] for row in rows]
+    different = [text for text, ids in zip(lines, found, strict=True) if ids != tokenizer(text).input_ids]
     assert not {*different} - {*ODD}
     assert len(different) <= 4 * ("nmt_nfkc" in pieces)  # whose tables tokenizers and SentencePiece read differently
     chosen = [line for line in lines[:-20:70] if line.strip()]
@@ -156,10 +143,9 @@ def test_several_languages_are_said(lines: list[str], models: dict[str, str], tm
     notes = export(tmp_path / "ours", tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     number = theirs.convert_tokens_to_ids("<de>")
-    assert notes[1:] == [
-        "each source has to begin with the symbol of its language: <en> and the text",
-        f"generate() needs the output's language: decoder_start_token_id= de {number}, fr {number + 1}",
-    ]
+    told = f"decoder_start_token_id= de {number}, fr {number + 1}"
+    first = "each source has to begin with the symbol of its language: <en> and the text"
+    assert notes[1:] == [first, f"generate() needs the output's language: {told}"]
     row = {"source_text": lines[3], "source_language": "fr", "target_language": "de", "id": ""}
     ours = system.inputs["source"](row, None).tolist()
     symbols = [system.output.tokenizer.symbol(id) for id in ours]
@@ -199,9 +185,8 @@ def marian(folder: Path, lines: list[str], separate: bool) -> tuple[Any, Any]:
     """Save a random Marian with pieces of its own for either side, in one vocabulary or two."""
     folder.mkdir()
     texts = {"source.spm": lines[::2], "target.spm": lines[1::2]}
-    sides = [
-        SentencePieces(model=others.train(text, folder / name, "unigram")).pieces() for name, text in texts.items()
-    ]
+    models = [others.train(text, folder / name, "unigram") for name, text in texts.items()]
+    sides = [SentencePieces(model=model).pieces() for model in models]
     both = [*dict.fromkeys([*sides[0], *sides[1]])]
     rows = [["</s>", "<unk>", "<pad>", *pieces] for pieces in (sides if separate else [both, both])]
     for name, symbols in zip(("vocab.json", "target_vocab.json"), rows, strict=True):
@@ -233,9 +218,8 @@ def test_an_imported_marian_in_ctranslate2(
     import_model(tmp_path / "theirs", tmp_path / "ours", source_languages=["en"], target_languages=["de"])
     chosen = [line for line in lines[:-20:9] if line.strip()]
     inputs = tokenizer(chosen, return_tensors="pt", padding=True)
-    generated = theirs.generate(
-        **inputs, num_beams=5, early_stopping=True, max_length=62, suppress_tokens=[theirs.config.pad_token_id]
-    )
+    options = {"num_beams": 5, "early_stopping": True, "max_length": 62}
+    generated = theirs.generate(**inputs, **options, suppress_tokens=[theirs.config.pad_token_id])
     ended = [row for row, tokens in enumerate(generated.tolist()) if tokens.index(0) < 61]  # at the limit, rules differ
     expected = tokenizer.batch_decode(generated[ended], skip_special_tokens=True)
     assert len(ended) > 50 and len({*expected}) > 40

@@ -45,9 +45,8 @@ def pad(rows: list[torch.Tensor]) -> Padded:
 @pytest.fixture(params=CASES)
 def case(request, tmp_path):
     """Return the imported system, saved and loaded again, and fairseq's numbers."""
-    system, report = import_fairseq(
-        HERE / request.param, pieces=Path("words"), target_languages=["de"], source_languages=["en"]
-    )
+    languages = {"target_languages": ["de"], "source_languages": ["en"]}
+    system, report = import_fairseq(HERE / request.param, pieces=Path("words"), **languages)
     report.check()
     system.save(tmp_path / "model")
     return request.param, System.load(tmp_path / "model"), load_file(HERE / request.param / "expected.safetensors")
@@ -62,17 +61,12 @@ def test_encoder_states_logits_loss_and_gradients_are_fairseqs(case, compared):
     for found, expected in zip(encoding.memories["source"].rows(), sequences(numbers, "states"), strict=True):
         compared.close("states", found, expected)
     if name == "masked_tokens":
-        states, project, labels, label_smoothing = (
-            encoding.memories["source"],
-            model.heads["masked_tokens"],
-            sources,
-            0.0,
-        )
+        states, project = encoding.memories["source"], model.heads["masked_tokens"]
+        labels, label_smoothing = sources, 0.0
     else:
         labels = sequences(numbers, "target")
-        states = Padded(
-            model.decode(pad([torch.cat([row[-1:], row[:-1]]) for row in labels]), encoding), pad(labels).lengths
-        )
+        decoded = model.decode(pad([torch.cat([row[-1:], row[:-1]]) for row in labels]), encoding)
+        states = Padded(decoded, pad(labels).lengths)
         project, label_smoothing = model.project, 0.1
     for found, expected in zip(states.rows(), sequences(numbers, "logits"), strict=True):
         compared.close("logits", project(found), expected)
@@ -91,12 +85,9 @@ def test_encoder_states_logits_loss_and_gradients_are_fairseqs(case, compared):
 def compare_gradients(model: torch.nn.Module, numbers: dict[str, torch.Tensor], found: Compared) -> None:
     theirs = {name.removeprefix("gradient."): value for name, value in numbers.items() if name.startswith("gradient.")}
     theirs = {n.replace("encoder.sentence_encoder.", "encoder."): value for n, value in theirs.items()}
-    seen = set()
     for name, parameter in model.named_parameters():
-        parts = counterparts(name)
-        seen |= {*parts}
-        found.close("gradients", parameter.grad, torch.cat([theirs[part] for part in parts]), message=name)
-    assert seen == set(theirs)
+        found.close("gradients", parameter.grad, torch.cat([theirs[p] for p in counterparts(name)]), message=name)
+    assert {part for name, _ in model.named_parameters() for part in counterparts(name)} == {*theirs}
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
@@ -130,9 +121,8 @@ def test_texts_of_many_languages_have_fairseqs_symbols_and_hypotheses(compared):
     expected = json.loads((folder / "beams.json").read_text(encoding="utf-8"))
     row = {"id": "1", "source_language": "en", "target_language": "de"}
     search = BeamSearch(beam=5, n_best=5, rules=Rules(maximum_length_extra=12))
-    results = system.hypotheses(
-        [one["text"] for one in expected], source_language="en", target_language="de", search=search
-    )
+    languages = {"source_language": "en", "target_language": "de"}
+    results = system.hypotheses([one["text"] for one in expected], **languages, search=search)
     for one, found in zip(expected, results, strict=True):
         ids = system.inputs["source"](row | {"source_text": one["text"]}, np.random.default_rng(0))
         compared.same("symbols", [[tokenizer.symbol(int(number)) for number in ids]], [one["symbols"]])

@@ -73,11 +73,9 @@ def system(tmp_path) -> System:
     model = translator()
     tensors = read_checkpoint(FOLDER / "checkpoint.pt")["model"]
     load_renamed(model, tensors, {name: theirs(name) for name in model.state_dict()}, "checkpoint.pt").check()
-    tokenizer = VocabularyTokenizer(
-        segmenter=DataConfig(FOLDER / "config.yaml").segmenter(None),
-        vocabulary=str(FOLDER / "dict.txt"),
-        symbols={symbol: symbol for symbol in FIRST},
-    )
+    segmenter = DataConfig(FOLDER / "config.yaml").segmenter(None)
+    symbols = {symbol: symbol for symbol in FIRST}
+    tokenizer = VocabularyTokenizer(segmenter=segmenter, vocabulary=str(FOLDER / "dict.txt"), symbols=symbols)
     speech_system(model, tokenizer, {}, ["en"], ["de"], "checkpoint.pt").save(tmp_path / "model")
     return System.load(tmp_path / "model")
 
@@ -111,12 +109,8 @@ def test_beam_search_finds_what_fairseq_generate_found(system, compared):
     generated = json.loads((FOLDER / "generated.json").read_text(encoding="utf-8"))
     tokenizer = system.output.tokenizer
     for batch_size in (1, 4):
-        found = system.hypotheses(
-            list(map(str, FILES)),
-            search=BeamSearch(beam=5, n_best=5, rules=rules),
-            batch_size=batch_size,
-            keep_silence=True,
-        )
+        options = {"search": BeamSearch(beam=5, n_best=5, rules=rules), "keep_silence": True}
+        found = system.hypotheses(list(map(str, FILES)), batch_size=batch_size, **options)
         for hypotheses, expected in zip(found, generated, strict=True):
             symbols = [[tokenizer.symbol(token) for token in h.tokens] for h in hypotheses]
             pieces = [

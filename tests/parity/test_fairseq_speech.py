@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from dragoman import BeamSearch, DataError, Rules, System
+from dragoman import BeamSearch, CtcGreedySearch, DataError, Rules, System
 from dragoman.exchange.fairseq.fairseq_import import import_fairseq
 from dragoman.exchange.fairseq.fairseq_names import PARTS, counterparts
 from dragoman.exchange.fairseq.fairseq_s2t import subsampler_counterparts
@@ -21,11 +21,11 @@ from dragoman.exchange.fairseq.fairseq_wav2vec2 import FINE_TUNED, names_of
 from dragoman.exchange.wav2vec2_model import counterparts as waveform_counterparts
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
 from tests.parity.fairseq_cases import FILES, HERE, beginnings, check_gradients, waveforms, weighted
+from tests.parity.speech_models import without_noise
 
 WAVEFORM = ["waveform_base", "waveform_large", "waveform_unprojected"]
 CTC = ["waveform_ctc", "waveform_ctc_2020"]
@@ -95,12 +95,6 @@ def test_the_quantiser_is_imported_for_further_pretraining():
     assert theirs["quantizer.vars"].shape == (1, groups * entries, width)
 
 
-def without_noise(logits: torch.Tensor, tau: float, hard: bool) -> torch.Tensor:
-    """Take the most probable entry, with the gradient of the softmax at the temperature, as the fixtures do."""
-    soft = (logits / tau).softmax(-1)
-    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
-
-
 @pytest.mark.parametrize("name", ["waveform_base", "waveform_large"])
 def test_the_loss_of_pretraining_with_its_penalty_and_its_gradients(name, monkeypatch, compared):
     compared.named("fairseq", described(name).replace("(", "pre-training ("))
@@ -124,12 +118,8 @@ def test_the_loss_of_pretraining_with_its_penalty_and_its_gradients(name, monkey
     found, counts = objective(batch), objective.counts(batch)
     size = float(numbers["sample_size"])
     assert size == int(steps.sum()) == int(counts["contrastive"])
-    for term, weight, theirs in (
-        ("contrastive", 1.0, "loss_0"),
-        ("diversity", 0.1, "loss_1"),
-        ("penalty", 10.0, "loss_2"),
-        ("code_perplexity", 1 / size, "code_perplexity"),
-    ):
+    terms = [("contrastive", 1.0, "loss_0"), ("diversity", 0.1, "loss_1"), ("penalty", 10.0, "loss_2")]
+    for term, weight, theirs in (*terms, ("code_perplexity", 1 / size, "code_perplexity")):
         torch.testing.assert_close(weight * found.parts[term].sum, numbers[theirs], rtol=1e-4, atol=0)
     told_apart = numbers["correct"] - numbers["alone"]  # fairseq counts frames that have no other to be told from
     assert float(found.parts["accuracy"].sum) == float(told_apart) > 0
@@ -195,20 +185,15 @@ def test_states_logits_and_gradients_of_s2t_transformers(name, tmp_path, compare
 def test_beam_search_finds_what_fairseq_generate_found(name, tmp_path, compared):
     compared.named("fairseq", described(name))
     system, _ = imported(name, tmp_path)
-    search = BeamSearch(
-        beam=5, n_best=5, rules=Rules(maximum_length_ratio=0.0, maximum_length_extra=30, start_symbols=1)
-    )
+    rules = Rules(maximum_length_ratio=0.0, maximum_length_extra=30, start_symbols=1)
+    search = BeamSearch(beam=5, n_best=5, rules=rules)
     generated = json.loads((HERE / name / "generated.json").read_text(encoding="utf-8"))
     for batch_size in (1, 4):
         for code in sorted({one["language"] for one in generated}) if name == "s2t_tagged" else [None]:
             chosen = [number for number, one in enumerate(generated) if code in (None, one["language"])]
-            found = system.hypotheses(
-                [str(FILES[number]) for number in chosen],
-                target_language=code,
-                search=search,
-                batch_size=batch_size,
-                keep_silence=True,
-            )
+            sounds = [str(FILES[number]) for number in chosen]
+            options = {"target_language": code, "search": search, "batch_size": batch_size}
+            found = system.hypotheses(sounds, keep_silence=True, **options)
             for hypotheses, number in zip(found, chosen, strict=True):
                 expected = generated[number]["hypotheses"]
                 tokenizer = system.output.tokenizer

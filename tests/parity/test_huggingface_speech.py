@@ -5,6 +5,7 @@ transformers is given each waveform alone, because its own padding changes resul
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,16 @@ import pytest
 import sentencepiece
 import torch
 
+from dragoman import BeamSearch, DataError, Rules, System
 from dragoman.exchange.huggingface.hf_speech2text import import_hf_speech
 from dragoman.exchange.huggingface.hf_wav2vec2 import PARTS, import_hf_waveform, letters_of, names_of
 from dragoman.exchange.wav2vec2_model import counterparts
 from dragoman.shared.batch import Batch
-from dragoman.shared.errors import DataError
 from dragoman.shared.padded import Padded
-from dragoman.shared.search import BeamSearch
-from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.system import System
-from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
+from tests.parity.speech_models import LETTERS, check_gradients, disturbed, features_of, read, same_outputs, weighted
+from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -66,12 +65,10 @@ def saved_waveform_model(name: str, folder: Path, pickled: bool = False) -> Any:
         (folder / "vocab.json").write_text(json.dumps({letter: i for i, letter in enumerate(LETTERS)}))
         transformers.Wav2Vec2CTCTokenizer(folder / "vocab.json").save_pretrained(folder)
     if pickled:  # and with the names of torch before 2.1
-        state = {
-            name.replace("parametrizations.weight.original0", "weight_g").replace(
-                "parametrizations.weight.original1", "weight_v"
-            ): tensor
-            for name, tensor in model.state_dict().items()
-        }
+        state = model.state_dict()
+        for number, old in enumerate("gv"):
+            new = f"parametrizations.weight.original{number}"
+            state = {name.replace(new, f"weight_{old}"): tensor for name, tensor in state.items()}
         torch.save(state, folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
     return model
@@ -193,9 +190,8 @@ def saved_speech_model(name: str, folder: Path) -> Any:
     (folder / "vocab.json").write_text(json.dumps(rows))
     paths = str(folder / "vocab.json"), str(folder / "sentencepiece.bpe.model")
     transformers.Speech2TextTokenizer(*paths, **texts).save_pretrained(folder)
-    transformers.Speech2TextFeatureExtractor(feature_size=features.get("num_mel_bins", 80), **features).save_pretrained(
-        folder
-    )
+    bins = features.get("num_mel_bins", 80)
+    transformers.Speech2TextFeatureExtractor(feature_size=bins, **features).save_pretrained(folder)
     torch.manual_seed(1)
     config = transformers.Speech2TextConfig(vocab_size=len(rows), **(SPEECH | settings))
     model = disturbed(transformers.Speech2TextForConditionalGeneration(config), 4.5 / config.d_model)
@@ -203,11 +199,6 @@ def saved_speech_model(name: str, folder: Path) -> Any:
         model.lm_head.weight[2] *= 3  # so that outputs end
     model.save_pretrained(folder)
     return model
-
-
-def features_of(folder: Path, file: str) -> torch.Tensor:
-    extractor = transformers.Speech2TextFeatureExtractor.from_pretrained(folder)
-    return extractor(read([file])[0].numpy(), sampling_rate=16000, return_tensors="pt").input_features
 
 
 def loaded_speech_model(folder: Path, name: str) -> System:
@@ -225,18 +216,8 @@ def test_states_logits_and_gradients_of_speech2text(name, tmp_path, files, compa
     compared.named("transformers", f"Speech2Text ({name})")
     theirs = saved_speech_model(name, tmp_path / "theirs")
     model = loaded_speech_model(tmp_path / "theirs", name).model
-    prefix = torch.tensor([[2, 5, 7, 30, 4, 9]])
-    encoding = model.encode(Batch({"speech": Padded.from_sequences(read(files), padding=0.5)}))
-    batch = Padded(prefix.expand(len(files), -1), torch.full((len(files),), 6))
-    logits = model.project(model.decode(batch, encoding))
-    total: Any = 0
-    for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
-        expected = theirs(features_of(tmp_path / "theirs", file), decoder_input_ids=prefix)
-        compared.close("states", states, expected.encoder_last_hidden_state[0])
-        compared.close("logits", ours, expected.logits[0])
-        total = total + weighted(expected.logits[0])
-    total.backward()
-    sum(weighted(ours) for ours in logits).backward()
+    features = partial(features_of, transformers.Speech2TextFeatureExtractor, tmp_path / "theirs")
+    same_outputs(model, theirs, files, features, [2, 5, 7, 30, 4, 9], compared)
     check_gradients(model, theirs, _counterparts, compared)
     assert compared.largest.keys() == {"states", "logits", "gradients"}
 
@@ -250,15 +231,14 @@ def test_beam_search_finds_what_generate_finds(name, tmp_path, files, compared):
     tokenizer = transformers.Speech2TextTokenizer.from_pretrained(tmp_path / "theirs")
     forced = {"forced_bos_token_id": tokenizer.lang_code_to_id["de"]} if name == "many" else {}
     limit = 40
-    rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
-    search = BeamSearch(beam=5, rules=rules)
+    search = BeamSearch(beam=5, rules=Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True))
     language = "de" if name == "many" else None
     found = system.hypotheses(files, search=search, target_language=language, batch_size=3, keep_silence=True)
     for file, ours in zip(files, found, strict=True):
         expected = theirs.generate(
-            features_of(tmp_path / "theirs", file), num_beams=5, early_stopping=True,
-            max_length=limit, forced_eos_token_id=2, suppress_tokens=[1], output_scores=True,
-            return_dict_in_generate=True, **forced,
+            features_of(transformers.Speech2TextFeatureExtractor, tmp_path / "theirs", file), **forced,
+            num_beams=5, early_stopping=True, max_length=limit, forced_eos_token_id=2, suppress_tokens=[1],
+            output_scores=True, return_dict_in_generate=True,
         )  # fmt: skip
         best = [token for token in expected.sequences[0, 1:].tolist() if token != 1]
         compared.same("hypotheses", [ours[0].tokens], [best])
@@ -280,14 +260,11 @@ def test_what_does_not_fit_is_refused(tmp_path, files):
         ({"conv_stride": [5, 2, 2]}, "different lengths"),
     ):
         (tmp_path / "one" / "config.json").write_text(json.dumps(config | change))
-        with pytest.raises(DataError, match=message):
-            import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check()
+        refuses(DataError, message, lambda: import_hf_waveform(tmp_path / "one", source_languages=["en"])[1].check())
     (tmp_path / "one" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(DataError, match="--source-languages"):
-        import_hf_waveform(tmp_path / "one")
-    (tmp_path / "one" / "vocab.json").write_text(
-        json.dumps({letter: i for i, letter in enumerate("abcdefghijklmnopq")})
-    )
+    refuses(DataError, "--source-languages", import_hf_waveform, tmp_path / "one")
+    letters = {letter: i for i, letter in enumerate("abcdefghijklmnopq")}
+    (tmp_path / "one" / "vocab.json").write_text(json.dumps(letters))
     with pytest.raises(DataError, match="17 symbols, but the head 12 rows"):
         import_hf_waveform(tmp_path / "one", source_languages=["en"])
     (tmp_path / "one" / "preprocessor_config.json").write_text(json.dumps({"sampling_rate": 8000}))

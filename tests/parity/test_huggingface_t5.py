@@ -14,20 +14,16 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch.nn import functional as F
 
-from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
+from dragoman import DataError, GreedySearch, Rules, System
 from dragoman.exchange.huggingface.hf_t5 import T5, UNREAD
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.vocabularies.vocabulary import FIRST
 from dragoman.shared.batch import Batch
-from dragoman.shared.errors import DataError
 from dragoman.shared.nn.positions import RelativePositions
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.greedy import GreedySearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
 from tests.parity.compared import Compared
 from tests.parity.lines import a_thousand_lines
-from tests.parity.text_models import batch, disturbed, same_searches
+from tests.parity.text_models import batch, disturbed, loaded, same_searches
 from tests.parity.tokenizers_of_others import train, unigram
 
 transformers = pytest.importorskip("transformers")
@@ -56,9 +52,8 @@ def saved(name: str, folder: Path, **settings: Any) -> Any:
     kind, options, untied = MODELS[name]
     options = options | settings
     torch.manual_seed(3)
-    model = getattr(transformers, f"{kind}ForConditionalGeneration")(
-        getattr(transformers, f"{kind}Config")(**options, initializer_factor=2.0)
-    )
+    config = getattr(transformers, f"{kind}Config")(**options, initializer_factor=2.0)
+    model = getattr(transformers, f"{kind}ForConditionalGeneration")(config)
     if untied:
         model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
     disturbed(model)
@@ -69,14 +64,6 @@ def saved(name: str, folder: Path, **settings: Any) -> Any:
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
     (folder / "config.json").write_text(json.dumps({"model_type": kind.lower()} | options), encoding="utf-8")
     return model
-
-
-def loaded(folder: Path) -> tuple[T5, Any]:
-    tensors, path = read_tensors(folder)
-    read = T5(Config(folder / "config.json"), tensors)
-    model = read.build().eval()
-    read.load(model, str(path)).check()
-    return read, model
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -94,12 +81,11 @@ def test_distances(causal: bool, buckets: int, longest: int) -> None:
 def test_models(name: str, tmp_path: Path, compared: Compared) -> None:
     compared.named("transformers", name)
     theirs = saved(name, tmp_path)
-    read, model = loaded(tmp_path)
+    read, model = loaded(T5, tmp_path)
     padding = theirs.config.pad_token_id
     source, target = batch(53, (7, 1, 25), padding), batch(53, (5, 19, 2), padding)
-    expected = theirs(
-        input_ids=source.values, attention_mask=source.mask.long(), decoder_input_ids=target.values[:, :-1]
-    )
+    given = {"input_ids": source.values, "attention_mask": source.mask.long()}
+    expected = theirs(**given, decoder_input_ids=target.values[:, :-1])
     encoding = model.encode(Batch({"source": source}))
     states = encoding.memories["source"].values
     compared.close("states", states[source.mask], expected.encoder_last_hidden_state[source.mask])
@@ -134,9 +120,8 @@ def test_what_transformers_has_read_and_saved_again(name: str, tmp_path: Path) -
     source = batch(53, (7, 3), 0)
     expected = theirs(source.values, attention_mask=source.mask.long(), decoder_input_ids=source.values).logits
     for folder in ("published", "again"):
-        _, model = loaded(tmp_path / folder)
-        decoded = model.decode(source, model.encode(Batch({"source": source})))
-        found = model.project(decoded)
+        _, model = loaded(T5, tmp_path / folder)
+        found = model.project(model.decode(source, model.encode(Batch({"source": source}))))
         torch.testing.assert_close(found[source.mask], expected[source.mask], atol=1e-3, rtol=1e-3)
 
 
@@ -145,7 +130,7 @@ def test_beam_search(name: str, tmp_path: Path, compared: Compared) -> None:
     """Two hundred sentences; a search goes on step by step, with distances to all that was before."""
     compared.named("transformers", name)
     theirs = saved(name, tmp_path)
-    _, model = loaded(tmp_path)
+    _, model = loaded(T5, tmp_path)
     for one in (theirs.lm_head, model.projection):  # so that some outputs end before the limit
         with torch.no_grad():
             one.weight[theirs.config.eos_token_id] *= LOUDER[name]
@@ -165,14 +150,12 @@ def tokenizer_of(folder: Path, lines: list[str], tags: list[str]) -> Any:
     built.decoder = decoders.Metaspace()
     built.add_special_tokens(special)
     built.save(str(folder / "tokenizer.json"))
-    return transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(folder / "tokenizer.json"), eos_token="</s>", unk_token="<unk>", pad_token=special[0]
-    )
+    options = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": special[0]}
+    return transformers.PreTrainedTokenizerFast(tokenizer_file=str(folder / "tokenizer.json"), **options)
 
 
 def from_text(folder: Path, vocabulary: int, **settings: Any) -> Any:
-    model = saved("MADLAD-400", folder, vocab_size=vocabulary, **settings)
-    return model.requires_grad_(False)
+    return saved("MADLAD-400", folder, vocab_size=vocabulary, **settings).requires_grad_(False)
 
 
 def test_a_folder_whose_sources_begin_with_the_target_language(tmp_path: Path, compared: Compared) -> None:
@@ -219,9 +202,8 @@ def test_a_folder_with_a_sentencepiece_model_alone(tmp_path: Path, compared: Com
     folder.mkdir()
     options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, "vocab_size": 700, "hard_vocab_limit": False}
     pieces = io.BytesIO()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(lines), model_writer=pieces, num_threads=1, minloglevel=2, **options
-    )
+    options |= {"num_threads": 1, "minloglevel": 2}
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(lines), model_writer=pieces, **options)
     (folder / "spiece.model").write_bytes(pieces.getvalue())
     library = sentencepiece.SentencePieceProcessor(model_proto=pieces.getvalue())
     saved("mT5", folder, vocab_size=len(library) + 12)
@@ -263,8 +245,7 @@ def test_language_symbols_without_a_tokenizer_file_are_refused(tmp_path: Path) -
 def test_what_has_no_counterpart_is_refused(settings: dict[str, Any], message: str, tmp_path: Path) -> None:
     folder = tmp_path / "madlad"
     folder.mkdir()
-    theirs = tokenizer_of(folder, a_thousand_lines(), ["<2de>", "<2fr>"])
-    from_text(folder, len(theirs))
+    from_text(folder, len(tokenizer_of(folder, a_thousand_lines(), ["<2de>", "<2fr>"])))
     file = folder / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | settings), encoding="utf-8")
     with pytest.raises(DataError, match=message):

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman import CtcGreedySearch, DataError, System
 from dragoman.exchange.huggingface.hf_w2v_bert import counterparts, import_hf_conformer
 from dragoman.exchange.importing import import_model
 from dragoman.shared.batch import Batch
-from dragoman.shared.errors import DataError
 from dragoman.shared.padded import Padded
-from dragoman.shared.search.ctc_greedy import CtcGreedySearch
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.system import System
 from tests.parity.compared import Compared
 from tests.parity.speech_models import LETTERS, check_gradients, disturbed, read, weighted
 
@@ -79,8 +77,7 @@ def test_encoders(name: str, files: list[str], tmp_path: Path, compared: Compare
     waveforms = read(files)
     batch = Batch({"speech": Padded.from_sequences(waveforms)})
     features = model.embeddings["speech"].features(batch["speech"])
-    encoding = model.encode(batch)
-    states = encoding.memories["source"]
+    states = model.encode(batch).memories["source"]
     losses = [torch.zeros(()), torch.zeros(())]
     for row, waveform in enumerate(waveforms):
         inputs = extract(waveform.numpy(), sampling_rate=16000, return_tensors="pt")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import tokenizers
 import torch
 from tokenizers import AddedToken, decoders, models, pre_tokenizers, trainers
 
+from dragoman import BeamSearch, GreedySearch, Rules, System
 from dragoman.exchange.huggingface.hf_whisper import SYMBOLS, import_hf_whisper, whisper_counterparts
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.vocabularies.json_file import JsonTokenizer
@@ -25,10 +27,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.errors import DataError, TooLongError, UsageError
 from dragoman.shared.nn.positions import LearnedPositions, SinusoidalPositions
 from dragoman.shared.padded import Padded
-from dragoman.shared.search import BeamSearch, GreedySearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
-from tests.parity.speech_models import disturbed, read, weighted
+from tests.parity.speech_models import disturbed, features_of, read, same_outputs
 from tests.small import refuses
 
 transformers = pytest.importorskip("transformers")
@@ -100,10 +99,8 @@ def saved(name: str, folder: Path, **more: Any) -> Any:
     generation.begin_suppress_tokens = [end]
     generation.max_length = settings["max_target_positions"]
     model.save_pretrained(folder)
-    extractor = transformers.WhisperFeatureExtractor(
-        feature_size=config.num_mel_bins, chunk_length=config.max_source_positions // 50
-    )
-    extractor.save_pretrained(folder)
+    sizes = {"feature_size": config.num_mel_bins, "chunk_length": config.max_source_positions // 50}
+    transformers.WhisperFeatureExtractor(**sizes).save_pretrained(folder)
     return model
 
 
@@ -131,9 +128,7 @@ def tuned(theirs: Any, folder: Path, files: list[str], told: dict[str, Any]) -> 
     theirs.save_pretrained(folder)
 
 
-def features(folder: Path, file: str) -> torch.Tensor:
-    extractor = transformers.WhisperFeatureExtractor.from_pretrained(folder)
-    return extractor(read([file])[0].numpy(), sampling_rate=16000, return_tensors="pt").input_features
+features = partial(features_of, transformers.WhisperFeatureExtractor)
 
 
 def loaded(folder: Path) -> System:
@@ -152,17 +147,7 @@ def test_features_states_logits_and_gradients(name, tmp_path, files, compared):
         expected = features(tmp_path / "theirs", file)[0].T
         assert found.shape == expected.shape
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
-    prefix = torch.tensor([[301, 5, 7, 130, 4, 9]])
-    encoding = model.encode(Batch({"speech": speech}))
-    logits = model.project(model.decode(Padded(prefix.expand(len(files), -1), torch.full((len(files),), 6)), encoding))
-    total: Any = 0
-    for file, states, ours in zip(files, encoding.memories["source"].rows(), logits, strict=True):
-        expected = theirs(features(tmp_path / "theirs", file), decoder_input_ids=prefix)
-        compared.close("states", states, expected.encoder_last_hidden_state[0])
-        compared.close("logits", ours, expected.logits[0])
-        total = total + weighted(expected.logits[0])
-    total.backward()
-    sum(weighted(ours) for ours in logits).backward()
+    same_outputs(model, theirs, files, partial(features, tmp_path / "theirs"), [301, 5, 7, 130, 4, 9], compared)
     positions = model.embeddings["speech"].positions
     assert isinstance(positions, SinusoidalPositions if CASES[name][2] else LearnedPositions)
     gradients = {parameter: tensor.grad for parameter, tensor in theirs.named_parameters()}
@@ -241,9 +226,8 @@ def test_what_a_system_is(tmp_path):
 
     system, _ = import_hf_whisper(tmp_path / "theirs", scratch=tmp_path, source_languages=["de", "fr"])
     assert system.source_languages == ["de", "fr"] and system.target_languages == ["en"]
-    system, _ = import_hf_whisper(
-        tmp_path / "theirs", scratch=tmp_path, source_languages=["fr"], target_languages=["fr"]
-    )
+    french = {"source_languages": ["fr"], "target_languages": ["fr"]}
+    system, _ = import_hf_whisper(tmp_path / "theirs", scratch=tmp_path, **french)
     assert system.output_name == "transcript" and system.other_outputs == {} and system.target_languages == ["fr"]
     for sources, targets in ((["fr"], ["de"]), (["fr", "de"], ["fr"]), (["fr"], ["en", "fr"])):
         with pytest.raises(UsageError, match="translates into en alone, and transcribes: it cannot write"):
@@ -316,13 +300,10 @@ def test_what_does_not_fit_is_refused(tmp_path):
         refuses(DataError, message, import_model, folder, tmp_path / "out")
         path.write_text(before)
 
-    refused(
-        "preprocessor_config.json", {"hop_length": 320}, "preprocessor_config.json: hop_length 320 has no counterpart"
-    )
-    refused("preprocessor_config.json", {"feature_size": 128}, "feature_size 128 has no counterpart here, only 80")
-    refused(
-        "preprocessor_config.json", {"chunk_length": 30}, "max_source_positions is 100, but a window of 30 s has 3000"
-    )
+    features = "preprocessor_config.json"
+    refused(features, {"hop_length": 320}, f"{features}: hop_length 320 has no counterpart")
+    refused(features, {"feature_size": 128}, "feature_size 128 has no counterpart here, only 80")
+    refused(features, {"chunk_length": 30}, "max_source_positions is 100, but a window of 30 s has 3000")
     refused("config.json", {"encoder_layers": 3}, "encoder.layers.2.*missing")
     refused("config.json", {"eos_token_id": 5}, "eos_token_id is 5, but the tokenizer's 295")
     refused("config.json", {"vocab_size": 5000}, "vocab_size is 5000, but no tensor")

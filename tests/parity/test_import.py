@@ -10,18 +10,14 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman import BeamSearch, DataError, Rules, System, UsageError
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.vocabularies.segmenters import SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import FIRST
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.loader import collate
-from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.search.beam import BeamSearch
-from dragoman.shared.search.rules import Rules
-from dragoman.shared.systems.system import System
 from tests.parity import tokenizers_of_others as others
 from tests.parity.compared import Compared
-from tests.parity.lines import a_thousand_lines
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.parity
@@ -31,11 +27,6 @@ SIZES = {
     "encoder_ffn_dim": 22, "decoder_ffn_dim": 22, "max_position_embeddings": 512, "init_std": 0.3,
 }  # fmt: skip
 LIMIT = 14
-
-
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")

@@ -80,10 +80,8 @@ def expected(theirs, model, source, loops):
         guide.append([torch.nn.functional.linear(states[0], one.weight, one.bias) for one in maps])
     tokens, paths = torch.full((2 * len(source),), MASK), []
     for prompt in [model.alignment, *[model.denoising] * loops]:
-        past = [
-            (torch.cat([keys, more_keys]), torch.cat([values, more_values]))
-            for (keys, values), (more_keys, more_values) in zip(guide, own(prompt), strict=True)
-        ]
+        pairs = zip(guide, own(prompt), strict=True)
+        past = [tuple(map(torch.cat, zip(known, more, strict=True))) for known, more in pairs]
         found = by_transformers(theirs, tokens, past)
         paths.append(with_blank(model, theirs, found.hidden_states[-1][0], found.logits[0]))
         order = paths[-1].argsort(descending=True)

@@ -10,19 +10,17 @@ from typing import Any
 import pytest
 import torch
 
+from dragoman import BeamSearch, Rules, System
 from dragoman.exchange.huggingface.hf_export import export
 from dragoman.exchange.importing import import_model
-from dragoman.shared.search.beam import BeamSearch
-from dragoman.shared.search.rules import Rules
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.systems.system import System
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 
 transformers = pytest.importorskip("transformers")
 
 from tests.parity import test_export, test_import  # noqa: E402
 from tests.parity import tokenizers_of_others as others  # noqa: E402
-from tests.parity.test_export import CASES, lines, models, system_of  # noqa: E402, F401 (two are fixtures)
+from tests.parity.test_export import CASES, models, system_of  # noqa: E402, F401 (one is a fixture)
 
 pytestmark = pytest.mark.parity
 
@@ -57,11 +55,8 @@ def unsaid(folder: Path) -> None:
 
 @pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_an_export_comes_back(
-    name: str, older: bool, lines: list[str], models: dict[str, str], tmp_path: Path  # noqa: F811
-) -> None:  # fmt: skip
-    tokenizer = SentencePieceTokenizer(model=models["unigram"], tags=["en", "de"])
-    system = system_of(tokenizer, **CASES[name][0])
+def test_an_export_comes_back(name: str, older: bool, lines: list[str], models: Any, tmp_path: Path) -> None:  # noqa: F811
+    system = system_of(SentencePieceTokenizer(model=models["unigram"], tags=["en", "de"]), **CASES[name][0])
     system.save(tmp_path / "ours")
     export(tmp_path / "ours", tmp_path / "theirs")
     if older:
@@ -76,9 +71,7 @@ def test_an_export_comes_back(
     assert len({*map(tuple, found)}) > 3
 
 
-def test_several_languages_come_back(
-    lines: list[str], models: dict[str, str], tmp_path: Path  # noqa: F811
-) -> None:  # fmt: skip
+def test_several_languages_come_back(lines: list[str], models: Any, tmp_path: Path) -> None:  # noqa: F811
     tokenizer = SentencePieceTokenizer(model=models["unigram"], tags=["en", "de", "fr"])
     system = system_of(tokenizer, (["en", "fr"], ["de", "fr"]), **CASES["recipe"][0])
     system.save(tmp_path / "ours")
@@ -142,8 +135,7 @@ def test_any_symbol_starts_outputs(start: int, forced: int | None, lines: list[s
     expected = [start, tokenizer.bos_token_id if forced is None else forced]
     assert system.output.prefix_ids("fr") == expected
     texts = [line for line in lines[::60] if line.strip()]
-    found = written(system, texts, "de", "fr")
-    assert found == written_there(folder, texts, forced_bos_token_id=expected[1])
+    assert written(system, texts, "de", "fr") == written_there(folder, texts, forced_bos_token_id=expected[1])
 
 
 def test_encoders_of_waveforms_come_back(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from dragoman.exchange.vocabularies.json_file import JsonTokenizer
 from dragoman.exchange.vocabularies.segmenters import BytePairs, MosesWords, SentencePieces
 from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
 from tests.parity.compared import Compared
-from tests.parity.lines import a_thousand_lines
 from tests.parity.tokenizers_of_others import bert, mbart, mbart50, nllb, roberta, train, xlm_roberta
 
 transformers = pytest.importorskip("transformers")
@@ -21,11 +20,6 @@ pytestmark = pytest.mark.parity
 
 #: What a user may type and transformers takes for a symbol.
 TYPED = ["<s> a", "</s>", "a <pad> b", "<unk>", "<mask>", "[MASK] a [SEP]", "en_XX de_DE", "__de__ a", ">>de<< a"]
-
-
-@pytest.fixture(scope="module")
-def lines() -> list[str]:
-    return a_thousand_lines()
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +64,8 @@ def test_fairseq_order_is_sentencepieces_moved_by_one(
     library = sentencepiece.SentencePieceProcessor(model_file=model)
     same(compared, lines + TYPED, ours.encode, lambda line: [i + 1 if i else 3 for i in library.encode(line)])
     assert ours.lengths(lines).tolist() == [len(library.encode(line)) for line in lines]
-    assert [ours.decode(ours.encode(line)) for line in lines[:50]] == [
-        library.decode(library.encode(x)) for x in lines[:50]
-    ]
+    decoded = [library.decode(library.encode(line)) for line in lines[:50]]
+    assert [ours.decode(ours.encode(line)) for line in lines[:50]] == decoded
     assert (ours.bos, ours.pad, ours.eos, ours.unk) == (0, 1, 2, 3)
     assert ours.id("<de>") == len(library) + 1 and ours.mask == ours.size - 1 == len(library) + 2
 
@@ -83,10 +76,8 @@ def test_m2m100(lines: list[str], folder: Path, model: str, compared: Compared) 
     numbers = {piece: number for number, piece in enumerate([*FIRST, *segmenter.pieces()[:-60]])}
     vocabulary = written(folder / "m2m.json", numbers)
     theirs = transformers.M2M100Tokenizer(vocabulary, model, src_lang="de", tgt_lang="fr")
-    codes = [
-        theirs.get_lang_token(code)
-        for code in transformers.models.m2m_100.tokenization_m2m_100.FAIRSEQ_LANGUAGE_CODES["m2m100"]
-    ]
+    tokenization = transformers.models.m2m_100.tokenization_m2m_100
+    codes = [theirs.get_lang_token(code) for code in tokenization.FAIRSEQ_LANGUAGE_CODES["m2m100"]]
     symbols = {name: name for name in FIRST} | {"<de>": "__de__", "<fr>": "__fr__"}
     ours = VocabularyTokenizer(segmenter=segmenter, vocabulary=vocabulary, added=codes, symbols=symbols)
     same(compared, lines, ours.encode, lambda line: plain(theirs, line))
@@ -99,23 +90,20 @@ def test_m2m100(lines: list[str], folder: Path, model: str, compared: Compared) 
 @pytest.mark.parametrize("separate", [False, True])
 def test_marian(lines: list[str], folder: Path, separate: bool, compared: Compared) -> None:
     compared.named("transformers", "tokenizer: MarianMT")
-    source, target = (
-        train(lines[n::2], folder / name, "unigram") for n, name in enumerate(("source.spm", "target.spm"))
-    )
+    names = enumerate(("source.spm", "target.spm"))
+    source, target = (train(lines[n::2], folder / name, "unigram") for n, name in names)
     pieces = [[p for p in SentencePieces(model=path).pieces()][:-40] for path in (source, target)]
     rows = [["</s>", "<unk>", *pieces[0], "<pad>"], ["</s>", "<unk>", *pieces[1], "<pad>"]]
     if not separate:
         rows = [["</s>", "<unk>", ">>fra<<", *sorted({*pieces[0], *pieces[1]}), "<pad>"]] * 2
-    files = [
-        written(folder / f"marian-{separate}-{n}.json", {r: i for i, r in enumerate(x)}) for n, x in enumerate(rows)
-    ]
+    numbered = ({r: i for i, r in enumerate(x)} for x in rows)
+    files = [written(folder / f"marian-{separate}-{n}.json", x) for n, x in enumerate(numbered)]
     options = {"target_vocab_file": files[1], "separate_vocabs": True} if separate else {}
     theirs = transformers.MarianTokenizer(source, target, files[0], **options)
     symbols = {name: name for name in ("<pad>", "</s>", "<unk>")} | ({} if separate else {"<fr>": ">>fra<<"})
-    ours = [
-        VocabularyTokenizer(segmenter=SentencePieces(model=spm), vocabulary=file, symbols=symbols)
-        for spm, file in zip((source, target), files, strict=True)
-    ]
+    segmenters = (SentencePieces(model=spm) for spm in (source, target))
+    pairs = [{"segmenter": one, "vocabulary": file} for one, file in zip(segmenters, files, strict=True)]
+    ours = [VocabularyTokenizer(**pair, symbols=symbols) for pair in pairs]
     source_ids, target_ids = ((lambda line, one=one: [*one.encode(line), one.eos]) for one in ours)
     same(compared, lines, source_ids, lambda line: theirs(line).input_ids)
     same(compared, lines, target_ids, lambda line: theirs(text_target=line).input_ids)

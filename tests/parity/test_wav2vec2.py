@@ -12,7 +12,7 @@ from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
 from dragoman.shared.padded import Padded
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
-from tests.parity.speech_models import disturbed
+from tests.parity.speech_models import disturbed, without_noise
 
 transformers = pytest.importorskip("transformers")
 from tests.parity.test_huggingface_speech import BASE, CODES, LARGE, saved_waveform_model  # noqa: E402
@@ -25,18 +25,8 @@ PLAIN = dict.fromkeys(
 ) | {"feat_quantizer_dropout": 0.0, "num_negatives": 7, "diversity_loss_weight": 0.3}
 
 
-def without_noise(logits, tau, hard):
-    """Take the most probable entry, with the gradient of the softmax at the temperature.
-
-    The sum is exact: transformers compares vectors, not entries, to find distractors that equal the true frame, and
-    the rounding of torch's function hides some of them.
-    """
-    soft = (logits / tau).softmax(-1)
-    return torch.nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]) + (soft - soft.detach())
-
-
 def each_alone(linear):
-    """Project vectors so that equal ones stay equal, for the same reason: a product may round each row otherwise."""
+    """Project vectors so that equal ones stay equal: a product may round each row otherwise."""
     return lambda vectors: (vectors[..., None, :] * linear.weight).sum(-1) + linear.bias
 
 
@@ -124,9 +114,8 @@ def test_an_exported_encoder_has_equal_states_and_comes_back(name, tmp_path, com
     system.eval()
     kind = "ForPreTraining" if "pretraining" in name else "Model"
     assert hf_export.export(tmp_path / "ours", tmp_path / "exported") == [f"Wav2Vec2{kind} (wav2vec2)"]
-    model, found = getattr(transformers, f"Wav2Vec2{kind}").from_pretrained(
-        tmp_path / "exported", output_loading_info=True
-    )
+    architecture = getattr(transformers, f"Wav2Vec2{kind}")
+    model, found = architecture.from_pretrained(tmp_path / "exported", output_loading_info=True)
     assert not (found["missing_keys"] or found["unexpected_keys"] or found["mismatched_keys"])
     extractor = transformers.AutoFeatureExtractor.from_pretrained(tmp_path / "exported")
     waveform = torch.randn(4000, generator=torch.Generator().manual_seed(1)) * 0.1 + 0.02

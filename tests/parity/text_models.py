@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from dragoman import BeamSearch, Rules
+from dragoman.exchange.huggingface.hf_reading import Config, read_tensors
 from dragoman.shared.batch import Batch
 from dragoman.shared.padded import Padded
 from tests.parity.compared import Compared
@@ -25,6 +27,15 @@ def disturbed(model: torch.nn.Module) -> torch.nn.Module:
             if tensor.is_floating_point() and not (isinstance(tensor, torch.nn.Parameter) and not tensor.requires_grad):
                 tensor.add_(torch.randn(tensor.shape, generator=generator) * 0.1)
     return model.eval()
+
+
+def loaded(kind: Any, folder: Path) -> tuple[Any, Any]:
+    """Return what a reader of a kind of models makes of a folder, and the model."""
+    tensors, path = read_tensors(folder)
+    read = kind(Config(folder / "config.json"), tensors)
+    model = read.build().eval()
+    read.load(model, str(path)).check()
+    return read, model
 
 
 def batch(vocabulary: int, lengths: tuple[int, ...], padding: int) -> Padded:
@@ -66,13 +77,9 @@ def same_searches(
             **given,
         )
         rules = Rules(maximum_length=limit - 2, minimum_length=0, forced_free=True)
-        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(
-            model,
-            Batch({"source": source}),
-            prefix=Padded.from_sequences([torch.tensor(start)] * len(source)),
-            end=end,
-            padding=padding,
-        )
+        prefix = Padded.from_sequences([torch.tensor(start)] * len(source))
+        asked = {"prefix": prefix, "end": end, "padding": padding}
+        found = BeamSearch(length_penalty=length_penalty, rules=rules).search(model, Batch({"source": source}), **asked)
         for ours, tokens, score in zip(found, expected.sequences.tolist(), expected.sequences_scores, strict=True):
             after = tokens[1:]
             compared.same("hypotheses", [ours[0].tokens], [after[: after.index(end) + 1]])

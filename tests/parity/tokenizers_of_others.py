@@ -52,10 +52,8 @@ def bert(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
 def roberta(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
     learnt = Tokenizer(models.BPE())
     learnt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    learnt.train_from_iterator(
-        lines, trainers.BpeTrainer(vocab_size=900, special_tokens=[*FAIRSEQ], initial_alphabet=alphabet)
-    )
+    options = {"special_tokens": [*FAIRSEQ], "initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+    learnt.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=900, **options))
     content = json.loads(learnt.to_str())["model"]
     return transformers.RobertaTokenizer(vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]]), FAIRSEQ
 
@@ -82,7 +80,6 @@ def nllb(lines: list[str], model: str) -> tuple[object, dict[str, str]]:
     learnt.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
     learnt.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=900, special_tokens=[*FIRST]))
     content = json.loads(learnt.to_str())["model"]
-    theirs = transformers.NllbTokenizer(
-        vocab=content["vocab"], merges=[tuple(m) for m in content["merges"]], src_lang="deu_Latn", tgt_lang="fra_Latn"
-    )
+    learned = {"vocab": content["vocab"], "merges": [tuple(m) for m in content["merges"]]}
+    theirs = transformers.NllbTokenizer(**learned, src_lang="deu_Latn", tgt_lang="fra_Latn")
     return theirs, FAIRSEQ | {"<de>": "deu_Latn", "<fr>": "fra_Latn"}

@@ -135,9 +135,8 @@ def _dictionary(folder, source, target):
 
 def _sgm(file, lines, set_name):
     segments = "\n".join(f'<seg id="{n}">{line}</seg>' for n, line in enumerate(lines, 1))
-    file.write_text(
-        f'<srcset setid="{set_name}">\n<doc docid="one">\n{segments}\n</doc>\n</srcset>\n', encoding="utf-8"
-    )
+    content = f'<srcset setid="{set_name}">\n<doc docid="one">\n{segments}\n</doc>\n</srcset>\n'
+    file.write_text(content, encoding="utf-8")
 
 
 def _campaigns(root, almanac):

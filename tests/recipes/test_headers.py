@@ -23,10 +23,8 @@ def overrides(header):
     for place in (*(line for line in commands if line.startswith("dragoman run ")), text):
         for match in OPTIONS.finditer(re.sub(r"\s+", " ", place)):
             given = re.findall(OPTION, match["options"])
-            yield (
-                match["name"],
-                {key: value[1:-1] if value[0] in "'\"" else value.rstrip(".,;:)") for key, value in given},
-            )
+            options = {key: value[1:-1] if value[0] in "'\"" else value.rstrip(".,;:)") for key, value in given}
+            yield match["name"], options
 
 
 ROOT = Path(__file__).parents[2]

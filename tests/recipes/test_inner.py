@@ -40,13 +40,9 @@ RUNS = {name: runs(name) for name in RECIPES}
 WITH_OTHERS = [name for name, phases in RUNS.items() if phases]
 ENCODER = {"model.embeddings.speech", "model.encoder"}
 #: Two recipes with one training, which begins with a recogniser's encoder; one that begins with two models.
-STARTED_FROM_ASR = [
-    name
-    for name in WITH_OTHERS
-    if RUNS[name] == ["asr"]
-    and starts(name) == [ENCODER]
-    and not any(phase.endswith("_fit") for phase in RECIPES[name].phases)
-][-2:]
+STARTED_FROM_ASR = [name for name in WITH_OTHERS if RUNS[name] == ["asr"] and starts(name) == [ENCODER]]
+FITTED = {name for name, recipe in RECIPES.items() if any(phase.endswith("_fit") for phase in recipe.phases)}
+STARTED_FROM_ASR = [name for name in STARTED_FROM_ASR if name not in FITTED][-2:]
 [STARTED_FROM_TWO, *_] = [name for name in WITH_OTHERS if RUNS[name] == ["asr", "mt"] and len(starts(name)) == 2]
 
 

@@ -18,51 +18,29 @@ from tests.recipes.installed import RECIPES
 
 #: What a user may have to fill in before a recipe runs; others begin with somebody's model folders (test_finetune.py).
 FILLED_IN = {"source_language": "en", "target_language": "de", "data_folder": "data", "manifest_folder": "manifests"}
+#: What makes a run short.
+QUICK = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
 #: Small sizes, given to each recipe and to those that it runs as far as they have the keys.
-TINY = {
-    "embedding_width": 16,
-    "attention_width": 16,
-    "output_width": 16,
-    "wav2vec_channels": 16,
-    "cells": 16,  # of LSTM layers
-    "width": 16,
-    "heads": 2,
-    "feedforward": 32,
-    "encoder_layers": 1,
-    "decoder_layers": 1,
-    "channels": 16,
-    "shared_layers": 1,
-    "shared_channels": 16,
-    "slots": 4,
-    "new_layers": 1,
-    "waveform_width": 16,
-    "waveform_heads": 2,
-    "waveform_feedforward": 32,
-    "waveform_layers": 1,
-    "waveform_channels": 16,
+SIZES = {  # by the value
+    1: "encoder_layers decoder_layers shared_layers new_layers waveform_layers acoustic_layers semantic_layers least "
+    "middle_layer",
+    2: "heads waveform_heads beam validation.limit",
+    4: "slots test_sentences corpus.sizes.dev corpus.sizes.tst-COMMON corpus.sizes.tst-HE",
+    16: "width embedding_width attention_width output_width waveform_width channels wav2vec_channels shared_channels "
+    "waveform_channels cells",
+    24: "utterances sentences recordings english_sentences",
+    32: "feedforward waveform_feedforward",
+}
+TINY = {key: size for size, keys in SIZES.items() for key in keys.split()} | {
     "pieces": 500,  # five languages in two scripts have more than 400 characters and bytes
-    "beam": 2,
     "quality.maximum_dropped": 1.0,  # what has hardly learned writes nothing
     "quality.maximum_ratio": 1000.0,  # and what is drawn for it is not alike in length
     "back_search": "!new:shared.search.sampling.SamplingSearch {rules: !ref <rules>}",
     "rules.maximum_length_extra": 10,
-    "validation.limit": 2,
-    "utterances": 24,
-    "sentences": 24,
-    "recordings": 24,
-    "acoustic_layers": 1,
-    "semantic_layers": 1,
     "acoustic_from": [0],
     "semantic_from": [0],
-    "english_sentences": 24,
-    "least": 1,
     "kept_layers": [-1],
-    "middle_layer": 1,
     "seed_lexicon": "identical",
-    "test_sentences": 4,
-    "corpus.sizes.dev": 4,
-    "corpus.sizes.tst-COMMON": 4,
-    "corpus.sizes.tst-HE": 4,
 }
 #: What is given to the recipes of a folder that have the key: scores of Japanese, one of the 30 languages there, need
 #: an extra, and the miniature has two languages.
@@ -92,6 +70,11 @@ class Vocabulary(Symbols, Described):
         return "x"
 
 
+def vocabulary(pieces, tags="en, de, fr"):
+    """Return how a recipe names a tokenizer of a given size."""
+    return f"!new:{__name__}.Vocabulary {{pieces: {pieces}, tags: [{tags}]}}"
+
+
 def load(name, data=None, **overrides):
     """Load a recipe with what has to be filled in; relative folders are those of the test."""
     missing = RECIPES[name].placeholders
@@ -118,6 +101,14 @@ def small(recipe, prefix=""):
     return sizes
 
 
+def check_size(recipe, objective, more=0):
+    """Assert that a recipe's header says how many parameters its objective has, and more that it has not here."""
+    count = sum(parameter.numel() for parameter in objective.parameters()) + more
+    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
+    assert said, f"the header of {recipe.name} has no line '# Parameters: {count / 1e6:.2f} M.'"
+    assert count / 1e6 == pytest.approx(float(said[1]), abs=0.06)
+
+
 @pytest.fixture(autouse=True)
 def folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -126,16 +117,13 @@ def folder_of_its_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", [name for name in NAMES if "fit" in RECIPES[name].phases])
 def test_full_size(name):
     recipe = load(name)
-    vocabulary = f"!new:{__name__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr, <bt>]}}"
-    recipe = load(name, **dict.fromkeys(TOKENIZERS & {*recipe.keys}, vocabulary))
+    own = vocabulary(recipe.value("pieces"), "en, de, fr, <bt>")
+    recipe = load(name, **dict.fromkeys(TOKENIZERS & {*recipe.keys}, own))
     with torch.device("meta"):
         fit = recipe.plan["fit"].build()
     objective = fit.objective
     assert {parameter.device.type for parameter in objective.parameters()} == {"meta"}
-    count = sum(parameter.numel() for parameter in objective.parameters())
-    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
-    assert said, f"the header of {name} has no line '# Parameters: {count / 1e6:.2f} M.'"
-    assert count / 1e6 == pytest.approx(float(said[1]), abs=0.06)
+    check_size(recipe, objective)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "tokenizer" in RECIPES[name].phases])
@@ -152,9 +140,8 @@ def denoises(name):
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", [name for name in NAMES if denoises(name)])
 def test_denoisers_read_noise_in_training_and_validation(name, miniature):
-    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
     data = miniature.get(name.split("/")[0])
-    recipe = load(name, data, **small(load(name, data)), **overrides)
+    recipe = load(name, data, **small(load(name, data)), **QUICK)
     run_recipe(recipe, command="a test", until="tokenizer")
     fit = recipe.plan["fit"].build()
     mask = fit.objective.system.output.tokenizer.mask
@@ -177,9 +164,8 @@ FAST = [name for name in NAMES if "speech_embedding" in RECIPES[name].keys][-1]
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n == FAST else [pytest.mark.recipes]) for n in NAMES])
 def test_two_updates(name, miniature):
-    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
     data = miniature.get(name.split("/")[0])
-    recipe = load(name, data, **small(load(name, data)), **overrides)
+    recipe = load(name, data, **small(load(name, data)), **QUICK)
     workspace = run_recipe(recipe, command="a test")
     folders = [path for phase in recipe.phases if (path := workspace.output / phase / "model").is_dir()]
     if not folders and "evaluate" not in recipe.phases:  # it makes a lexicon

@@ -1,7 +1,5 @@
 """Recipes that begin with an encoder of waveforms: at full size, and above a small one that was pre-trained."""
 
-import re
-
 import pytest
 import torch
 
@@ -9,13 +7,12 @@ from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.installed import RECIPES
-from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
+from tests.recipes.test_recipes import FILLED_IN, QUICK, check_size, small, vocabulary
 
 NAMES = [name for name, recipe in RECIPES.items() if {*recipe.placeholders} - {*FILLED_IN} == {"waveform_folder"}]
 #: The one that pre-trains on sound that it makes itself: all others need a corpus.
-[PRETRAINING, *_] = [
-    name for name, recipe in RECIPES.items() if "distractors" in recipe.keys and "corpus" in recipe.phases
-]
+CORPORA = [name for name, recipe in RECIPES.items() if "corpus" in recipe.phases]
+[PRETRAINING, *_] = [name for name in CORPORA if "distractors" in RECIPES[name].keys]
 #: The one that pre-trains on, from a checkpoint that is given.
 [CONTINUING] = [name for name, recipe in RECIPES.items() if "waveform_checkpoint" in recipe.placeholders]
 #: Masked models of speech and text whose encoder is the pre-trained one, and the translators that begin with these.
@@ -27,10 +24,8 @@ BELOW = [name for name in NAMES if name not in (*MASKED, *TRANSLATORS)]
 FRONTEND = "model.embeddings.speech.frontend."
 PLACES = {name: {"embedding.": "model.embeddings.speech.", "encoder.": "model.encoder."} for name in BELOW}
 PLACES = {name: {FRONTEND + here: there for here, there in places.items()} for name, places in PLACES.items()}
-PLACES |= {
-    name: {"model.embeddings.speech.embedding.": "model.embeddings.speech.", "model.encoder.": "model.encoder."}
-    for name in MASKED
-}
+HEARD = {"model.embeddings.speech.embedding.": "model.embeddings.speech.", "model.encoder.": "model.encoder."}
+PLACES |= dict.fromkeys(MASKED, HEARD)
 
 
 def load(name, **overrides):
@@ -42,12 +37,9 @@ def load(name, **overrides):
 @pytest.mark.parametrize("name", NAMES)
 def test_full_size(name, tmp_path):
     recipe = load(name)
-    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {recipe.value('pieces')}, tags: [en, de, fr]}}"
     with torch.device("meta"):
-        objective = load(name, tokenizer=vocabulary).plan["fit"].build().objective
-    count = sum(parameter.numel() for parameter in objective.parameters()) / 1e6
-    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
-    assert said and count == pytest.approx(float(said[1]), abs=0.06)
+        objective = load(name, tokenizer=vocabulary(recipe.value("pieces"))).plan["fit"].build().objective
+    check_size(recipe, objective)
     model = objective.system.model
     speech = model.embeddings["speech"]
     if name in BELOW:
@@ -125,12 +117,9 @@ def test_pretraining_goes_on_with_the_quantiser_of_the_checkpoint(pretrained, mi
     codes = "model.heads.contrastive.quantiser.codes"
     moved = {name: float((after[name] - before[name]).abs().max()) for name in before}
     assert 0 < moved[codes] < 0.01 and max(moved.values()) < 0.01
-    assert any(
-        f"all parameters from {pretrained}" in line
-        for line in SavedModel.load(workspace.output / "average/model").origin
-    )
+    origin = SavedModel.load(workspace.output / "average/model").origin
+    assert any(f"all parameters from {pretrained}" in line for line in origin)
 
 
-QUICK = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
 #: For the first ten updates, the parameters of PLACES do not learn.
 FROZEN = '{"PLACES": !new:shared.training.schedules.Steps {values: [0, 1], after: [10]}}'

@@ -108,9 +108,8 @@ def same(one, other):
 
 def differences(one, other):
     """Return the names of the files in which two runs differ."""
-    return sorted(
-        key for key in one.keys() | other.keys() if key not in one or key not in other or not same(one[key], other[key])
-    )
+    differ = (key for key in one.keys() & other.keys() if not same(one[key], other[key]))
+    return sorted({*differ, *(one.keys() ^ other.keys())})
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.padded import Padded
 from dragoman.st.berard import ChainedDecoder, ImageSubsampler
 from tests.shared.nn.test_recurrent import check_beams
+from tests.small import refuses
 
 READ, WIDTH, ATTENTION, OUTPUTS, VOCABULARY, PADDING = 6, 8, 5, 7, 20, 1
 
@@ -83,8 +84,7 @@ def test_a_subsampler_is_two_maps_and_two_convolutions():
         x = (second.weight @ (first.weight @ row.T + first.bias[:, None]).tanh() + second.bias[:, None]).tanh()
         image = F.conv2d(x.T[None, None], one.weight, one.bias, stride=2, padding=1)
         image = F.conv2d(image, other.weight, other.bias, stride=2, padding=1)[0]  # (C, S, frequencies)
-        wanted = torch.stack([torch.cat([*frame]) for frame in image.unbind(1)])
-        torch.testing.assert_close(states, wanted)
+        torch.testing.assert_close(states, torch.stack([torch.cat([*frame]) for frame in image.unbind(1)]))
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 4, 5, 8, 9])
@@ -138,12 +138,9 @@ def test_dropout_is_of_states_of_contexts_and_of_outputs():
 
 
 def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
-        decoder(layers=0)
-    with pytest.raises(ValueError, match="channels must be at least 1, not 0"):
-        ImageSubsampler(channels=0)
-    with pytest.raises(ValueError, match="attends to \\['source'\\], but the memories are \\[\\]"):
-        decoder()(numbers(3, width=READ))
+    refuses(ValueError, "layers must be between 1 and 1,000, not 0", decoder, layers=0)
+    refuses(ValueError, "channels must be at least 1, not 0", ImageSubsampler, channels=0)
+    refuses(ValueError, "attends to \\['source'\\], but the memories are \\[\\]", decoder(), numbers(3, width=READ))
 
 
 # -- the translator ------------------------------------------------------------------------------------------------

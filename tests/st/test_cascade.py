@@ -71,9 +71,8 @@ def test_a_cascade_is_its_parts_one_after_the_other(parts, tmp_path):
     for system in (cascade, System.load(tmp_path / "model")):
         for size in (1, 2, 16):
             found = system.hypotheses(WORDS[::-1], search=SEARCH, batch_size=size)[::-1]
-            assert [h[0].texts for h in found] == [
-                {"transcript": z, "translation": y} for z, y in zip(heard, written, strict=True)
-            ]
+            wanted = [{"transcript": z, "translation": y} for z, y in zip(heard, written, strict=True)]
+            assert [h[0].texts for h in found] == wanted
     assert len({file.name for file in (tmp_path / "model").glob("tokenizer*.model")}) == 2
     assert cascade.for_task(writes="transcript") is recogniser
     assert cascade.for_task(reads=["source"], writes="translation") is cascade
@@ -160,12 +159,8 @@ def test_a_transcript_of_which_normalizers_leave_nothing_loses(monkeypatch):
 def test_the_best_pair_is_the_best_of_all_pairs(parts):
     recogniser, translator = parts
     for weight in (0.0, 1.0, 30.0):
-        cascade = Cascade(
-            recogniser=recogniser,
-            translator=translator,
-            recogniser_search=five_best(),
-            mixing=BestOf(hypotheses=4, weight=weight),
-        ).eval()
+        options = {"recogniser_search": five_best(), "mixing": BestOf(hypotheses=4, weight=weight)}
+        cascade = Cascade(recogniser=recogniser, translator=translator, **options).eval()
         found = cascade.hypotheses(WORDS, search=SEARCH)
         for word, hypotheses in zip(WORDS, found, strict=True):
             pairs = []
@@ -198,12 +193,8 @@ SEARCHES = {"greedy": GreedySearch(rules=RULES), "beam": BeamSearch(beam=4, n_be
 def test_the_marginal_is_the_mean_over_transcripts_at_every_token(parts, search):
     recogniser, translator = parts
     temperature = 0.3
-    cascade = Cascade(
-        recogniser=recogniser,
-        translator=translator,
-        recogniser_search=five_best(),
-        mixing=Marginal(hypotheses=3, temperature=temperature),
-    ).eval()
+    options = {"recogniser_search": five_best(), "mixing": Marginal(hypotheses=3, temperature=temperature)}
+    cascade = Cascade(recogniser=recogniser, translator=translator, **options).eval()
     found = cascade.hypotheses(WORDS, search=search)
     tokenizer = translator.output.tokenizer
     for word, hypotheses in zip(WORDS, found, strict=True):
@@ -255,10 +246,8 @@ def test_parts_that_do_not_fit_are_refused(parts, tokenizers):
     ):
         small.refuses(UsageError, message, Cascade, **{"recogniser": recogniser, "translator": translator} | options)
     for kind, options in itertools.product((BestOf, Marginal), ({"hypotheses": 0},)):
-        with pytest.raises(UsageError, match="hypotheses must be at least 1, not 0"):
-            kind(**options)
-    with pytest.raises(UsageError, match="temperature must be above 0"):
-        Marginal(hypotheses=2, temperature=0.0)
+        small.refuses(UsageError, "hypotheses must be at least 1, not 0", kind, **options)
+    small.refuses(UsageError, "temperature must be above 0", Marginal, hypotheses=2, temperature=0.0)
     with pytest.raises(UsageError, match="cannot be forced"):
         Cascade(recogniser=recogniser, translator=translator).translate_batch(Batch({}), SEARCH, forced=[])
 
@@ -270,7 +259,6 @@ def test_a_recipe_joins_two_folders_without_data_and_without_training(parts, tmp
     keys = {"recogniser_folder": "recogniser", "translator_folder": "translator", "results_folder": "results"}
     keys |= {"noprogressbar": True, "device": "cpu"}
     recipe = Recipe.load("own/cascade", keys | {"phases.prepare": None, "phases.evaluate": None})
-    output = run_recipe(recipe, command="a test").output
-    joined = System.load(output / "assemble" / "model")
+    joined = System.load(run_recipe(recipe, command="a test").output / "assemble" / "model")
     assert joined.translate(WORDS) == parts[1].translate(parts[0].translate(WORDS))
     assert joined.origin == ["all parameters from recogniser", "all parameters from translator"]

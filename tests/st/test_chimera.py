@@ -130,5 +130,4 @@ def test_what_cannot_be_compared_is_refused_by_name():
     with pytest.raises(UsageError, match="BimodalContrastive reads the encoding of 'source', but .* of speech only"):
         TaskObjective(system=system, tasks={"speech": [BimodalContrastive()]})
     for wrong in ({"temperature": 0.0}, {"grow_until": 0}):
-        with pytest.raises(UsageError, match="not 0"):
-            BimodalContrastive(**wrong)
+        small.refuses(UsageError, "not 0", BimodalContrastive, **wrong)

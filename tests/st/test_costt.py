@@ -4,7 +4,6 @@ import copy
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 
 from dragoman import GreedySearch, Rules, System, UsageError
@@ -34,11 +33,6 @@ SEARCH = GreedySearch(rules=Rules(maximum_length_extra=LONGEST))
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
     monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, __name__))
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small.tokenizer(WORDS * 9, size=262)
 
 
 class Renamed(SentencePieceTokenizer):
@@ -81,19 +75,6 @@ def system_of(tokenizer, **options):
         source_languages=["en"],
         target_languages=["de"],
     ).eval()
-
-
-@pytest.fixture
-def rows(tmp_path):
-    made, rng = [], np.random.default_rng(4)
-    for number, word in enumerate(WORDS):
-        path = tmp_path / f"{number}.wav"
-        length = 6000 + 2500 * number
-        tones = sum(np.sin(np.arange(length) * f) for f in rng.uniform(0.05, 1.5, 3)) * np.linspace(0.1, 0.3, length)
-        soundfile.write(path, tones + 0.05 * rng.standard_normal(length), 16000, subtype="FLOAT")
-        made.append({"id": str(number), "audio": str(path), "start": 0.0, "duration": length / 16000})
-        made[-1] |= {"source_text": word, "target_text": word[::-1], "source_language": "en", "target_language": "de"}
-    return made
 
 
 def batch(system, rows, *names):
@@ -182,8 +163,7 @@ def test_a_read_source_is_the_forced_transcript(tokenizer, rows):
                 ends = len(tokens) - 1 == LONGEST  # generated so far: all but the start symbol
                 assert token == (tokenizer.eos if ends else int(scores.argmax()))
                 tokens.append(token)
-        with pytest.raises(UsageError, match="forced already"):
-            task.translate_batch(data, SEARCH, forced=[[]] * len(rows))
+        small.refuses(UsageError, "forced already", task.translate_batch, data, SEARCH, forced=[[]] * len(rows))
     assert system.for_task(reads=["source"]).translate("abc", search=SEARCH) == found_text(system, "abc")
 
 
@@ -201,9 +181,8 @@ def test_a_source_is_forced_without_its_symbols_and_a_typed_separator_is_text(to
     other = CosttSystem(**system.arguments | {"inputs": system.inputs | {"source": tagged}})
     typed = f"{WORDS[0]}<sep>{WORDS[1]}"
     for word in (*WORDS, typed):
-        mine, theirs = (
-            one.for_task(reads=["source"]).hypotheses([word], search=SEARCH)[0][0] for one in (system, other)
-        )
+        both = (one.for_task(reads=["source"]) for one in (system, other))
+        mine, theirs = (one.hypotheses([word], search=SEARCH)[0][0] for one in both)
         assert theirs.texts == mine.texts and theirs.tokens == mine.tokens
         assert theirs.texts["transcript"] == word
         ids = tokenizer.encode(word)
@@ -229,10 +208,8 @@ def test_shrunk_speech_and_text_meet_in_a_memory_of_slots(tokenizer, rows):
     share = KeptShare(source="speech").terms(model, data, encoding)["kept"]
     assert float(share.sum) == pytest.approx(float((kept.lengths / states.lengths).sum()))
     parts = [BimodalContrastive(), Ctc(source="speech"), KeptShare(source="speech")]
-    both = System(
-        **{k: v for k, v in system.arguments.items() if k not in ("model", "output", "output_name")}
-        | {"model": model, "output": plain(tokenizer, "target_text")}
-    )
+    arguments = {k: v for k, v in system.arguments.items() if k not in ("model", "output", "output_name")}
+    both = System(**arguments | {"model": model, "output": plain(tokenizer, "target_text")})
     objective = TaskObjective(system=both, tasks={"speech": parts})
     loss = objective(data)
     loss.check(objective.counts(data))
@@ -244,12 +221,9 @@ def test_shrunk_speech_and_text_meet_in_a_memory_of_slots(tokenizer, rows):
 def test_sound_shorter_than_a_frame_is_one_state_as_with_silence_behind_it(tokenizer, rows):
     """Neither the filterbank nor the convolutions see less than one frame of 400 samples."""
     system = system_of(tokenizer)
-    generator = torch.Generator().manual_seed(5)
-    sound = 0.1 * torch.randn(1, 160, generator=generator)
+    sound = 0.1 * torch.randn(1, 160, generator=torch.Generator().manual_seed(5))
     filled = torch.nn.functional.pad(sound, (0, 240))
-    encodings = [
-        system.model.encode(Batch({"speech": Padded(one, torch.tensor([one.shape[1]]))})) for one in (sound, filled)
-    ]
+    encodings = [system.model.encode(small.batch(speech=one)) for one in (sound, filled)]
     one, other = (encoding.memories["source"] for encoding in encodings)
     assert one.lengths.tolist() == other.lengths.tolist() == [1]
     assert one.values.isfinite().all() and torch.equal(one.values, other.values)
@@ -275,11 +249,8 @@ def test_the_folder_comes_back_with_both_texts_and_its_ctc_head(tokenizer, rows,
     a, b = tokenizer.encode("ab")[-2:]
     assert again.texts_of([a, tokenizer.sep, b, tokenizer.eos]) == {"transcript": "a", "translation": "b"}
     assert again.texts_of([a, b, tokenizer.eos]) == {"transcript": "ab", "translation": ""}
-    assert {*again.tokenizers_of_rows()} == {
-        "model.target_embedding.tokens.weight",
-        "model.heads.ctc.projection.weight",
-        "model.heads.ctc.projection.bias",
-    }
+    above = ("target_embedding.tokens.weight", "heads.ctc.projection.weight", "heads.ctc.projection.bias")
+    assert {*again.tokenizers_of_rows()} == {f"model.{name}" for name in above}
 
 
 def test_what_does_not_fit_is_refused(tokenizer):
@@ -295,10 +266,9 @@ def test_what_does_not_fit_is_refused(tokenizer):
         CosttSystem(**system.arguments | {"inputs": system.inputs | inputs})
     with pytest.raises(UsageError, match="is a JoinedText, not a TextField"):
         CosttSystem(**system.arguments | {"output": system.output.fields["translation"]})
-    with pytest.raises(
-        UsageError, match="CrossEntropy reads the encoding of 'source', but the model has .* speech only"
-    ):
-        TaskObjective(system=system, tasks={"text": [CrossEntropy(source="source")]})
+    message = "CrossEntropy reads the encoding of 'source', but the model has .* speech only"
+    tasks = {"text": [CrossEntropy(source="source")]}
+    small.refuses(UsageError, message, TaskObjective, system=system, tasks=tasks)
 
 
 def test_two_folders_average_their_probabilities(tokenizer, rows):

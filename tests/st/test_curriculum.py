@@ -9,8 +9,6 @@ from dragoman import Recipe, UsageError
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.fbank import UtteranceNorm
-from dragoman.shared.nn.layer import Layer
-from dragoman.shared.nn.transformer import Encoder
 from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.objectives import EncoderDecoderObjective
 from dragoman.shared.padded import Padded
@@ -76,9 +74,7 @@ def test_frames_of_hidden_words_become_the_mean_of_their_utterance_and_no_others
     speech = batch()["speech"]
     front = embedding()
     features = front.features(speech)
-    told = HidingEncoder(
-        embeddings={"speech": front}, encoder=Encoder(layer=Layer(width=WIDTH, heads=2, feedforward=8), layers=1)
-    )
+    told = HidingEncoder(embeddings={"speech": front}, encoder=encoder(layers=1, taps=()))
     seen = []
     front.subsampler.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     told.embed(batch(), "speech")
@@ -119,8 +115,7 @@ def expected(states, projection, norm, place, only_hidden):
             frames = first // 160, -(-end // 160)
             begin, stop = frames[0] // 4, -(-frames[1] // 4)
             begin, stop = min(begin, len(own) - 1), min(stop, len(own))
-            mean = np.mean([own[state] for state in range(begin, stop)], axis=0)
-            logits = weight @ mean
+            logits = weight @ np.mean([own[state] for state in range(begin, stop)], axis=0)
             p = np.exp(logits) / np.exp(logits).sum()
             q = np.bincount(ids, minlength=VOCABULARY) / len(ids)
             total += sum(q[id] * np.log(q[id] / p[id]) for id in range(VOCABULARY) if q[id])
@@ -148,8 +143,7 @@ def test_a_certain_right_answer_costs_nothing():
     part, one = lexicon(), model()
     rows = batch()
     encoding = one.encode(rows, "speech")
-    states = encoding.extras["tap.3"]
-    encoding.extras["tap.3"] = states.map(torch.ones_like)
+    encoding.extras["tap.3"] = encoding.extras["tap.3"].map(torch.ones_like)
     with torch.no_grad():
         part.projection.weight.zero_()
         part.projection.weight[[9, 10]] = 10.0
@@ -178,11 +172,8 @@ def test_what_learns():
     """The masked words teach the layers up to theirs, the lexicon all of them."""
     system = nn.Module()
     system.model = model()
-    for parts, untouched in (
-        ([masked_words()], {"1", "2"}),
-        ([lexicon()], set()),
-        ([masked_words(), lexicon()], set()),
-    ):
+    both = [masked_words(), lexicon()]
+    for parts, untouched in ((both[:1], {"1", "2"}), (both[1:], set()), (both, set())):
         objective = EncoderDecoderObjective(system=system, parts=parts)
         objective.zero_grad()
         objective(batch()).total().backward()
@@ -204,9 +195,8 @@ def test_the_norm_above_the_recognisers_layers_stays_there_and_the_one_above_all
     """As the recipe says it, for two layers of three."""
     torch.manual_seed(8)
     languages = {"inputs": {"speech": SpeechField()}, "source_languages": ["en"]}
-    recogniser = EncoderSystem(
-        model=EncoderModel(embeddings={"speech": embedding()}, encoder=encoder(layers=2, taps=())), **languages
-    )
+    below = EncoderModel(embeddings={"speech": embedding()}, encoder=encoder(layers=2, taps=()))
+    recogniser = EncoderSystem(model=below, **languages)
     for parameter in recogniser.model.encoder.norm.parameters():
         nn.init.normal_(parameter)
     recogniser.save(tmp_path / "recogniser")
@@ -223,12 +213,10 @@ def test_the_norm_above_the_recognisers_layers_stays_there_and_the_one_above_all
 
 @pytest.mark.parametrize(("normalised", "pre_norm"), [(None, True), (1, False), (None, False)])
 def test_a_tap_has_a_norm_if_it_is_asked_for_and_layers_do_not_normalise(normalised, pre_norm):
-    one = HidingEncoder(
-        embeddings={"speech": embedding()}, encoder=encoder(pre_norm=pre_norm), normalised=normalised
-    ).eval()
+    stack = encoder(pre_norm=pre_norm)
+    one = HidingEncoder(embeddings={"speech": embedding()}, encoder=stack, normalised=normalised).eval()
     assert one.tap_norm is None
-    rows = batch()
-    encoding = one.encode(rows, "speech")
+    encoding = one.encode(batch(), "speech")
     torch.testing.assert_close(one.tap(encoding, 1).values, EncoderModel.tap(one, encoding, 1).values)
 
 
@@ -244,8 +232,7 @@ def test_nobody_is_asked_where_nothing_is_translated():
 def test_refusals():
     with pytest.raises(UsageError, match="WordPrediction: field: 'source' is not one of 'said', 'translated'"):
         masked_words(field="source")
-    with pytest.raises(ValueError, match=r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]"):
-        model(normalised=2)
+    small.refuses(ValueError, r"layer 2 cannot be normalised: the encoder's taps are \[1, 3\]", model, normalised=2)
     system = nn.Module()
     system.model = model()
     with pytest.raises(UsageError, match=r"lexicon reads the states of layer 2, but the model's taps are \[1, 3\]"):

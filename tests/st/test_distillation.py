@@ -75,11 +75,8 @@ def test_the_loss_is_that_of_the_mixture_written_out(world, share, top, temperat
     expected = dense(world, student, rows, share, top, temperature, label_smoothing=0.1)
     torch.testing.assert_close(loss.parts["cross_entropy"].sum, expected, rtol=1e-4, atol=1e-4)
     parameters = list(student.parameters())
-    for found, wanted in zip(
-        torch.autograd.grad(loss.parts["cross_entropy"].sum, parameters),
-        torch.autograd.grad(expected, parameters),
-        strict=True,
-    ):
+    gradients = (torch.autograd.grad(one, parameters) for one in (loss.parts["cross_entropy"].sum, expected))
+    for found, wanted in zip(*gradients, strict=True):
         torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
 
 
@@ -161,15 +158,12 @@ def test_a_teacher_leaves_no_trace(world):
 def test_padding_and_start_symbols_are_not_learned(world):
     rows = batch(world)
     part = Distilled(teacher=teacher(world))
-    longer = rows.with_fields(
-        target=Padded(F.pad(rows["target"].values, (0, 3), value=world.tokenizer.pad), rows["target"].lengths)
-    )
+    filled = F.pad(rows["target"].values, (0, 3), value=world.tokenizer.pad)
+    longer = rows.with_fields(target=Padded(filled, rows["target"].lengths))
     student = objective(world, part)
-    torch.testing.assert_close(
-        student(longer).parts["cross_entropy"].sum, student(rows).parts["cross_entropy"].sum, rtol=1e-5, atol=1e-5
-    )
-    count = student(rows).parts["cross_entropy"].count
-    assert count == (rows["target"].lengths - 1).sum()
+    found, wanted = (student(one).parts["cross_entropy"].sum for one in (longer, rows))
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert student(rows).parts["cross_entropy"].count == (rows["target"].lengths - 1).sum()
 
 
 def test_another_tokenizer_is_refused(world, tmp_path):
@@ -182,11 +176,8 @@ def test_another_tokenizer_is_refused(world, tmp_path):
         Teacher(folder=str(world.folder), tokenizer=world.tokenizer, field="speech").best(rows, prefix, top=2)
     own = world.system()
     reads = {"source": small.text(other)}
-    reader = type(own)(**own.arguments | {"inputs": reads})
-    reader.save(tmp_path / "reader")
+    type(own)(**own.arguments | {"inputs": reads}).save(tmp_path / "reader")
     with pytest.raises(DataError, match="reads the symbols of another tokenizer"):
         Teacher(folder=str(tmp_path / "reader"), tokenizer=world.tokenizer).best(rows, prefix, top=2)
-    with pytest.raises(UsageError, match="share must be between 0 and 1, not 2"):
-        Distilled(teacher=teacher(world), share=2)
-    with pytest.raises(UsageError, match="Distilled: top must be at least 1, not 0"):
-        Distilled(teacher=teacher(world), top=0)
+    small.refuses(UsageError, "share must be between 0 and 1, not 2", Distilled, teacher=teacher(world), share=2)
+    small.refuses(UsageError, "Distilled: top must be at least 1, not 0", Distilled, teacher=teacher(world), top=0)

@@ -25,6 +25,7 @@ from dragoman.st.fat import (
     MaskedWaveform,
 )
 from tests import small
+from tests.small import refuses
 
 WIDTH, BINS, VOCABULARY = 16, 8, 12
 
@@ -43,10 +44,8 @@ def model(speech=None):
     torch.manual_seed(1)
     source = text_embedding()
     texts = {"source": source, "target": text_embedding(source)}
-    heads = {
-        name: MaskedTokenHead(width=WIDTH, projection=TiedProjection(embedding=text, bias=True))
-        for name, text in texts.items()
-    }
+    tied = {name: TiedProjection(embedding=text, bias=True) for name, text in texts.items()}
+    heads = {name: MaskedTokenHead(width=WIDTH, projection=one) for name, one in tied.items()}
     heads = {"speech": Deconvolution(width=WIDTH, bins=BINS, channels=2)} | heads
     embeddings = {"speech": speech or filterbank()} | texts
     return FatModel(embeddings=embeddings, encoder=small.encoder(2), heads=heads).eval()
@@ -119,10 +118,8 @@ def test_only_masked_frames_count_and_all_of_them_if_asked():
         encoding = fat.encode(rows)
     target = fat.embeddings["speech"].embedding.features(rows["speech"]).values
     found = fat.heads["speech"](encoding.memories["speech"], masked.lengths).values.detach()
-    for part, counted in (
-        (MaskedFrames(), masked.values.tolist()),
-        (MaskedFrames(everywhere=True), masked.mask.tolist()),
-    ):
+    for part, marked in ((MaskedFrames(), masked.values), (MaskedFrames(everywhere=True), masked.mask)):
+        counted = marked.tolist()
         total, frames = 0.0, 0
         for row, marks in enumerate(counted):
             for frame, mark in enumerate(marks):
@@ -142,9 +139,8 @@ def test_what_is_masked_is_not_seen():
     expected = features.values.clone()
     for row, frame in masked.values.nonzero().tolist():
         expected[row, frame] = bank.masking.vector
-    torch.testing.assert_close(
-        bank(rows["speech"], masked).values, bank.embedding.embed(Padded(expected, features.lengths)).values
-    )
+    found = bank(rows["speech"], masked).values
+    torch.testing.assert_close(found, bank.embedding.embed(Padded(expected, features.lengths)).values)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +169,8 @@ def test_a_deconvolution_gives_as_many_frames_as_there_were(strides):
     rate = strides[0] * strides[1]
     subsampler = Conv1dSubsampler(inputs=8, channels=4, width=4, kernels=[5] * (strides.count(2)))
     for frames in range(1, 51):
-        features = Padded(torch.randn(1, frames, 8), torch.tensor([frames]))
-        states = subsampler(features)
-        found = deconvolution(states, torch.tensor([frames]))
-        assert found.values.shape == (1, frames, 8)
+        states = subsampler(Padded(torch.randn(1, frames, 8), torch.tensor([frames])))
+        assert deconvolution(states, torch.tensor([frames])).values.shape == (1, frames, 8)
     for states in (51 // rate, 51 // rate + 2):  # one too few, one too many
         with pytest.raises(ValueError, match="cannot stand for 51 frames"):
             deconvolution(Padded(torch.randn(1, states, 4), torch.tensor([states])), torch.tensor([51]))
@@ -238,17 +232,12 @@ def test_what_does_not_fit_is_refused():
     augmented.augmentation = torch.nn.Identity()
     with pytest.raises(UsageError, match="set spec_augment and waveform_augmentation to null"):
         MaskedFilterbank(embedding=augmented, masking=SpanMasking(width=8))
-    with pytest.raises(ValueError, match="Deconvolution: strides: item 0: 4 is not one of 1, 2"):
-        Deconvolution(width=4, strides=[4])
-    with pytest.raises(ValueError, match="multiple of 4"):
-        Deconvolution(width=4, bins=9)
-    with pytest.raises(UsageError, match="has no head 'other', only speech"):
-        MaskedFrames(head="other").check(model())
+    refuses(ValueError, "Deconvolution: strides: item 0: 4 is not one of 1, 2", Deconvolution, width=4, strides=[4])
+    small.refuses(ValueError, "multiple of 4", Deconvolution, width=4, bins=9)
+    small.refuses(UsageError, "has no head 'other', only speech", MaskedFrames(head="other").check, model())
     other = model()
     other.heads["speech"] = Deconvolution(width=WIDTH, bins=2 * BINS)
-    with pytest.raises(UsageError, match="makes features of 16 bins, but those of the speech have 8"):
-        MaskedFrames().check(other)
+    small.refuses(UsageError, "makes features of 16 bins, but those of the speech have 8", MaskedFrames().check, other)
     with pytest.raises(UsageError, match="stream 'more' has no field"):
         objective().counts(Batch({"other": batch("speech")["speech"]}, {}, [], "more"))
-    with pytest.raises(UsageError, match="none of the fields"):
-        model().encode(Batch({}, {}, ["a"], "more"))
+    small.refuses(UsageError, "none of the fields", model().encode, Batch({}, {}, ["a"], "more"))

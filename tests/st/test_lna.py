@@ -7,7 +7,6 @@ from torch import nn
 from dragoman import System, UsageError
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.translator import EncoderModel, Translator
 from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolutions, WaveformEmbedding
@@ -96,9 +95,7 @@ def test_vectors_that_the_text_encoder_shares_learn_below_an_unrestricted_decode
     trained = Trained()
     joined = trained.system.model
     vectors = joined.embeddings["source"].tokens
-    joined.target_embedding = TextEmbedding(
-        vocabulary=20, width=8, padding=0, dropout=0.0, shared_with=joined.embeddings["source"]
-    )
+    joined.target_embedding = small.embedding(20, 8, None, shared_with=joined.embeddings["source"])
     joined.projection = TiedProjection(embedding=joined.target_embedding)
     LnaTuning(decoder=decoder).apply(trained)
     assert vectors.weight.requires_grad is not decoder

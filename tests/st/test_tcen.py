@@ -8,7 +8,6 @@ from itertools import groupby
 
 import numpy as np
 import pytest
-import soundfile
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -19,11 +18,8 @@ from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.nn.embeddings import TextEmbedding
-from dragoman.shared.nn.fbank import Fbank, UtteranceNorm
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.recurrent import LstmEncoder, RecurrentDecoder
-from dragoman.shared.nn.speech import SpeechEmbedding
-from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.objectives import CrossEntropy, TaskObjective
 from dragoman.shared.systems.combining import through_ctc
 from dragoman.shared.systems.trimming import trim
@@ -39,11 +35,6 @@ SEARCH = BeamSearch(beam=3, rules=Rules(maximum_length_extra=6))
 @pytest.fixture(autouse=True)
 def rooms(monkeypatch):
     monkeypatch.setattr(described, "PACKAGES", (*described.PACKAGES, Renamed.__module__))
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return small.tokenizer(WORDS * 9, size=262)
 
 
 def paths(tokenizer, fewest=3.0, most=6.0, **more):
@@ -137,8 +128,7 @@ def test_a_trained_model_reads_the_path_without_noise(tokenizer):
     ],
 )
 def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most, said):
-    with pytest.raises(UsageError, match=said):
-        paths(tokenizer, fewest, most)
+    small.refuses(UsageError, said, paths, tokenizer, fewest, most)
     small.refuses(UsageError, r"blank_share must be between 0 and 1, not 1\.5", paths, tokenizer, blank_share=1.5)
 
 
@@ -148,17 +138,10 @@ def test_impossible_numbers_of_states_are_refused(tokenizer, fewest, most, said)
 def parts(tokenizer, *, tied=True, **more):
     source = TextEmbedding(vocabulary=tokenizer.size, width=WIDTH, padding=tokenizer.pad, dropout=0.0)
     target = TextEmbedding(vocabulary=tokenizer.size, width=WIDTH, padding=tokenizer.pad, dropout=0.0)
-    scores = (
-        TiedProjection(embedding=source, bias=True)
-        if tied
-        else OutputProjection(width=WIDTH, vocabulary=tokenizer.size, bias=True)
-    )
-    speech = SpeechEmbedding(
-        frontend=Fbank(bins=16),
-        normalisation=UtteranceNorm(),
-        subsampler=Conv1dSubsampler(inputs=16, channels=8, width=WIDTH),
-        dropout=0.0,
-    )
+    scores = TiedProjection(embedding=source, bias=True)
+    if not tied:
+        scores = OutputProjection(width=WIDTH, vocabulary=tokenizer.size, bias=True)
+    speech = small.speech_embedding(WIDTH, positions=None)
     head = CtcHead(
         tap="acoustic", width=WIDTH, vocabulary=tokenizer.size, blank=tokenizer.blank, projection=scores
     )  # fmt: skip
@@ -190,18 +173,6 @@ def system_of(tokenizer, *, labels=None, **more):
         ctc_output=TextField(column="source_text", tokenizer=labels or tokenizer),
         reads=["speech"],
     ).eval()
-
-
-@pytest.fixture
-def rows(tmp_path):
-    made, rng = [], np.random.default_rng(4)
-    for number, word in enumerate(WORDS):
-        path = tmp_path / f"{number}.wav"
-        length = 9000 + 2500 * number
-        soundfile.write(path, 0.1 * rng.standard_normal(length), 16000, subtype="FLOAT")
-        made.append({"id": str(number), "audio": str(path), "start": 0.0, "duration": length / 16000})
-        made[-1] |= {"source_text": word, "target_text": word[::-1], "source_language": "en", "target_language": "de"}
-    return made
 
 
 def batch(system, rows, *names, stream=""):
@@ -260,11 +231,8 @@ def test_speech_whose_states_are_vectors_of_a_text_is_translated_as_the_text(tok
 
 
 def objective_of(system, *streams):
-    tasks = {
-        "st": [CrossEntropy(source="speech", prefix="st.")],
-        "asr": [AcousticCtc(prefix="asr.")],
-        "mt": [CrossEntropy(source="source", prefix="mt.")],
-    }
+    st, mt = (CrossEntropy(source=source, prefix=prefix) for source, prefix in (("speech", "st."), ("source", "mt.")))
+    tasks = {"st": [st], "asr": [AcousticCtc(prefix="asr.")], "mt": [mt]}
     return TaskObjective(system=system, tasks={name: tasks[name] for name in streams or tasks})
 
 
@@ -332,9 +300,8 @@ def test_labels_are_scored_by_the_vectors_of_the_source_and_nothing_above_is_com
     term = terms["asr.ctc"]
     torch.testing.assert_close(term.sum, expected)
     assert int(term.count) == sum(len(tokenizer.encode(row["source_text"])) for row in rows) and term.weight == 0.7
-    assert {name: int(count) for name, count in part.counts(data).items()} == {
-        name: int(term.count) for name, term in terms.items()
-    }
+    counts = {name: int(count) for name, count in part.counts(data).items()}
+    assert counts == {name: int(term.count) for name, term in terms.items()}
 
 
 @torch.no_grad()
@@ -394,12 +361,9 @@ def test_parts_that_do_not_fit_are_refused(tokenizer):
     def refused(message, **changed):
         small.refuses(ValueError, message, Tcen, **whole | changed)
 
-    refused(
-        "need embeddings of 'speech' and of the text 'source', not of \\['source'\\]", embeddings={"source": source}
-    )
-    refused(
-        "need embeddings of 'speech' and of the text 'source'", embeddings={"speech": source, "source": nn.Identity()}
-    )
+    message = "need embeddings of 'speech' and of the text 'source'"
+    refused(f"{message}, not of \\['source'\\]", embeddings={"source": source})
+    refused(message, embeddings={"speech": source, "source": nn.Identity()})
     refused("learns by a head 'ctc' whose tap is 'acoustic'", heads={})
     lower = CtcHead(tap=1, width=WIDTH, vocabulary=9, blank=8)
     refused("learns by a head 'ctc' whose tap is 'acoustic'", heads={"ctc": lower})

@@ -10,6 +10,7 @@ from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.padded import Padded
 from dragoman.st.wait_k import ChunkedEncoder, WaitKDecoder
 from tests import small
+from tests.small import refuses
 
 WIDTH = 8
 
@@ -92,13 +93,10 @@ def test_steps_and_beams_give_what_decoding_at_once_gives(primed):
 
 
 def test_with_all_heard_before_it_is_an_ordinary_translator():
-    waiting = translator(
-        encoder=ChunkedEncoder(layer=layer(), layers=2, chunk=100),
-        decoder=WaitKDecoder(layer=layer(memories=["source"]), layers=2, k=50, ratio=2),
-    )
-    plain = translator(
-        encoder=Encoder(layer=layer(), layers=2), decoder=Decoder(layer=layer(memories=["source"]), layers=2)
-    )
+    layers = {"encoder": {"layer": layer(), "layers": 2}, "decoder": {"layer": layer(memories=["source"]), "layers": 2}}
+    waits = WaitKDecoder(**layers["decoder"], k=50, ratio=2)
+    waiting = translator(encoder=ChunkedEncoder(**layers["encoder"], chunk=100), decoder=waits)
+    plain = translator(encoder=Encoder(**layers["encoder"]), decoder=Decoder(**layers["decoder"]))
     plain.load_state_dict(waiting.state_dict())
     batch, search = Batch({"source": tokens(7, 4)}), BeamSearch(beam=3, rules=Rules(maximum_length_extra=9))
     given = {"prefix": Padded.from_sequences([torch.tensor([1])] * 2), "end": 19, "padding": 0}
@@ -122,8 +120,6 @@ def test_what_cannot_wait_is_refused():
     with pytest.raises(UsageError, match="a ConformerLayer may see what has not been heard"):
         ChunkedEncoder(layer=conformer, layers=1, chunk=2)
     for wrong, said in (({"chunk": 0}, "chunk must .* not 0"), ({"chunk": 1, "left": -1}, "left must .* not -1")):
-        with pytest.raises(UsageError, match=said):
-            ChunkedEncoder(layer=layer(), layers=1, **wrong)
+        small.refuses(UsageError, said, ChunkedEncoder, layer=layer(), layers=1, **wrong)
     for wrong in ({"k": 0}, {"k": 1, "ratio": 0}, {"k": 1, "drawn": [0, 2]}):
-        with pytest.raises(UsageError, match="must be at least 1"):
-            WaitKDecoder(layer=layer(memories=["source"]), layers=1, **wrong)
+        refuses(UsageError, "must be at least 1", WaitKDecoder, layer=layer(memories=["source"]), layers=1, **wrong)

@@ -15,6 +15,7 @@ from dragoman.shared.nn.waveform import WaveformConvolutions
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.st.wav2vec import NEGATIVES, Aggregator, FutureModel, FuturePrediction, Wav2Vec
+from tests.small import refuses
 
 LENGTHS = [460, 300, 75]
 PAPER = [[512, 10, 5], [512, 8, 4], [512, 4, 2], [512, 4, 2], [512, 4, 2], [512, 1, 1], [512, 1, 1]]
@@ -84,8 +85,7 @@ def test_a_row_shorter_than_the_first_step_has_no_pairs():
 
 def test_negatives_are_other_frames_of_the_row_and_all_equally_likely():
     torch.manual_seed(3)
-    loss = objective(negatives=4000)
-    negatives = loss.prepare(batch([460, 120]))[NEGATIVES]
+    negatives = objective(negatives=4000).prepare(batch([460, 120]))[NEGATIVES]
     assert negatives.lengths.tolist() == [44, 10]
     for length, drawn in zip((44, 10), negatives.rows(), strict=True):
         for frame in range(length):
@@ -98,14 +98,12 @@ def test_negatives_are_other_frames_of_the_row_and_all_equally_likely():
 
 def test_the_first_step_shares_no_sample_with_the_present():
     """With the paper's sizes: frames of 465 samples, 160 apart; the authors' code has 3 as well."""
-    frontend = Wav2Vec(
-        convolutions=WaveformConvolutions(convolutions=PAPER, norm_whole=True, activation="relu"),
-        aggregator=Aggregator(channels=512, kernels=[*range(2, 14)]),
-    )
+    convolutions = WaveformConvolutions(convolutions=PAPER, norm_whole=True, activation="relu")
+    aggregator = Aggregator(channels=512, kernels=[*range(2, 14)])
+    frontend = Wav2Vec(convolutions=convolutions, aggregator=aggregator)
     assert (frontend.convolutions.window, frontend.hop, frontend.bins) == (465, 160, 512)
     model = FutureModel(frontend=frontend)
-    system = EncoderSystem(model=model, inputs={"speech": SpeechField()})
-    assert FuturePrediction(system=system).offset == 3
+    assert FuturePrediction(system=EncoderSystem(model=model, inputs={"speech": SpeechField()})).offset == 3
     # Convolutions, factors and summands of the norms; aggregator; maps. wav2vec_large has 32.5 million.
     features = 512 * 10 + 512**2 * (8 + 3 * 4 + 2) + 7 * 2 * 512
     aggregator = 512**2 * sum(range(2, 14)) + 12 * 3 * 512
@@ -155,9 +153,8 @@ def test_latents_are_compressed():
 
 def test_a_frozen_front_end_feeds_a_subsampler_and_learns_nothing():
     made = front_end(frozen=True)
-    embedding = SpeechEmbedding(
-        frontend=made, subsampler=Conv1dSubsampler(inputs=8, channels=6, width=4, kernels=[3]), dropout=0.0
-    )
+    subsampler = Conv1dSubsampler(inputs=8, channels=6, width=4, kernels=[3])
+    embedding = SpeechEmbedding(frontend=made, subsampler=subsampler, dropout=0.0)
     embedded = embedding(batch()["speech"])
     embedded.values.sum().backward()
     assert embedding.stride == 10 * 2
@@ -173,22 +170,14 @@ def test_all_parameters_learn_in_pre_training():
 
 
 def test_refusals():
-    loss = objective()
-    with pytest.raises(DataError, match="row 'row1' has one frame.*minimum_seconds"):
-        loss.prepare(batch([200, 20]))
-    with pytest.raises(UsageError, match="FuturePrediction: negatives must be at least 1, not 0"):
-        objective(negatives=0)
-    with pytest.raises(ValueError, match="6 channels cannot enter an aggregator of 8"):
-        Wav2Vec(
-            convolutions=WaveformConvolutions(convolutions=[[6, 4, 2]]), aggregator=Aggregator(channels=8, kernels=[2])
-        )
+    refuses(DataError, "row 'row1' has one frame.*minimum_seconds", objective().prepare, batch([200, 20]))
+    refuses(UsageError, "FuturePrediction: negatives must be at least 1, not 0", objective, negatives=0)
+    narrow = WaveformConvolutions(convolutions=[[6, 4, 2]])
+    wrong = {"convolutions": narrow, "aggregator": Aggregator(channels=8, kernels=[2])}
+    refuses(ValueError, "6 channels cannot enter an aggregator of 8", Wav2Vec, **wrong)
     with pytest.raises(UsageError, match="by a FutureModel, not by a Wav2Vec"):
         FuturePrediction(system=EncoderSystem(model=front_end(), inputs={"speech": SpeechField()}))
-    with pytest.raises(ValueError, match="an aggregator needs kernels"):
-        Aggregator(channels=8, kernels=[])
-    with pytest.raises(ValueError, match="residual_scale must be above 0, not 0"):
-        Aggregator(channels=8, kernels=[2], residual_scale=0)
-    with pytest.raises(ValueError, match="exclude each other"):
-        WaveformConvolutions(norm_each=True, norm_whole=True)
-    with pytest.raises(ValueError, match="activation must be one of gelu, relu, not 'tanh'"):
-        WaveformConvolutions(activation="tanh")
+    refuses(ValueError, "an aggregator needs kernels", Aggregator, channels=8, kernels=[])
+    refuses(ValueError, "residual_scale must be above 0, not 0", Aggregator, channels=8, kernels=[2], residual_scale=0)
+    refuses(ValueError, "exclude each other", WaveformConvolutions, norm_each=True, norm_whole=True)
+    refuses(ValueError, "activation must be one of gelu, relu, not 'tanh'", WaveformConvolutions, activation="tanh")

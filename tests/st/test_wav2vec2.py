@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.nn.layer import Layer
@@ -17,6 +16,8 @@ from dragoman.shared.nn.waveform import ConvolutionalPositions, WaveformConvolut
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.st.wav2vec2 import DISTRACTORS, MASKED, ContrastivePretraining
+from tests.small import refuses
+from tests.st.test_wav2vec import batch as batch_of
 
 LENGTHS = [1600, 900, 1333]
 
@@ -42,12 +43,6 @@ def objective(**arguments) -> ContrastivePretraining:
     return ContrastivePretraining(system=system(), **{"distractors": 6} | arguments).eval()
 
 
-def batch(lengths=LENGTHS) -> Batch:
-    generator = torch.Generator().manual_seed(7)
-    rows = [torch.randn(length, generator=generator) for length in lengths]
-    return Batch({"speech": Padded.from_sequences(rows, padding=0.3)}, ids=[f"row{n}" for n in range(len(rows))])
-
-
 def cosine(one, other) -> float:
     return float((one @ other) / (one.norm() * other.norm()))
 
@@ -55,14 +50,13 @@ def cosine(one, other) -> float:
 def test_terms_equal_loops():
     """Each row of the padded batch alone, each masked frame, each distractor."""
     loss = objective(temperature=0.2, diversity=0.3, penalty=4.0)
-    prepared = loss.prepare(batch())
+    prepared = loss.prepare(batch_of(LENGTHS))
     head, embedding, model = loss.head, loss.embedding, loss.model
     contrastive = accurate = squares = real = 0.0
     probabilities, used, count = torch.zeros(2, 3), torch.zeros(2, 3), 0
     with torch.no_grad():
         for row, waveform in enumerate(prepared["speech"].rows()):
-            alone = Padded.from_sequences([waveform])
-            convolved = embedding.convolved(alone)
+            convolved = embedding.convolved(Padded.from_sequences([waveform]))
             squares += float(convolved.values.square().sum()) / 8
             real += int(convolved.lengths)
             frames = convolved.map(embedding.frame_norm)
@@ -88,10 +82,9 @@ def test_terms_equal_loops():
                 accurate += bool(wrong) and right > max(wrong)
                 count += 1
         found = loss(prepared)
-    perplexities = [
-        sum(math.exp(-sum(float(p) * math.log(p) for p in group if p > 0)) for group in shares / count)
-        for shares in (probabilities, used)
-    ]
+    rows = [[p for p in group.tolist() if p] for shares in (probabilities, used) for group in shares / count]
+    exponents = [math.exp(-sum(p * math.log(p) for p in row)) for row in rows]
+    perplexities = [sum(exponents[:2]), sum(exponents[2:])]
     expected = {
         "contrastive": (contrastive, 1.0),
         "diversity": (count * (6 - perplexities[0]) / 6, 0.3),
@@ -110,7 +103,7 @@ def test_terms_equal_loops():
 def test_masked_frames_are_not_heard_and_others_are():
     """A change at a masked step changes its target, but not the state that has to find it."""
     loss = objective()
-    prepared = loss.prepare(batch())
+    prepared = loss.prepare(batch_of(LENGTHS))
     masked = prepared[MASKED].values
     frames = loss.embedding.frames(prepared["speech"])
     changed = frames.map(lambda values: torch.where(masked[..., None], values + 3, values))
@@ -121,7 +114,7 @@ def test_masked_frames_are_not_heard_and_others_are():
 
 
 def test_distractors_are_other_masked_frames_of_the_row():
-    prepared = objective(distractors=300).prepare(batch())
+    prepared = objective(distractors=300).prepare(batch_of(LENGTHS))
     steps, drawn = prepared[MASKED].values.sum(1), prepared[DISTRACTORS]
     assert torch.equal(drawn.lengths, steps)
     for row, count in zip(drawn.rows(), steps.tolist(), strict=True):
@@ -133,10 +126,10 @@ def test_masks_and_distractors_follow_torchs_seed():
     loss, first = objective(), []
     for _ in range(2):
         torch.manual_seed(11)
-        first.append(loss.prepare(batch()))
+        first.append(loss.prepare(batch_of(LENGTHS)))
     for name in (MASKED, DISTRACTORS):
         assert torch.equal(first[0][name].values, first[1][name].values)
-    again = loss.prepare(batch())
+    again = loss.prepare(batch_of(LENGTHS))
     assert not torch.equal(again[MASKED].values, first[0][MASKED].values)
     assert torch.equal(again[MASKED].lengths, loss.embedding.lengths(torch.tensor(LENGTHS)))
     assert not again[MASKED].values[~again[MASKED].mask].any()
@@ -144,8 +137,7 @@ def test_masks_and_distractors_follow_torchs_seed():
 
 def test_all_parameters_learn_but_quantised_frames_alone_learn_from_diversity():
     loss = objective().train()
-    prepared = loss.prepare(batch())
-    terms = loss(prepared).parts
+    terms = loss(loss.prepare(batch_of(LENGTHS))).parts
     terms["diversity"].sum.backward(retain_graph=True)
     assert loss.head.quantiser.logits.weight.grad.abs().sum() > 0
     assert loss.head.states.weight.grad is None and loss.embedding.masking.vector.grad is None
@@ -166,7 +158,7 @@ def test_a_collapsed_codebook_is_seen():
     loss = objective()
     with torch.no_grad():
         loss.head.quantiser.logits.bias.view(2, 3)[:, 1] = 1000
-    parts = loss(loss.prepare(batch())).parts
+    parts = loss(loss.prepare(batch_of(LENGTHS))).parts
     parts["diversity"].sum.backward()
     assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in loss.parameters())
     means = {name: float(term.sum.detach() / term.count) for name, term in parts.items()}
@@ -188,18 +180,16 @@ def test_frames_that_are_told_apart_by_chance_are_seen():
     [alarm] = loss.alarms(guessed)
     assert "39.0% of the masked frames" in alarm and "20.0% would be by chance" in alarm
     assert loss.alarms(guessed | {"accuracy": 0.4}) == []
-    constant = objective(distractors=4, code_temperature=[0.5, 0.5, 1.0])
-    assert len(constant.alarms(guessed)) == 1
+    assert len(objective(distractors=4, code_temperature=[0.5, 0.5, 1.0]).alarms(guessed)) == 1
 
 
 def test_a_row_without_two_masked_frames_is_named():
-    with pytest.raises(DataError, match=r"'row1': 1 of its 1 frames masked.*minimum_seconds"):
-        objective().prepare(batch([1600, 20]))
+    refuses(DataError, r"'row1': 1 of its 1 frames masked.*minimum_seconds", objective().prepare, batch_of([1600, 20]))
 
 
 def test_a_row_may_have_fewer_masked_frames_than_distractors():
     loss = objective(distractors=50)
-    prepared = loss.prepare(batch([300, 200]))
+    prepared = loss.prepare(batch_of([300, 200]))
     assert 2 <= int(prepared[DISTRACTORS].lengths.min()) < 50
     assert loss(prepared).total(loss.counts(prepared)).isfinite()
 
@@ -213,12 +203,10 @@ def test_a_row_may_have_fewer_masked_frames_than_distractors():
     ],
 )
 def test_refuses_arguments(arguments, message):
-    with pytest.raises(UsageError, match=message):
-        objective(**arguments)
+    refuses(UsageError, message, objective, **arguments)
 
 
 def test_refuses_models_without_quantiser_or_masking():
     with pytest.raises(UsageError, match="no head 'contrastive'.*only none: begin with a checkpoint of pre-training"):
         ContrastivePretraining(system=system(heads=False))
-    with pytest.raises(UsageError, match="masks no frames"):
-        ContrastivePretraining(system=system(probability=0.0))
+    refuses(UsageError, "masks no frames", ContrastivePretraining, system=system(probability=0.0))

@@ -78,9 +78,8 @@ def test_the_three_losses_are_those_of_each_task_alone(tokenizer):
     together = {name: parameter.grad.clone() for name, parameter in objective.named_parameters()}
     objective.zero_grad()
     for prefix, options in PARTS.items():
-        alone = EncoderDecoderObjective(
-            system=system, parts=[CrossEntropy(target_field=options["target_field"])], source_field=options["source"]
-        )(batch)
+        part = CrossEntropy(target_field=options["target_field"])
+        alone = EncoderDecoderObjective(system=system, parts=[part], source_field=options["source"])(batch)
         torch.testing.assert_close(loss.parts[f"{prefix}cross_entropy"].sum, alone.parts["cross_entropy"].sum)
         alone.total().backward()
     for name, parameter in objective.named_parameters():

@@ -24,19 +24,15 @@ PAIRS = [["en", "de"], ["en", "tr"], ["fr", "en"]]
 
 
 def write(root, **changes):
-    settings = dict(root=root, pairs=PAIRS, sizes=TINY, seed=3, workers=2)
-    almanac = Almanac(**{**settings, **changes})
+    almanac = Almanac(**{**dict(root=root, pairs=PAIRS, sizes=TINY, seed=3, workers=2), **changes})
     heard = []
     almanac.write(lambda done, total: heard.append((done, total)))
     return heard
 
 
 def digest(root):
-    return {
-        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(Path(root).rglob("*"))
-        if path.is_file()
-    }
+    files = (path for path in sorted(Path(root).rglob("*")) if path.is_file())
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 @pytest.fixture(scope="module")
@@ -106,21 +102,14 @@ def test_longer_sentences_take_longer(corpus):
 def test_pairs_of_a_source_share_its_talks(corpus):
     de, tr, fr = (digest(corpus / pair / "data/train/wav") for pair in ("en-de", "en-tr", "fr-en"))
     assert de == tr and de.keys() == fr.keys() and all(de[name] != fr[name] for name in de)
-    texts = [
-        (corpus / path).read_text(encoding="utf-8")
-        for path in ("en-de/data/dev/txt/dev.en", "fr-en/data/dev/txt/dev.en")
-    ]
-    assert texts[0] == texts[1]
+    one, other = ((corpus / f"{pair}/data/dev/txt/dev.en").read_text(encoding="utf-8") for pair in ("en-de", "fr-en"))
+    assert one == other
 
 
 def test_voices_of_tst_he_are_heard_nowhere_else(corpus):
-    speakers = {
-        split: {
-            segment["speaker_id"]
-            for segment in yaml.safe_load((corpus / f"en-de/data/{split}/txt/{split}.yaml").read_text(encoding="utf-8"))
-        }
-        for split in SPLITS
-    }
+    files = {split: corpus / f"en-de/data/{split}/txt/{split}.yaml" for split in SPLITS}
+    segments = {split: yaml.safe_load(file.read_text(encoding="utf-8")) for split, file in files.items()}
+    speakers = {split: {segment["speaker_id"] for segment in own} for split, own in segments.items()}
     unseen = {f"spk.{len(voices.SEEN_VOICES) + 1 + index}" for index in range(len(voices.UNSEEN_VOICES))}
     assert speakers["tst-HE"] <= unseen and len(voices.SEEN_VOICES) >= 12
     assert not speakers["tst-HE"] & (speakers["train"] | speakers["dev"] | speakers["tst-COMMON"])
@@ -179,10 +168,8 @@ def test_two_at_once_write_it_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Almanac, "_write", slow)
     sizes = {"text": 6, "dev": 2, "tst-COMMON": 2, "tst-HE": 2}
-    one, other = (
-        Almanac(root=tmp_path / "corpus", languages=["en", "de"], pairs=[], layouts=["moses"], sizes=sizes)
-        for _ in range(2)
-    )
+    settings = {"languages": ["en", "de"], "pairs": [], "layouts": ["moses"], "sizes": sizes}
+    one, other = (Almanac(root=tmp_path / "corpus", **settings) for _ in range(2))
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda corpus: corpus.write(), (one, other)))
     assert len(written) == 1 and other._finished()

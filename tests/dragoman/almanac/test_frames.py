@@ -60,8 +60,7 @@ def test_tst_he_is_made_of_words_that_train_has(drawn):
         return Counter(word for saying in sayings for word in re.findall(r"[\w'-]+", sentence(saying, "en").lower()))
 
     train, he = tokens(drawn["train"][:2000]), tokens(drawn["tst-HE"])
-    unknown = sum(count for word, count in he.items() if word not in train)
-    assert unknown / sum(he.values()) < 0.01
+    assert sum(count for word, count in he.items() if word not in train) / sum(he.values()) < 0.01
 
 
 def test_dev_and_tst_common_are_drawn_like_train(drawn):
@@ -72,9 +71,8 @@ def test_dev_and_tst_common_are_drawn_like_train(drawn):
 
 
 def test_every_filler_stands_in_train(drawn):
-    seen = {
-        (saying.frame.intent, slot, value) for saying in drawn["train"] for slot, value in saying.frame.slots.items()
-    }
+    frames = [saying.frame for saying in drawn["train"]]
+    seen = {(frame.intent, slot, value) for frame in frames for slot, value in frame.slots.items()}
     for intent in INTENTS.values():
         for slot, fillers in intent.slots.items():
             missing = [filler for filler in fillers if (intent.name, slot, filler) not in seen]

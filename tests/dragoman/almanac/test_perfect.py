@@ -38,10 +38,8 @@ def test_chinese_is_scored_by_characters(tmp_path):
     for ending, line in (("", "公园里有两匹马。"), (".1", "我在公园里看见了两匹马。"), (".2", "两匹马住在公园里。")):
         (tmp_path / f"test.zh{ending}").write_text(f"{line}\n", encoding="utf-8")
     one, several = perfect_scores(tmp_path / "test.zh")
-    by_characters = [
-        sacrebleu.corpus_bleu([said], [["公园里有两匹马。"]], tokenize="zh").score
-        for said in ("公园里有两匹马。", "我在公园里看见了两匹马。", "两匹马住在公园里。")
-    ]
+    said = ("公园里有两匹马。", "我在公园里看见了两匹马。", "两匹马住在公园里。")
+    by_characters = [sacrebleu.corpus_bleu([one], [[said[0]]], tokenize="zh").score for one in said]
     assert several == pytest.approx(100)
     assert one in by_characters and min(by_characters) > 20
 

@@ -195,12 +195,9 @@ def entries(text):
 def word(language, form):
     """The filler that a language spells so; nouns before adjectives."""
     found = grammar(language).words
-    return next(
-        item
-        for kind in ("animal", "job", "thing", "quality", "colour", "food", "place", "event")
-        for item in found.values()
-        if item.kind == kind and str(item) == form
-    )
+    kinds = ("animal", "job", "thing", "quality", "colour", "food", "place", "event")
+    spelled = [item for item in found.values() if str(item) == form]
+    return next(item for kind in kinds for item in spelled if item.kind == kind)
 
 
 def made(language, base):

@@ -33,9 +33,8 @@ def lines(corpus, split, ending, pair="en-de"):
 
 
 def speakers(corpus, split):
-    return {
-        int(segment["speaker_id"].split(".")[1]) for segment in yaml.safe_load("\n".join(lines(corpus, split, "yaml")))
-    }
+    segments = yaml.safe_load("\n".join(lines(corpus, split, "yaml")))
+    return {int(segment["speaker_id"].split(".")[1]) for segment in segments}
 
 
 def test_voices_is_common_in_other_voices(corpus):
@@ -84,8 +83,7 @@ def test_words_have_times_inside_their_utterance(corpus, pair):
 def test_the_first_word_begins_where_the_sound_does(corpus):
     samples, rate = soundfile.read(next(iter(sorted((corpus / "en-de/data/train/wav").glob("*.wav")))))
     table = next(iter(sorted((corpus / "en-de/data/train/wav").glob("*.words.tsv"))))
-    first = table.read_text(encoding="utf-8").splitlines()[1].split("\t")
-    start = float(first[2])
+    start = float(table.read_text(encoding="utf-8").splitlines()[1].split("\t")[2])
     assert np.std(samples[int(start * rate) : int((start + 0.2) * rate)]) > 5 * np.std(samples[: int(0.2 * rate)])
 
 
@@ -113,15 +111,8 @@ def test_the_reader_of_libri_light_finds_the_sound_without_text(corpus):
 
 def test_every_voice_is_in_the_sound_without_text(tmp_path):
     every = voices.SEEN_VOICES + voices.UNSEEN_VOICES
-    settings = Settings(
-        root=tmp_path,
-        parts=tmp_path,
-        languages=("en", "de"),
-        pairs=(("en", "de"),),
-        sizes={"audio": UTTERANCES * len(every)},
-        seed=1,
-        world=WORLDS[2],
-    )
+    places = {"root": tmp_path, "parts": tmp_path, "sizes": {"audio": UTTERANCES * len(every)}}
+    settings = Settings(**places, languages=("en", "de"), pairs=(("en", "de"),), seed=1, world=WORLDS[2])
     recordings = list(LibriLightWriter(settings=settings).recordings())
     assert {recording.variant for recording in recordings} == {*every} and len(recordings) == len(every)
 

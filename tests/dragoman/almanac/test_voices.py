@@ -50,9 +50,8 @@ def test_words_are_those_of_the_text_in_order():
 
 
 def test_voice_speed_and_pitch_are_heard():
-    plain, slow, high, man = speak(
-        HELLO, HELLO.replace("170", "120"), HELLO.replace("50", "70"), HELLO.replace("f3", "m3")
-    )
+    changed = (HELLO.replace(*pair) for pair in (("170", "120"), ("50", "70"), ("f3", "m3")))
+    plain, slow, high, man = speak(HELLO, *changed)
     assert len({plain, slow, high, man}) == 4
     assert int(slow.split()[0]) > 1.2 * int(plain.split()[0])
 
@@ -66,9 +65,8 @@ def test_every_voice_speaks_and_they_all_differ():
 
 
 def test_unknown_voice_is_refused():
-    done = subprocess.run(
-        [sys.executable, "-c", SPEAK, "xx-yy+f3|170|50|Hello"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", SPEAK, "xx-yy+f3|170|50|Hello"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "DataError" in done.stderr and "'xx-yy+f3'" in done.stderr
 
 

@@ -55,11 +55,8 @@ def vectors(sentences):
     information = np.log(together.data / alone[together.row] / smoothed[together.col])
     information = np.maximum(information, 0.0)
     assert total > 0
-    left, values, _ = svds(
-        coo_matrix((information, (together.row, together.col)), shape=(size, size)).tocsr(),
-        k=DIMENSIONS,
-        v0=np.ones(size),
-    )
+    matrix = coo_matrix((information, (together.row, together.col)), shape=(size, size)).tocsr()
+    left, values, _ = svds(matrix, k=DIMENSIONS, v0=np.ones(size))
     found = left * values**0.5
     found /= np.linalg.norm(found, axis=1, keepdims=True) + 1e-12
     found -= found.mean(0)
@@ -71,8 +68,7 @@ def nearest(mapped, others):
     """CSLS with ten neighbours: (queries, candidates)."""
     similar = mapped @ others.T
     of_queries = np.sort(similar, axis=1)[:, -10:].mean(1)
-    of_others = np.sort(similar, axis=0)[-10:].mean(0)
-    return (2 * similar - of_queries[:, None] - of_others).argmax(1)
+    return (2 * similar - of_queries[:, None] - np.sort(similar, axis=0)[-10:].mean(0)).argmax(1)
 
 
 def precision(source, target, seed, test):

@@ -28,14 +28,8 @@ TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layer
 
 
 def dragoman(*arguments, text=None, cwd=None):
-    return subprocess.run(
-        [sys.executable, "-m", "dragoman", *map(str, arguments)],
-        input=text,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        timeout=300,
-    )
+    command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
+    return subprocess.run(command, input=text, capture_output=True, text=True, cwd=cwd, timeout=300)
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +70,8 @@ def test_the_log_begins_with_the_machine_and_ends_with_the_model_and_what_to_do_
     assert "device cpu (" in log[0] and "precision fp32" in log[0]
     assert f"Python {platform.python_version()}, torch {torch.__version__}" in log[0]
     model = output / "average" / "model"
-    assert (
-        log[-1].partition(" ")[2].partition(" ")[2]
-        == f"the model is in {model}; to use it: dragoman translate {model} news.txt"
-    )
+    said = f"the model is in {model}; to use it: dragoman translate {model} news.txt"
+    assert log[-1].partition(" ")[2].partition(" ")[2] == said
     (tmp_path / "news.txt").write_text("one two\n")
     done = dragoman(*log[-1].partition("to use it: dragoman ")[2].split(), cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.count("\n") == 1
@@ -103,12 +95,8 @@ def test_a_run_leaves_a_model_scores_and_a_curve(run):
     assert rows["bleu"]["keys"]["width"] == 32 and "results_folder" not in rows["bleu"]["keys"]
     assert (output / rows["bleu"]["outputs"]).is_file() and len(rows["bleu"]["corpus"]) == 12
     assert (output / "fit" / "training.png").stat().st_size > 5000
-    assert {p.name for p in (output / "average" / "model").iterdir()} == {
-        "averaged.json",
-        "config.json",
-        "model.safetensors",
-        "tokenizer.model",
-    }
+    files = {"averaged.json", "config.json", "model.safetensors", "tokenizer.model"}
+    assert {p.name for p in (output / "average" / "model").iterdir()} == files
 
 
 def test_translate_keeps_blank_lines_and_order(run, tmp_path):
@@ -177,9 +165,8 @@ def test_seeds_and_diff(run, tmp_path):
     assert again.returncode == 0 and again.stdout.count("done before") == 4
     result = dragoman("diff", tmp_path / "results" / "mt" / "1", tmp_path / "short" / "mt" / "1", "--show", 1)
     assert result.returncode == 0, result.stderr
-    assert "reference 1 so " in result.stdout and ["updates", "120", "20"] in [
-        line.split() for line in result.stdout.splitlines()
-    ]
+    assert "reference 1 so " in result.stdout
+    assert ["updates", "120", "20"] in [line.split() for line in result.stdout.splitlines()]
 
 
 def test_a_second_run_has_nothing_to_do_and_a_changed_one_is_refused(run):

@@ -14,6 +14,7 @@ from dragoman import DataError, Recipe, UsageError
 from dragoman.commands.batch_size import in_bytes, search, settings
 from dragoman.commands.trial import Trial, peak_memory
 from dragoman.shared.recipe.planned import PlannedPhase
+from tests.small import refuses
 
 
 def device(capacity: float, tried: list[float], corpus: float = 1e9) -> Callable[[float], Trial]:
@@ -37,8 +38,7 @@ def test_whole_numbers_and_ends() -> None:
     assert 9_000 < found <= 10_000 and all(isinstance(value, int) for value in tried)
     assert search(8, device(3, []), whole=True) == 3
     assert search(1, device(1.5, []), whole=True) == 1
-    with pytest.raises(DataError, match="not even a budget of"):
-        search(100.0, device(0, []), whole=False)
+    refuses(DataError, "not even a budget of", search, 100.0, device(0, []), whole=False)
 
     def too_small_for_the_rows(value: float) -> Trial:
         if value < 40:
@@ -68,13 +68,11 @@ def test_data_that_cannot_make_ten_batches_have_the_most_that_they_can() -> None
 def test_memory_is_read() -> None:
     assert in_bytes("4GB") == in_bytes("4 GiB") == in_bytes("4g") == 4 * 1024**3 and in_bytes("1.5mb") == 1572864
     for wrong in ("4", "GB", "-1GB", "0GB", "4 gigabytes"):
-        with pytest.raises(UsageError, match="memory is a number"):
-            in_bytes(wrong)
+        refuses(UsageError, "memory is a number", in_bytes, wrong)
 
 
 def test_the_key_of_a_budget_is_found() -> None:
-    recipe = Recipe.load("almanac/st", {})
-    (found,) = settings(recipe, "fit", "almanac/st", [])
+    (found,) = settings(Recipe.load("almanac/st", {}), "fit", "almanac/st", [])
     assert (found.key, found.kind, found.value, found.stream) == ("batch_seconds", "seconds", 80.0, "speech")
     # 80 stands elsewhere too, and the budget is given in place
     given = ["--stream.budget.seconds=80.0", "--updates=80"]
@@ -94,13 +92,8 @@ TINY = "--width 32 --heads 2 --feedforward 64 --encoder_layers 1 --decoder_layer
 
 
 def batch_size(*arguments: object, cwd: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dragoman", "batch-size", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=str(cwd),
-        timeout=400,
-    )
+    command = [sys.executable, "-m", "dragoman", "batch-size", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=str(cwd), timeout=400)
 
 
 def text_corpus(folder, rows: int = 400) -> None:

@@ -129,7 +129,6 @@ def test_scores_are_of_random_outputs_too(tmp_path):
     shuffled = random.Random(1).sample(BAD, 12)
     a, b = evaluated(tmp_path / "a", BAD), evaluated(tmp_path / "b", shuffled)
     one, other = diff_runs(a, b, show=0), diff_runs(b, a, show=0)
-    differences = [
-        [line.split()[3] for line in text.splitlines() if line.startswith("bleu  ")] for text in (one, other)
-    ]
+    rows = [[line.split() for line in text.splitlines() if line.startswith("bleu  ")] for text in (one, other)]
+    differences = [[cells[3] for cells in own] for own in rows]
     assert float(differences[0][0]) == -float(differences[1][0]) > 0

@@ -69,13 +69,8 @@ def test_each_policy_gets_its_options():
         policy_of(ListeningOptions(policy="hold", hold=4)),
         policy_of(ListeningOptions(policy="wait-k", k=5, tokens=True)),
     ]
-    wanted = [
-        LocalAgreement(agree=3),
-        AlignAtt(frames=7, layer=2),
-        AlignAtt(frames=4, layer=None),
-        Hold(tokens=4),
-        WaitK(k=5, tokens=True),
-    ]
+    wanted = [LocalAgreement(agree=3), AlignAtt(frames=7, layer=2), AlignAtt(frames=4, layer=None)]
+    wanted += [Hold(tokens=4), WaitK(k=5, tokens=True)]
     assert [(type(one), vars(one)) for one in made] == [(type(one), vars(one)) for one in wanted]
 
 
@@ -188,15 +183,11 @@ def test_lines_of_json_have_text_or_end_a_sentence(dragoman, speech_model, emitt
 
 
 def test_text_is_written_as_it_comes(dragoman, speech_model, emitted):
+    emitted[1].append(Emission("eins", 1.0, 1.1))
     emitted[1].extend(
-        [
-            Emission("eins", 1.0, 1.1),
-            Emission("", 1.0, 1.1, last=True),
-            Emission("", 2.0, 2.1, last=True),
-            Emission("zwei", 3.0, 3.1, last=True),
-            Emission("drei", 4.0, 4.1),
-        ]
+        Emission(text, time, time + 0.1, last=True) for text, time in (("", 1.0), ("", 2.0), ("zwei", 3.0))
     )
+    emitted[1].append(Emission("drei", 4.0, 4.1))
     assert dragoman("stream", speech_model, *OPTIONS)[1] == "eins\nzwei\ndrei"
 
 
@@ -206,9 +197,8 @@ def test_that_nothing_was_written_is_said(dragoman, speech_model, tmp_path, form
     silence = np.zeros(SAMPLE_RATE, dtype="<i2")
     soundfile.write(tmp_path / "a.wav", silence, SAMPLE_RATE)
     given = [tmp_path / "a.wav"] if file else []
-    code, output, messages = dragoman(
-        "stream", speech_model, *given, *OPTIONS, "--format", format, data=silence.tobytes()
-    )
+    given += [*OPTIONS, "--format", format]
+    code, output, messages = dragoman("stream", speech_model, *given, data=silence.tobytes())
     name = tmp_path / "a.wav" if file else "standard input"
     said = f"dragoman: warning: {name}: nothing was written: there is no speech in it (detector: levels and spectrum)"
     assert (code, output) == (0, "") and messages.startswith(said) and messages.count("\n") == 1

@@ -20,7 +20,7 @@ from dragoman.commands.prepare import corpus_class, prepare_corpus, reader_optio
 from dragoman.commands.reader_help import reader_help
 from dragoman.shared.phases.manifests import Prepare
 from dragoman.st.corpora import mustc
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def prepare(*arguments, cwd):
@@ -65,18 +65,8 @@ def test_the_help_of_no_corpus_names_those_that_there_are():
 
 def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
     sizes = "train=8,dev=2,tst-COMMON=2,tst-HE=2,text=10"
-    made = prepare(
-        "almanac",
-        "--root",
-        "corpus",
-        "--languages",
-        "en,de,fr",
-        "--pairs",
-        "en-de,fr-en",
-        "--sizes",
-        sizes,
-        cwd=tmp_path,
-    )
+    options = ["--languages", "en,de,fr", "--pairs", "en-de,fr-en", "--sizes", sizes]
+    made = prepare("almanac", "--root", "corpus", *options, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     for corpus, options, splits in (
         ("mustc", ["--target-language", "de"], {"train": 8, "tst-HE": 2}),
@@ -96,8 +86,7 @@ def test_almanac_is_written_and_read_back_in_all_its_layouts(tmp_path):
 
 
 def test_an_unknown_corpus_is_refused_with_the_known_ones():
-    with pytest.raises(UsageError, match=r"almanac, covost2, .*monolingual, moses, .*mustc, .*tsv"):
-        corpus_class("gigaword")
+    refuses(UsageError, r"almanac, covost2, .*monolingual, moses, .*mustc, .*tsv", corpus_class, "gigaword")
 
 
 @pytest.mark.parametrize(
@@ -111,10 +100,9 @@ def test_an_unknown_corpus_is_refused_with_the_known_ones():
 def test_nothing_is_prepared_before_all_options_are_checked(tmp_path, options, message):
     for language in ("de", "en", "xx"):
         (tmp_path / f"train.de-en.{language}").write_text("eins\n", encoding="utf-8")
+    arguments = [*options, "--target-language", "en"]
     with pytest.raises((DataError, UsageError), match=message):
-        prepare_corpus(
-            "moses", root=tmp_path, out=tmp_path / "out", workers=1, arguments=[*options, "--target-language", "en"]
-        )
+        prepare_corpus("moses", root=tmp_path, out=tmp_path / "out", workers=1, arguments=arguments)
     assert not (tmp_path / "out").exists()
 
 
@@ -123,16 +111,14 @@ def test_the_tolerance_at_the_end_is_an_option(tmp_path):
     soundfile.write(tmp_path / "a.wav", [0.1] * 16000, 8000)
     (tmp_path / "test.tsv").write_text("id\taudio\tstart\tduration\tsource_text\n1\ta.wav\t1.06\t1\tHi.\n")
     options = {"root": tmp_path, "out": tmp_path / "out", "workers": 1, "arguments": ["--source-language", "en"]}
-    with pytest.raises(DataError, match=r"by 0\.060 s; --end-tolerance 0\.06 cuts it there"):
-        prepare_corpus("tsv", **options)
+    refuses(DataError, r"by 0\.060 s; --end-tolerance 0\.06 cuts it there", prepare_corpus, "tsv", **options)
     for value in (float("nan"), float("inf"), -1.0):
         with pytest.raises(UsageError, match="--end-tolerance must be a number at least 0"):
             prepare_corpus("tsv", **options, end_tolerance=value)
     prepare_corpus("tsv", **options, end_tolerance=0.06)
     [row] = Manifest.open(tmp_path / "out" / "test.arrow")
     assert row["duration"] == pytest.approx(0.94)
-    phase = Prepare(corpora=[], out=str(tmp_path), end_tolerance=0.06)
-    assert phase.end_tolerance == 0.06
+    assert Prepare(corpora=[], out=str(tmp_path), end_tolerance=0.06).end_tolerance == 0.06
     with pytest.raises(UsageError, match="Prepare: end_tolerance must be a finite number between 0 and .*, not nan"):
         Prepare(corpora=[], out=str(tmp_path), end_tolerance=float("nan"))
 

@@ -30,15 +30,13 @@ def test_marks_of_other_systems_are_no_part_of_a_text(tmp_path, capsys, marked, 
 def test_the_help_names_all_metrics(dragoman):
     assert METRIC_NAMES.split(", ") == [*METRICS]
     for command in ("evaluate", "score", "diff"):
-        shown = " ".join(dragoman(command, "--help")[1].replace("│", " ").split())
-        assert METRIC_NAMES in shown
+        assert METRIC_NAMES in " ".join(dragoman(command, "--help")[1].replace("│", " ").split())
 
 
 def test_comet_is_found_in_another_command(dragoman, tmp_path):
     (tmp_path / "text").write_bytes(TEXT)
-    code, _, messages = dragoman(
-        "score", tmp_path / "text", tmp_path / "text", "--language", "en", "--metrics", "comet"
-    )
+    files = [tmp_path / "text"] * 2
+    code, _, messages = dragoman("score", *files, "--language", "en", "--metrics", "comet")
     assert code == 2 and "use `dragoman score --comet FOLDER`" in messages
 
 
@@ -77,10 +75,8 @@ def test_a_line_for_each_score_and_a_comparison_with_a_baseline(tmp_path, capsys
     assert second.split("\t")[:4] == [str(tmp_path / "a"), "wer", "0.00", "2 lines"]
     assert empty == "" and any("wer" in line for line in table)
     score_files(tmp_path / "a", [tmp_path / "a", tmp_path / "b"], "en", ["ter", "bleu"])
-    assert [line.split("\t")[1:3] for line in capsys.readouterr().out.splitlines()] == [
-        ["ter", "0.00"],
-        ["bleu", "100.00"],
-    ]
+    found = [line.split("\t")[1:3] for line in capsys.readouterr().out.splitlines()]
+    assert found == [["ter", "0.00"], ["bleu", "100.00"]]
     print_scores([Score("bleu", 12.25, "by hand", 7)], "name")
     assert capsys.readouterr().out == "name\tbleu\t12.25\t7 lines\tby hand\n"
 

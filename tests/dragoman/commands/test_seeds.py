@@ -106,9 +106,8 @@ def test_mean_and_spread(recipes, tmp_path, capsys):
     mean = sum(values) / 3
     deviation = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
     assert line == ["wer", *(f"{v:.2f}" for v in values), f"{mean:.2f}", f"{deviation:.2f}"]
-    collected = {
-        r["seed"]: r["value"] for r in read(tmp_path / "runs" / "good" / "results.jsonl") if r["metric"] == "wer"
-    }
+    rows = read(tmp_path / "runs" / "good" / "results.jsonl")
+    collected = {r["seed"]: r["value"] for r in rows if r["metric"] == "wer"}
     assert collected == dict(zip((1, 2, 3), values, strict=True))
     assert f"| wer | 3 | {mean:.1f} ± {deviation:.1f} |" in (tmp_path / "runs" / "good" / "RESULTS.md").read_text()
     assert started == ["1", "2", "3"]
@@ -124,12 +123,8 @@ def test_tests_in_several_directions_are_a_table_of_sources_by_targets(recipes, 
     [mean] = {line[3] for line in lines if line[:1] == ["wer"]}
     shown = f"{float(mean):.1f}"
     place = lines.index("A: wer on test, sources by targets".split())
-    assert lines[place + 1 : place + 5] == [
-        ["de", "en", "fr", "mean"],
-        ["de", shown, shown, shown],
-        ["en", shown, shown],
-        ["mean", shown, shown, shown, shown],
-    ]
+    rows = [["de", "en", "fr", "mean"], ["de", shown, shown, shown], ["en", shown, shown], ["mean", *[shown] * 4]]
+    assert lines[place + 1 : place + 5] == rows
 
 
 def test_means_over_directions_are_compared_and_kept(recipes, tmp_path, capsys):
@@ -147,11 +142,8 @@ def test_means_over_directions_are_compared_and_kept(recipes, tmp_path, capsys):
     assert row["value"] == of_one["value"] == pytest.approx(float(shown["wer"][1]))  # the outputs are the same in all
     assert row["low"] > of_one["low"] and row["high"] < of_one["high"]  # sentences are drawn in each by themselves
     assert (row["against"], row["seeds"], row["p"] < 0.05) == ("poor", [1, 2, 3], True)
-    [line] = [
-        line
-        for line in (tmp_path / "table" / "RESULTS.md").read_text().splitlines()
-        if line.startswith("| good |") and "| wer |" in line
-    ]
+    text = (tmp_path / "table" / "RESULTS.md").read_text()
+    [line] = [line for line in text.splitlines() if line.startswith("| good |") and "| wer |" in line]
     assert f", {row['value']:+.1f} better | poor splits=" in line
 
 
@@ -184,9 +176,8 @@ def test_against_an_arm(recipes, tmp_path, capsys):
     assert len(started) == 4 and (tmp_path / "runs" / "good-careless" / "2" / "recipe.yaml").is_file()
     assert ["share", "0.1", "0.5"] in [line.split() for line in capsys.readouterr().out.splitlines()]
     found = [r for r in read(into / "results.jsonl") if r.get("kind") == "comparison"]
-    assert {(r["recipe"], r.get("arm"), r["against"], r["against_arm"]) for r in found} == {
-        ("good", None, "good", "careless")
-    }
+    compared = {(r["recipe"], r.get("arm"), r["against"], r["against_arm"]) for r in found}
+    assert compared == {("good", None, "good", "careless")}
     assert all(r["keys"] == r["against_keys"] == {"batch": 7} and r["p"] < 0.05 for r in found)
     lines = (into / "RESULTS.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.split("|")[1:5]] for line in lines if "| bleu |" in line]
@@ -221,8 +212,7 @@ def test_a_failed_seed_is_reported_and_others_go_on(recipes, tmp_path, capsys):
     [row] = [r for r in read(tmp_path / "results.jsonl") if r.get("kind") == "comparison" and r["metric"] == "wer"]
     assert (row["seeds"], row["against_seeds"]) == ([1, 2, 3], [1, 3])
     assert "p seed 1  p seed 3" in out
-    with pytest.raises(DataError, match="no run was completed"):
-        run_seeds(str(good), ["--fails", "7"], seeds=[7])
+    refuses(DataError, "no run was completed", run_seeds, str(good), ["--fails", "7"], seeds=[7])
 
 
 @pytest.mark.parametrize(("own", "what"), [("--updates 20", "updates"), ("--batch 6", "batches")])

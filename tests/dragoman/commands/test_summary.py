@@ -101,16 +101,12 @@ def test_an_encoder_is_described_by_what_it_reads(
 ):
     text, speech = System.load(folder), System.load(speech_model)
     inputs = {"source": text.inputs["source"], "target": text.inputs["second"], "speech": SpeechField()}
-    embeddings = {
-        "source": text.model.embeddings["source"],
-        "target": text.model.embeddings["second"],
-        "speech": speech.model.embeddings["speech"],
-    }
+    embeddings = {side: text.model.embeddings[name] for side, name in (("source", "source"), ("target", "second"))}
+    embeddings["speech"] = speech.model.embeddings["speech"]
     encoder = speech.model.encoder if "speech" in reads else text.model.encoder
     model = EncoderModel(embeddings={name: embeddings[name] for name in reads}, encoder=encoder)
-    EncoderSystem(model=model, inputs={name: inputs[name] for name in reads}, source_languages=languages).save(
-        tmp_path / "encoder"
-    )
+    given = {name: inputs[name] for name in reads}
+    EncoderSystem(model=model, inputs=given, source_languages=languages).save(tmp_path / "encoder")
     code, output, _ = dragoman("show", tmp_path / "encoder")
     assert code == 0 and output.startswith(f"An encoder of {sentence}, to begin training with.")
     task = task_of(SavedModel.load(tmp_path / "encoder"))

@@ -8,6 +8,7 @@ from dragoman.commands.options import ModelOptions, SearchOptions, SoundOptions
 from dragoman.commands.translate import translate_inputs
 from dragoman.st.cascade import Cascade
 from tests.shared.systems.test_several_texts import other_tokenizer, several, tokenizer
+from tests.small import refuses
 from tests.test_nouns import WORDS
 
 __all__ = ["other_tokenizer", "tokenizer"]
@@ -50,8 +51,7 @@ def test_translate_reads_and_writes_what_it_is_told(system, printed, tmp_path):
             task = system.for_task(reads=None if reads is None else [reads], writes=writes)
             wanted = [text.translate({9: " ", 10: " ", 13: " "}) for text in task.translate(WORDS, search=SEARCH)]
             assert printed(tmp_path / "model", reads=reads, writes=writes) == wanted
-    with pytest.raises(UsageError, match="can read source and second, not 'speech'"):
-        printed(tmp_path / "model", reads="speech")
+    refuses(UsageError, "can read source and second, not 'speech'", printed, tmp_path / "model", reads="speech")
 
 
 def test_all_texts_of_one_pass_are_printed_the_output_first(system, printed, tmp_path):
@@ -64,10 +64,7 @@ def test_all_texts_of_one_pass_are_printed_the_output_first(system, printed, tmp
 
 
 def test_metrics_of_a_text_are_written_behind_its_name():
-    assert metrics_by_text(["transcript:wer,cer", "summary:bleu"]) == {
-        "transcript": ["wer", "cer"],
-        "summary": ["bleu"],
-    }
+    found = metrics_by_text(["transcript:wer,cer", "summary:bleu"])
+    assert found == {"transcript": ["wer", "cer"], "summary": ["bleu"]}
     for word in ("wer", "transcript:", ":wer"):
-        with pytest.raises(UsageError, match=f"--text {word}: name a text and its metrics"):
-            metrics_by_text([word])
+        refuses(UsageError, f"--text {word}: name a text and its metrics", metrics_by_text, [word])

@@ -27,7 +27,7 @@ from dragoman.shared.sound.pauses import file_segments
 from dragoman.shared.sound.segmentation import named_segmenter
 from dragoman.shared.systems.timed import TimedText
 from dragoman.shared.systems.word_times import aligned_text, word_times, words_of_segments
-from tests.small import GOLDEN
+from tests.small import GOLDEN, refuses
 
 OPTIONS = ["--maximum-seconds", "1.3", "--keep-silence", "--maximum-length-extra", "6", "--device", "cpu"]
 
@@ -106,17 +106,15 @@ def test_segments_are_those_of_the_segmenter(speech_model, talk):
 def test_the_command_divides_where_there_is_least_speech(dragoman, speech_model, talk):
     code, output, messages = dragoman("translate", speech_model, talk, "--format", "json", *OPTIONS)
     assert code == 0, messages
-    code, other, messages = dragoman(
-        "translate", speech_model, talk, "--format", "json", "--segmenter", "silero", *OPTIONS
-    )
+    options = ["--segmenter", "silero", *OPTIONS]
+    code, other, messages = dragoman("translate", speech_model, talk, "--format", "json", *options)
     assert code == 0, messages
     starts, others = ([s["start"] for s in json.loads(text)["segments"]] for text in (output, other))
     assert others == [start for start, _ in named_segmenter("silero")(talk, maximum=1.3)] != starts
 
 
 def test_a_system_that_reads_text_has_no_times():
-    with pytest.raises(UsageError, match="reads text, which has no times"):
-        package.load(GOLDEN, device="cpu").timed(["one two"])
+    refuses(UsageError, "reads text, which has no times", package.load(GOLDEN, device="cpu").timed, ["one two"])
 
 
 def test_all_formats_say_the_same(dragoman, speech_model, talk, tmp_path):
@@ -128,16 +126,14 @@ def test_all_formats_say_the_same(dragoman, speech_model, talk, tmp_path):
     assert json.loads(outputs["json"])["file"] == str(talk) and len(segments) == 4
     header, *rows = [line.split("\t") for line in outputs["tsv"].splitlines()]
     assert header == ["file", "start", "end", "translation"]
-    assert [(float(row[1]), float(row[2]), row[3]) for row in rows] == [
-        (s["start"], s["end"], s["translation"]) for s in segments
-    ]
+    timed = [(s["start"], s["end"], s["translation"]) for s in segments]
+    assert [(float(row[1]), float(row[2]), row[3]) for row in rows] == timed
     shown = [s for s in segments if s["translation"]]
     assert shown
     starts = re.findall(r"(\d\d):(\d\d):(\d\d),(\d{3}) -->", outputs["srt"])
     assert [int(s) + int(ms) / 1000 for _, _, s, ms in starts] == pytest.approx([s["start"] for s in shown])
     assert outputs["vtt"].startswith("WEBVTT\n\n00:00:0") and outputs["vtt"].count("-->") == len(shown)
-    whole = outputs["text"].rstrip("\n").split("\t")[1]
-    assert whole == " ".join(s["translation"] for s in shown)
+    assert outputs["text"].rstrip("\n").split("\t")[1] == " ".join(s["translation"] for s in shown)
 
 
 def test_each_file_has_its_own_in_a_folder_and_a_broken_one_is_named(dragoman, speech_model, talk, tmp_path):
@@ -200,24 +196,33 @@ def recogniser(speech_model, tmp_path):
     return tmp_path / "recogniser"
 
 
-def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogniser, talk, tmp_path):
+@pytest.fixture
+def limited(recogniser, tmp_path):
+    """Return the recogniser, the tokens that it may write, and the options that say so."""
     system = System.load(recogniser)
     tokenizer = system.output.tokenizer
     allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
     (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
-    options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4", "--shortest", "0"]
-    options += ["--longest-pause", "inf", "--speech-margin", "inf"]
+    return system, allowed, [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4"]
+
+
+def times_of(system, talk, segments):
+    """Return the times of the words of segments: start, end and transcript."""
+    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
+    rows = [common | {"start": start, "duration": end - start, "source_text": text} for start, end, text in segments]
+    return word_times(system, rows, budget=Budget(rows=8))
+
+
+def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogniser, talk, limited):
+    system, allowed, options = limited
+    options += ["--shortest", "0", "--longest-pause", "inf", "--speech-margin", "inf"]
     code, output, messages = dragoman("subtitle", recogniser, talk, *options)
     assert code == 0 and "have no times" not in messages, messages
     rules = package.Rules(maximum_length_extra=6, minimum_length=4, bans=[AllowedTokens(tokens=allowed)])
     asked = {"maximum_seconds": 1.3, "keep_silence": True, "search": package.BeamSearch(rules=rules)}
     segmenter = named_segmenter(margin=math.inf, longest_pause=math.inf)
     [segments] = system.timed([talk], segmenter=segmenter, **asked)
-    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
-    rows = [
-        common | {"start": s.start, "duration": s.end - s.start, "source_text": s.texts["transcript"]} for s in segments
-    ]
-    words = word_times(system, rows, budget=Budget(rows=8))
+    words = times_of(system, talk, [(s.start, s.end, s.texts["transcript"]) for s in segments])
     starts = [float(start.replace(",", ".")) for start in re.findall(r"00:00:(\S+) -->", output)]
     assert starts == pytest.approx([of_segment[0].start for of_segment in words], abs=1e-3)
     ends = [float(end.replace(",", ".")) for end in re.findall(r"--> 00:00:(\S+)", output)]
@@ -225,21 +230,13 @@ def test_subtitles_of_a_recogniser_have_the_times_of_its_words(dragoman, recogni
     assert [time for both in zip(starts, ends, strict=True) for time in both] != pytest.approx(bounds, abs=1e-3)
 
 
-def test_json_has_the_words_of_a_recogniser_with_their_times(dragoman, recogniser, talk, tmp_path):
-    system = System.load(recogniser)
-    tokenizer = system.output.tokenizer
-    allowed = [*tokenizer.encode("one two three"), tokenizer.eos]
-    (tmp_path / "allowed.txt").write_text("".join(f"{tokenizer.symbol(id)}\n" for id in allowed))
-    options = [*OPTIONS, "--allowed", tmp_path / "allowed.txt", "--minimum-length", "4"]
+def test_json_has_the_words_of_a_recogniser_with_their_times(dragoman, recogniser, talk, limited):
+    system, _, options = limited
     code, output, messages = dragoman("translate", recogniser, talk, "--format", "json", *options)
     assert code == 0, messages
     segments = json.loads(output)["segments"]
-    common = {"id": "r", "audio": str(talk), "source_language": "en", "target_language": "de"}
-    rows = [
-        common | {"start": s["start"], "duration": s["end"] - s["start"], "source_text": s["transcript"]}
-        for s in segments
-    ]
-    for segment, cues in zip(segments, word_times(system, rows, budget=Budget(rows=8)), strict=True):
+    words = times_of(system, talk, [(s["start"], s["end"], s["transcript"]) for s in segments])
+    for segment, cues in zip(segments, words, strict=True):
         assert segment["transcript"].split() == [word["word"] for word in segment["words"]]
         found = [(word["start"], word["end"]) for word in segment["words"]]
         assert found == [pytest.approx((cue.start, cue.end), abs=2e-3) for cue in cues]
@@ -256,8 +253,7 @@ def test_a_segment_without_text_has_no_words_and_one_that_does_not_fit_no_times(
 def test_a_translator_has_no_times_of_words(speech_model, talk):
     system = System.load(speech_model)
     assert aligned_text(system) is None
-    with pytest.raises(UsageError, match="need a CTC head on a text that the system writes"):
-        words_of_segments(system, talk, [])
+    refuses(UsageError, "need a CTC head on a text that the system writes", words_of_segments, system, talk, [])
 
 
 def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_model, talk, tmp_path, monkeypatch):
@@ -281,10 +277,8 @@ def test_whole_talks_are_scored_as_the_same_lines_cut_by_hand(dragoman, speech_m
     [evaluation] = evaluate_talks(system, manifest, search=search, metrics=["chrf", "wer"], workspace=workspace)
     lines = {}
     for file, own in ((talk, rows[:2]), (other, rows[2:])):
-        words = system.translate(file, search=search)
-        lines |= dict(
-            zip([r["id"] for r in own], resegment_text(words, [r["target_text"] for r in own], "de"), strict=True)
-        )
+        cut = resegment_text(system.translate(file, search=search), [r["target_text"] for r in own], "de")
+        lines |= dict(zip([r["id"] for r in own], cut, strict=True))
     assert evaluation.outputs.hypotheses == [lines[row["id"]] for row in manifest]
     assert any(evaluation.outputs.hypotheses) and [score.name for score in evaluation.scores] == ["chrf", "wer"]
     limits = ["--maximum-length-extra", "6", "--device", "cpu"]
@@ -307,9 +301,8 @@ def test_whole_talks_are_divided_as_short_as_asked(speech_model, talk, tmp_path,
 
     options = {"metrics": ["chrf"], "workspace": Workspace(output=tmp_path, device="cpu", noprogressbar=True)}
     search = package.BeamSearch(rules=package.Rules(maximum_length_extra=4))
-    evaluate_talks(
-        System.load(speech_model), manifest, search=search, segmenter=segmenter, maximum_seconds=2.5, **options
-    )
+    options |= {"segmenter": segmenter, "maximum_seconds": 2.5}
+    evaluate_talks(System.load(speech_model), manifest, search=search, **options)
     assert asked == [2.5]
 
 

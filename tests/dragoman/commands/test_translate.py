@@ -148,8 +148,6 @@ def test_sound_is_heard_in_any_precision(dragoman, speech_model, tmp_path, write
     for kind in ("text", "srt"):
         write_sound(tmp_path / "a.wav")
         options = ["--format", kind, "--speech-detector", detector, "--device", "cpu"]
-        one, other = (
-            dragoman("translate", speech_model, tmp_path / "a.wav", *options, "--precision", p)
-            for p in ("fp32", "bf16")
-        )
+        given = ("translate", speech_model, tmp_path / "a.wav", *options, "--precision")
+        one, other = (dragoman(*given, precision) for precision in ("fp32", "bf16"))
         assert one[:2] == other[:2] and one[0] == 0

@@ -114,13 +114,11 @@ class Handler(BaseHTTPRequestHandler):
         name = "/".join(parts[2:4])
         if parts[4] == "preupload":
             paths = [file["path"] for file in json.loads(body)["files"]]
-            return self.answer(
-                200, {"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]}
-            )
+            files = [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in paths]
+            return self.answer(200, {"files": files})
         lines = [json.loads(line) for line in body.splitlines()]
-        files = {
-            line["value"]["path"]: base64.b64decode(line["value"]["content"]) for line in lines if line["key"] == "file"
-        }
+        added = [line["value"] for line in lines if line["key"] == "file"]
+        files = {value["path"]: base64.b64decode(value["content"]) for value in added}
         commits = self.server.repositories[name]
         commits.append((commits[-1] if commits else {}) | files)
         made = identity(commits[-1])

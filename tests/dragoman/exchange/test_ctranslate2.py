@@ -1,7 +1,6 @@
 """CTranslate2 itself is the oracle: what it makes of an exported model has to be what ours makes of the original."""
 
 import random
-import resource
 import subprocess
 import sys
 
@@ -9,21 +8,19 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman import BeamSearch, DataError, GreedySearch, RepeatedNgrams, Rules, SamplingSearch, System, UsageError
 from dragoman.cli.main import app
 from dragoman.exchange.ctranslate2 import CTranslate2System, export
 from dragoman.exchange.huggingface import hf_export
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.loader import collate
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.errors import DataError, UsageError
-from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector
+from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, OutputProjection, TiedProjection
 from dragoman.shared.nn.layer import Layer, Variant
-from dragoman.shared.nn.positions import LearnedPositions, RelativePositions, SinusoidalPositions
-from dragoman.shared.nn.transformer import Decoder, Encoder, fresh
+from dragoman.shared.nn.positions import LearnedPositions, RelativePositions
+from dragoman.shared.nn.transformer import fresh
 from dragoman.shared.nn.translator import Translator
-from dragoman.shared.search import BeamSearch, GreedySearch, RepeatedNgrams, Rules, SamplingSearch
-from dragoman.shared.systems.system import System
+from tests import small
 from tests.golden.make import WORDS, train
 from tests.small import GOLDEN, refuses
 
@@ -46,27 +43,21 @@ def build(kind: str, **changes) -> System:
     tokenizer = System.from_description(GOLDEN).output.tokenizer
     torch.manual_seed(4)
 
-    def embedding() -> TextEmbedding:
-        options = {"positions": SinusoidalPositions(width=30), "dropout": 0.0} | embeddings
-        return fresh(TextEmbedding(vocabulary=tokenizer.size, width=30, padding=tokenizer.pad, **options))
-
-    def layer(**options) -> Layer:
-        return Layer(width=30, heads=3, feedforward=50, dropout=0.0, **layers, **options)
-
-    target = embedding()
-    model = Translator(
-        embeddings={"source": embedding()},
-        encoder=Encoder(layer=layer(), layers=2, taps=[2]),
+    sizes = {"width": 30, "heads": 3, "feedforward": 50} | layers
+    source, target = (fresh(small.embedding(tokenizer, **{"width": 30} | embeddings)) for _ in range(2))
+    projection = TiedProjection(embedding=target, bias=True)
+    if not tied:
+        projection = OutputProjection(width=30, vocabulary=tokenizer.size, bias=True)
+    model = small.translator(
+        tokenizer,
+        embeddings={"source": source},
+        encoder=small.encoder(2, [2], **sizes),
         target_embedding=target,
-        decoder=Decoder(layer=layer(memories=["source"]), layers=3),
-        projection=TiedProjection(embedding=target, bias=True)
-        if tied
-        else OutputProjection(width=30, vocabulary=tokenizer.size, bias=True),
+        decoder=small.decoder(3, **sizes),
+        projection=projection,
         heads={"ctc": CtcHead(tap=2, width=30, vocabulary=tokenizer.size, blank=tokenizer.blank)},
     )
-    options = {"model": model, "inputs": {"source": TextField(column="source_text", tokenizer=tokenizer)}}
-    options |= {"output": TextField(column="target_text", tokenizer=tokenizer)}
-    return System(**(options | {"source_languages": ["en"], "target_languages": ["de"]} | changes))
+    return small.system(tokenizer, model, **changes)
 
 
 def sentences(count: int) -> list[str]:
@@ -102,7 +93,7 @@ def test_outputs_and_scores_are_those_of_the_original(trained, options):
 @torch.no_grad()
 def shifts(system: System, texts: list[str]) -> torch.Tensor:
     """Return what sums gain when the end symbol, forbidden at the start, is taken out before the softmax."""
-    rows = [{"id": "", "source_text": text, "source_language": "en", "target_language": "de"} for text in texts]
+    rows = [small.row("", text, target_language="de") for text in texts]
     batch = collate(rows, system.inputs, np.random.default_rng(0))
     state = system.model.start(system.model.encode(batch), None)
     logits, _ = system.model.step(system.prefix(["de"] * len(texts)).values[:, 0], state)
@@ -184,8 +175,7 @@ def test_what_has_no_place_there_is_refused_by_name(tmp_path):
         system = build("post-norm")
         change(system)
         refuses(UsageError, message, specify, system, 40)
-    with pytest.raises(UsageError, match=r"reads \['speech'\]"):
-        specify(build("no positions", inputs={"speech": SpeechField()}), 40)
+    refuses(UsageError, r"reads \['speech'\]", specify, build("no positions", inputs={"speech": SpeechField()}), 40)
 
 
 def test_searches_without_an_equal_are_refused():
@@ -215,15 +205,11 @@ def test_bad_places_and_numbers(tmp_path):
     refuses(DataError, "cut", CTranslate2System.open, tmp_path / "cut")
 
 
-def test_a_full_disk_names_the_export(tmp_path):
+def test_a_full_disk_names_the_export(tmp_path, file_size_limit):
     command = [sys.executable, "-m", "dragoman", "export", str(GOLDEN), "--out", str(tmp_path / "exported")]
     for limit in (10_000, 1000):  # of every file, as on a disk that has no more room
-        done = subprocess.run(
-            command,
-            preexec_fn=lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-            capture_output=True,
-            text=True,
-        )
+        with file_size_limit(limit):
+            done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 1
         assert len(done.stderr.splitlines()) == 1 and str(tmp_path / "exported") in done.stderr
         assert not (tmp_path / "exported").exists()

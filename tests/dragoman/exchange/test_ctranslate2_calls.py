@@ -34,8 +34,7 @@ class Endless:
 
 def opened(positions: int) -> CTranslate2System:
     """Return the golden translator on such an engine; a model has so many positions for an output."""
-    described = System.from_description(GOLDEN)
-    system = CTranslate2System(**(described.arguments | {"model": nn.Identity()}))
+    system = CTranslate2System(**(System.from_description(GOLDEN).arguments | {"model": nn.Identity()}))
     system._symbols = system._source_symbols = vocabulary(system.output.tokenizer)
     system._ids = {symbol: number for number, symbol in enumerate(system._symbols)}
     system._longest = positions

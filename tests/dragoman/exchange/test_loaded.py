@@ -20,9 +20,8 @@ def loaded(tensors):
 
 def test_everything_is_loaded_missing_unexpected_or_reshaped():
     q, k = torch.randn(2, 2), torch.randn(2, 2)
-    module, report = loaded(
-        {"q": q, "k": k, "bias": torch.ones(4).half(), "b.w": torch.ones(4, 2), "c": torch.ones(1, 1), "spare": q}
-    )
+    parts = {"bias": torch.ones(4).half(), "b.w": torch.ones(4, 2), "c": torch.ones(1, 1)}
+    module, report = loaded({"q": q, "k": k, **parts, "spare": q})
     assert torch.equal(module["a"].weight, torch.cat([q, k]))
     assert module["a"].bias.dtype == torch.float32 and module["a"].bias.eq(1).all()
     assert report.loaded == ["a.weight", "a.bias", "c.weight"]
@@ -46,9 +45,8 @@ def test_half_of_what_a_tensor_is_made_of_is_not_enough():
 
 
 def test_a_report_is_told_in_full():
-    report = LoadReport(
-        "a.pt", missing=["m"], unexpected=["u"], reshaped={"r": "(1,) instead of (2,)"}, elsewhere=["e"]
-    )
+    shapes = {"r": "(1,) instead of (2,)"}
+    report = LoadReport("a.pt", missing=["m"], unexpected=["u"], reshaped=shapes, elsewhere=["e"])
     assert [*report.lines()] == [
         "a.pt: 0 tensors loaded, 1 missing, 1 unexpected, 1 reshaped",
         "missing     m",

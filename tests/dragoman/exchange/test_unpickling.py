@@ -76,12 +76,8 @@ def test_settings_of_omegaconf_are_their_contents():
     container.state = {"_parent": None, "_content": {"dropout": node, "layers": [node]}}
     plainly.state = {"a": node}
     built.given = ("data-bin", 3)
-    assert plain([container, plainly, built, empty]) == [
-        {"dropout": 0.1, "layers": [0.1]},
-        {"a": 0.1},
-        "data-bin",
-        None,
-    ]
+    expected = [{"dropout": 0.1, "layers": [0.1]}, {"a": 0.1}, "data-bin", None]
+    assert plain([container, plainly, built, empty]) == expected
 
 
 def test_the_allow_list_ends_with_the_reading(tmp_path):

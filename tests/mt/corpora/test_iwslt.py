@@ -5,6 +5,7 @@ import pytest
 from dragoman.mt.corpora.iwslt import IWSLT
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.preparing.preparation import prepare
+from tests.small import refuses
 
 TRAIN = """<url>http://www.ted.com/talks/{name}</url>
 <keywords>talks, art</keywords>
@@ -45,11 +46,8 @@ def texts(corpus, split):
 def test_lines_of_tags_are_no_sentences_and_name_the_talk(folder):
     corpus = IWSLT(root=folder, source_language="de", target_language="en")
     assert corpus.splits() == ["train", "TED.dev2010", "TEDX.dev2012"]
-    assert texts(corpus, "train")[:3] == [
-        ("de one & more", "en one & more", "7"),
-        ("<i>de two</i> R&D", "<i>en two</i> R&D", "7"),
-        ("de three", "en three", "7"),
-    ]
+    talk = [("de one & more", "en one & more"), ("<i>de two</i> R&D", "<i>en two</i> R&D"), ("de three", "en three")]
+    assert texts(corpus, "train")[:3] == [(*pair, "7") for pair in talk]
     assert [talk for _, _, talk in texts(corpus, "train")] == ["7"] * 3 + ["8"] * 3
     assert next(corpus.rows("train")).line == 7
 
@@ -73,12 +71,8 @@ def test_every_nth_sentence_may_validate(folder):
 
 
 def test_tests_are_read_in_both_directions_and_joined(folder):
-    corpus = IWSLT(
-        root=folder / "de-en",
-        source_language="en",
-        target_language="de",
-        splits=["train", "test=TED.dev2010+TEDX.dev2012"],
-    )
+    splits = ["train", "test=TED.dev2010+TEDX.dev2012"]
+    corpus = IWSLT(root=folder / "de-en", source_language="en", target_language="de", splits=splits)
     first = ("en first & best", "de first & best", "69")
     assert texts(corpus, "test") == [first, ("en second", "de second", "69")] * 2
     assert corpus.count("test") == 4 and corpus.count("train") is None and len(corpus.inputs("test")) == 4
@@ -91,10 +85,8 @@ def test_sides_that_do_not_fit_are_named(folder):
     lines = file.read_text().splitlines()
     corpus = IWSLT(root=folder, source_language="de", target_language="en")
     file.write_text("\n".join([*lines[:3], "a sentence", *lines[4:]]))
-    with pytest.raises(
-        DataError, match=r"\.de, line 4: a line <talkid>, but train\.tags\.de-en\.en has a sentence there"
-    ):
-        list(corpus.rows("train"))
+    message = r"\.de, line 4: a line <talkid>, but train\.tags\.de-en\.en has a sentence there"
+    refuses(DataError, message, list, corpus.rows("train"))
     file.write_text("\n".join(lines[:-1]))
     with pytest.raises(DataError, match=r"\.de: 18 lines, but train\.tags\.de-en\.en has 17"):
         list(corpus.rows("train"))

@@ -53,10 +53,8 @@ def test_columns_are_in_lower_case(folder):
 def test_it_becomes_manifests(folder, tmp_path):
     prepare(Ted(root=folder, source_language="en", target_language="fr"), tmp_path / "manifests", workers=1)
     manifest = Manifest.open(tmp_path / "manifests" / "en-fr" / "train.arrow")
-    assert [(row["source_text"], row["document"]) for row in manifest] == [
-        ('I love " a challenge .', "one"),
-        ("Two words", "two"),
-    ]
+    found = [(row["source_text"], row["document"]) for row in manifest]
+    assert found == [('I love " a challenge .', "one"), ("Two words", "two")]
 
 
 def test_a_line_with_other_cells_is_named(folder):

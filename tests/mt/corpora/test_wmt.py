@@ -103,14 +103,11 @@ def test_xml_has_several_references_and_leaves_out_what_has_none(tmp_path):
 def test_training_text_and_tests_are_splits_of_one_corpus(sgm):
     (sgm / "europarl-v7.de-en.de").write_text("Eins.\n")
     (sgm / "europarl-v7.de-en.en").write_text("One.\n")
-    corpus = WMT(
-        root=sgm, source_language="de", target_language="en", splits=["train=europarl-v7", "test=newstest2014"]
-    )
+    splits = ["train=europarl-v7", "test=newstest2014"]
+    corpus = WMT(root=sgm, source_language="de", target_language="en", splits=splits)
     assert corpus.splits() == ["train", "test"] and (corpus.count("train"), corpus.count("test")) == (1, 3)
-    assert [path.name for path in corpus.inputs("test")] == [
-        "newstest2014-deen-src.de.sgm",
-        "newstest2014-deen-ref.en.sgm",
-    ]
+    names = ["newstest2014-deen-src.de.sgm", "newstest2014-deen-ref.en.sgm"]
+    assert [path.name for path in corpus.inputs("test")] == names
     [train, test] = prepare(corpus, sgm / "out")
     assert (train.rows, test.rows) == (1, 3)
 

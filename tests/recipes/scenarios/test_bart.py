@@ -13,9 +13,8 @@ from dragoman.shared.batches.loader import Loader
 from dragoman.shared.padded import Padded
 from dragoman.shared.run.running import run_recipe
 from tests.recipes.test_recipes import load, small
-from tests.recipes.test_resumed import both_ways, given
+from tests.recipes.test_resumed import check_interrupted, given
 from tests.recipes.test_waveform import QUICK
-from tests.resume.conftest import differences
 
 BART = Path(__file__).parents[2] / "parity" / "fairseq" / "denoising_post_norm"
 NAMES = ["text/mt_from_bart", "wmt16/bart_ro-en"]
@@ -86,9 +85,7 @@ def test_an_imported_bart_is_read_through(denoiser, tmp_path):
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", NAMES)
 def test_both_steps_end_with_the_same_bits_after_an_interruption(name, denoiser, miniature, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    whole, resumed = both_ways(name, keys(name, denoiser, miniature), tmp_path, monkeypatch)
-    assert differences(whole, resumed) == []
+    check_interrupted(name, keys(name, denoiser, miniature), tmp_path, monkeypatch)
 
 
 @pytest.mark.recipes
@@ -110,11 +107,10 @@ def test_a_denoiser_of_ones_own_is_read_through(miniature, tmp_path, monkeypatch
 @pytest.mark.recipes
 def test_back_translated_rows_are_read_behind_their_symbol(miniature, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    options = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    made = load("almanac/back_translation", **small(load("almanac/back_translation")), **options)
+    made = load("almanac/back_translation", **small(load("almanac/back_translation")), **QUICK)
     written = run_recipe(made, command="a test", until="generate").output / "generate"
     added = {"streams": "[!ref <stream>, !ref <made>]", "made_rows": f"[{written}/*/*.arrow]"}
-    recipe = load("almanac/mt_from_bart", **added, **small(load("almanac/mt_from_bart")), **options)
+    recipe = load("almanac/mt_from_bart", **added, **small(load("almanac/mt_from_bart")), **QUICK)
     output = run_recipe(recipe, command="a test", until="step1").output
     fit = recipe.plan["step1"].build()
     source, target = fit.objective.system.inputs["source"].tokenizer, fit.objective.system.output.tokenizer

@@ -5,38 +5,34 @@ import torch
 from safetensors.torch import load_file
 
 from dragoman.shared.run.running import run_recipe
-from tests.recipes.test_recipes import Vocabulary, load, small
+from tests.recipes.test_recipes import load, small, vocabulary
+from tests.recipes.test_waveform import QUICK
 
-VOCABULARY = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: 100, tags: [en, de, fr]}}"
+VOCABULARY = vocabulary(100)
+
+
+def taught(name, data=None, **changes):
+    """Return the parts that a recipe's second stage changes."""
+    recipe = load(name, data, **small(load(name, data, **changes)), **QUICK, **changes)
+    output = run_recipe(recipe, command="a test", until="ctc_average").output
+    files = (output / stage / "model" / "model.safetensors" for stage in ("text_average", "ctc_average"))
+    before, after = map(load_file, files)
+    return {name.split(".")[1] for name, tensor in after.items() if not torch.equal(tensor, before[name])}
 
 
 @pytest.mark.recipes
 def test_recordings_without_translations_change_the_acoustic_encoder_alone(tmp_path, monkeypatch):
+    """Without the recogniser, all changes are of training."""
     monkeypatch.chdir(tmp_path)
-    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    overrides["phases.ctc_fit.initialise"] = "[!ref <from_text>]"  # without the recogniser, all changes are of training
-    recipe = load("almanac/costt", **small(load("almanac/costt", **overrides)), **overrides)
-    output = run_recipe(recipe, command="a test", until="ctc_average").output
-    before, after = (
-        load_file(output / stage / "model" / "model.safetensors") for stage in ("text_average", "ctc_average")
-    )
-    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
-    assert {name.split(".")[1] for name in changed} == {"acoustic", "embeddings", "heads"}
+    changes = {"phases.ctc_fit.initialise": "[!ref <from_text>]"}
+    assert taught("almanac/costt", **changes) == {"acoustic", "embeddings", "heads"}
 
 
 @pytest.mark.recipes
 def test_at_the_published_size_they_teach_the_decoder_to_write_transcripts_too(tmp_path, monkeypatch, miniature):
     monkeypatch.chdir(tmp_path)
-    overrides = {"debug": True, "noprogressbar": True, "workers": 0, "device": "cpu"}
-    data = miniature["covost2"]
-    recipe = load("covost2/costt", data, **small(load("covost2/costt", data)), **overrides)
-    output = run_recipe(recipe, command="a test", until="ctc_average").output
-    before, after = (
-        load_file(output / stage / "model" / "model.safetensors") for stage in ("text_average", "ctc_average")
-    )
-    changed = {name for name, tensor in after.items() if not torch.equal(tensor, before[name])}
     parts = {"acoustic", "embeddings", "heads", "encoder", "decoder", "target_embedding"}
-    assert {name.split(".")[1] for name in changed} == parts
+    assert taught("covost2/costt", miniature["covost2"]) == parts
 
 
 @pytest.mark.parametrize("name", ["mustc/costt", "covost2/costt"])

@@ -14,8 +14,7 @@ NAME = "almanac/mt_exotic"
 def test_each_exotic_direction_begins_with_the_same_pre_training(source, target, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     overrides = {"source_language": source, "target_language": target, "device": "cpu", "debug": True, "workers": 0}
-    recipe = load(NAME, **small(load(NAME)), **overrides, noprogressbar=True)
-    workspace = run_recipe(recipe, command="a test")
+    workspace = run_recipe(load(NAME, **small(load(NAME)), **overrides, noprogressbar=True), command="a test")
     system = SavedModel.load(workspace.output / "average" / "model")
     assert (system.source_languages, system.target_languages) == ([source], [target])
     known = {f"<{code}>" for code in ("en", "de", "fr", "ru", "tr", "es", "it")}

@@ -77,10 +77,8 @@ def test_its_language_model_speaks_when_what_is_new_is_silent(trained):
     field = grafted.output
     ids = field.framed(field.tokenizer.encode("Mia is here."), "en")
     batch = Batch({name: Padded.from_sequences([torch.tensor(ids)]) for name in ("source", "target")})
-    found, expected = (
-        system.model.eval().log_probabilities(batch["target"], system.model.encode(batch))
-        for system in (grafted, language)
-    )
+    models = (one.model.eval() for one in (grafted, language))
+    found, expected = (model.log_probabilities(batch["target"], model.encode(batch)) for model in models)
     assert torch.equal(found, expected)
 
 

@@ -1,6 +1,5 @@
 """Translators that read an imported encoder: what they keep of it, and how they go on after an interruption."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -9,21 +8,15 @@ import torch
 from dragoman import Recipe, System
 from dragoman.exchange.importing import import_model
 from dragoman.mt.ctnmt import AsymptoticDistillation
-from dragoman.shared.batches.fields import TextField
-from dragoman.shared.nn.embeddings import TextEmbedding
 from dragoman.shared.nn.heads import TiedProjection
-from dragoman.shared.nn.layer import Layer
-from dragoman.shared.nn.transformer import Decoder
 from dragoman.shared.nn.translator import LanguageModel
 from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.run.running import run_recipe
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.piece_model import train_sentencepiece
-from dragoman.shared.text.tokenizer import SentencePieceTokenizer
-from tests.recipes.test_recipes import TINY, Vocabulary, small
-from tests.recipes.test_resumed import both_ways
+from tests import small as parts
+from tests.recipes.test_recipes import TINY, check_size, small, vocabulary
+from tests.recipes.test_resumed import check_interrupted
 from tests.recipes.test_waveform import QUICK
-from tests.resume.conftest import differences
 
 ENCODER = Path(__file__).parents[2] / "parity" / "fairseq" / "masked_tokens"
 VOCABULARY = "!new:tests.recipes.test_recipes.Vocabulary {pieces: 100, tags: [en, de]}"
@@ -51,24 +44,14 @@ def encoder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def language_model(tmp_path_factory):
     """A language model of the target, as wide as the translator of the test."""
-    folder = tmp_path_factory.mktemp("language")
-    model = train_sentencepiece(["abcdefghijklmnopqrstuvwxyz"] * 3, folder / "t.model", kind="char", size=300)
-    tokenizer = SentencePieceTokenizer(model=str(model), tags=["en", "de"])
-    embedding = TextEmbedding(vocabulary=tokenizer.size, width=TINY["width"], padding=tokenizer.pad)
-    layer = Layer(width=TINY["width"], heads=TINY["heads"], feedforward=TINY["feedforward"])
-    system = System(
-        model=LanguageModel(
-            target_embedding=embedding,
-            decoder=Decoder(layer=layer, layers=1),
-            projection=TiedProjection(embedding=embedding),
-        ),
-        inputs={},
-        output=TextField(tokenizer=tokenizer),
-        source_languages=["en"],
-        target_languages=["de"],
-    )
-    system.save(folder / "model")
-    return folder / "model"
+    folder = tmp_path_factory.mktemp("language") / "model"
+    tokenizer = parts.tokenizer(["abcdefghijklmnopqrstuvwxyz"] * 3, ["en", "de"])
+    embedding = parts.embedding(tokenizer, TINY["width"], None, dropout=0.1)
+    decoder = parts.decoder(memories=None, **{key: TINY[key] for key in ("width", "heads", "feedforward")})
+    projection = TiedProjection(embedding=embedding)
+    model = LanguageModel(target_embedding=embedding, decoder=decoder, projection=projection)
+    parts.system(tokenizer, model, inputs={}).save(folder)
+    return folder
 
 
 def given(name, encoder, language_model, miniature):
@@ -85,18 +68,14 @@ def given(name, encoder, language_model, miniature):
 def test_full_size(name):
     """The size does not depend on BERT's pieces; here they are the translator's."""
     filled = {"bert_folder": "bert", "data_folder": "data", "source_language": "en", "target_language": "de"}
-    pieces = Recipe.load(name, filled).value("pieces")
-    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {pieces}, tags: [en, de, fr]}}"
-    recipe = Recipe.load(name, filled | {"tokenizer": vocabulary, "taught": "!ref <transcript>"})
+    own = vocabulary(Recipe.load(name, filled).value("pieces"))
+    recipe = Recipe.load(name, filled | {"tokenizer": own, "taught": "!ref <transcript>"})
     with torch.device("meta"):
         fit = recipe.plan["fit"].build()
-    count = sum(parameter.numel() for parameter in fit.objective.parameters()) / 1e6
-    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
-    assert said and count == pytest.approx(float(said[1]), abs=0.06)
+    check_size(recipe, fit.objective)
     if name == "mustc/lut":  # the rate is halved every 50,000 updates after its warm-up
-        assert [fit.schedule(update) for update in (25000, 50000, 100000, 300000)] == pytest.approx(
-            [2e-4, 4e-4, 2e-4, 4e-4 * 0.5**5]
-        )
+        rates = [fit.schedule(update) for update in (25000, 50000, 100000, 300000)]
+        assert rates == pytest.approx([2e-4, 4e-4, 2e-4, 4e-4 * 0.5**5])
 
 
 def test_cross_entropy_and_distillation_share_the_weight():
@@ -126,6 +105,4 @@ def test_the_encoder_is_there_from_the_first_update(name, encoder, language_mode
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", sorted({*RECIPES, *WIDTHS}))
 def test_an_interrupted_run_ends_with_the_same_bits(name, encoder, language_model, tmp_path, monkeypatch, miniature):
-    monkeypatch.chdir(tmp_path)
-    whole, resumed = both_ways(name, given(name, encoder, language_model, miniature), tmp_path, monkeypatch)
-    assert differences(whole, resumed) == []
+    check_interrupted(name, given(name, encoder, language_model, miniature), tmp_path, monkeypatch)

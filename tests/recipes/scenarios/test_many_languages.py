@@ -1,29 +1,17 @@
 """Translators of many languages that begin with an imported masked language model: sizes, beginnings, interruptions."""
 
-import re
-
 import pytest
 import torch
 
 from dragoman import Recipe, System
-from dragoman.exchange.vocabularies.segmenters import SentencePieces
-from dragoman.exchange.vocabularies.vocabulary import FIRST, VocabularyTokenizer
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.nn.embeddings import TextEmbedding, TypeVectors
-from dragoman.shared.nn.layer import Layer
-from dragoman.shared.nn.positions import LearnedPositions
-from dragoman.shared.nn.transformer import Encoder
-from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.run.running import run_recipe
-from dragoman.shared.systems.encoder_system import EncoderSystem
 from dragoman.shared.systems.reading_model import ReadingModel
-from dragoman.shared.text.piece_model import train_sentencepiece
 from tests.recipes.installed import RECIPES
-from tests.recipes.test_recipes import Vocabulary, small
-from tests.recipes.test_resumed import both_ways
+from tests.recipes.test_recipes import Vocabulary, check_size, small, vocabulary
+from tests.recipes.test_resumed import check_interrupted
 from tests.recipes.test_waveform import QUICK
-from tests.resume.conftest import differences
+from tests.recipes.xlmr import save_masked_model
 
 NAMES = [name for name, recipe in RECIPES.items() if "encoder_folder" in recipe.placeholders]
 LANGUAGES = ["de", "fr"]
@@ -36,28 +24,8 @@ ROWS = 250_002
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory, miniature):
-    """A random model with the layout of XLM-R and its symbols."""
     folder = tmp_path_factory.mktemp("encoder")
-    texts = [path.read_text(encoding="utf-8") for path in sorted(miniature["text"].glob("train.*"))]
-    pieces = train_sentencepiece("".join(texts).splitlines(), folder / "pieces.model", kind="unigram", size=400)
-    segmenter = SentencePieces(model=str(pieces))
-    symbols = {name: name for name in (*FIRST, "<mask>")}
-    tokenizer = VocabularyTokenizer(segmenter=segmenter, added=["<mask>"], symbols=symbols)
-    torch.manual_seed(1)
-    embedding = TextEmbedding(
-        vocabulary=tokenizer.size,
-        width=16,
-        padding=tokenizer.pad,
-        positions=LearnedPositions(width=16, length=120, offset=2),
-        type_vector=TypeVectors(width=16, types=1),
-        scaled=False,
-        norm=True,
-    )
-    layer = Layer(width=16, heads=2, feedforward=32, activation="gelu", pre_norm=False)
-    model = EncoderModel(embeddings={"source": embedding}, encoder=Encoder(layer=layer, layers=3))
-    field = TextField(column="source_text", tokenizer=tokenizer, prefix=["<s>"])
-    EncoderSystem(model=model, inputs={"source": field}, source_languages=["en"]).save(folder / "model")
-    return folder / "model"
+    return save_masked_model(folder, miniature, layers=3, feedforward=32, headed=False)
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +60,8 @@ def test_published_sizes_are_found():
 def test_full_size(name):
     """The count is that of the published encoder and six layers with attention to it, by hand."""
     tags = len(RECIPES[name].value("languages")) + 1
-    specials = Vocabulary(pieces=0, tags=[]).size
-    vocabulary = f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {ROWS - specials}, tags: []}}"
-    recipe = Recipe.load(name, {"encoder_folder": "xlmr", "data_folder": "data", "tokenizer": vocabulary})
+    own = vocabulary(ROWS - Vocabulary(pieces=0, tags=[]).size, "")
+    recipe = Recipe.load(name, {"encoder_folder": "xlmr", "data_folder": "data", "tokenizer": own})
     with torch.device("meta"):
         objective = recipe.plan["fit"].build().objective
     width, inner = 768, 3072
@@ -104,8 +71,7 @@ def test_full_size(name):
     expected = ROWS * width + 2 * beside + 12 * layer + 6 * (layer + attention + norm)
     assert sum(parameter.numel() for parameter in objective.parameters()) == expected
     assert expected / 1e6 == pytest.approx(334.6, abs=0.05)
-    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
-    assert said and (expected + tags * width) / 1e6 == pytest.approx(float(said[1]), abs=0.06)
+    check_size(recipe, objective, tags * width)
 
 
 @pytest.mark.recipes
@@ -151,6 +117,4 @@ def languages(name):
 @pytest.mark.recipes
 @pytest.mark.parametrize("name", NAMES)
 def test_an_interrupted_run_ends_with_the_same_bits(name, encoder, corpora, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    whole, resumed = both_ways(name, given(name, encoder, corpora), tmp_path, monkeypatch)
-    assert differences(whole, resumed) == []
+    check_interrupted(name, given(name, encoder, corpora), tmp_path, monkeypatch)

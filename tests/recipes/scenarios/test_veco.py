@@ -1,24 +1,18 @@
 """VECO that begins with an imported masked language model: its sizes, its two steps, and the translator after them."""
 
-import re
-
 import pytest
 import torch
 
 from dragoman.shared.evaluation.results import read
-from dragoman.shared.nn.heads import MaskedTokenHead, TiedProjection
-from dragoman.shared.nn.translator import EncoderModel
 from dragoman.shared.recipe.recipe import Recipe
 from dragoman.shared.run.running import run_recipe
-from dragoman.shared.systems.encoder_system import EncoderSystem
-from dragoman.shared.systems.reading_model import ReadingModel
 from dragoman.shared.systems.saved_model import SavedModel
 from tests.recipes.installed import RECIPES
-from tests.recipes.scenarios.test_many_languages import ROWS, encoder  # noqa: F401 - a fixture
-from tests.recipes.test_recipes import FILLED_IN, Vocabulary, small
-from tests.recipes.test_resumed import both_ways
+from tests.recipes.scenarios.test_many_languages import ROWS
+from tests.recipes.test_recipes import FILLED_IN, Vocabulary, check_size, small, vocabulary
+from tests.recipes.test_resumed import check_interrupted
 from tests.recipes.test_waveform import QUICK
-from tests.resume.conftest import differences
+from tests.recipes.xlmr import save_masked_model
 
 NAMES = [name for name, recipe in RECIPES.items() if "xlmr_folder" in recipe.placeholders]
 SIZES = {"encoder_layers": 3, "positions": 120, "maximum_tokens": 100, "batch_tokens": 400, "average": "last 1"}
@@ -26,16 +20,8 @@ SIZES |= {"updates": 2, "warmup": 1}
 
 
 @pytest.fixture(scope="module")
-def masked_model(encoder, tmp_path_factory):  # noqa: F811 - a fixture
-    """The random model with the layout of XLM-R, with a head as an imported one has."""
-    system = ReadingModel.load(encoder)
-    texts = system.model.embeddings["source"]
-    torch.manual_seed(2)
-    head = MaskedTokenHead(width=16, projection=TiedProjection(embedding=texts, bias=True))
-    model = EncoderModel(embeddings={"source": texts}, encoder=system.model.encoder, heads={"masked_tokens": head})
-    folder = tmp_path_factory.mktemp("xlmr") / "model"
-    EncoderSystem(model=model, inputs=system.inputs, source_languages=["en"]).save(folder)
-    return folder
+def masked_model(tmp_path_factory, miniature):
+    return save_masked_model(tmp_path_factory.mktemp("xlmr"), miniature, layers=3, feedforward=32)
 
 
 def given(masked_model, miniature):
@@ -48,11 +34,9 @@ def given(masked_model, miniature):
 @pytest.mark.parametrize("name", NAMES)
 def test_full_size(name):
     """The count is that of the published encoder and of attention to another text, by hand."""
-    vocabulary = (
-        f"!new:{Vocabulary.__module__}.Vocabulary {{pieces: {ROWS - Vocabulary(pieces=0, tags=[]).size}, tags: []}}"
-    )
+    own = vocabulary(ROWS - Vocabulary(pieces=0, tags=[]).size, "")
     filled = {key: FILLED_IN.get(key, key) for key in RECIPES[name].placeholders}
-    recipe = Recipe.load(name, filled | {"tokenizer": vocabulary})
+    recipe = Recipe.load(name, filled | {"tokenizer": own})
     with torch.device("meta"):
         objective = recipe.plan["fit"].build().objective
     width, inner = 1024, 4096
@@ -63,8 +47,7 @@ def test_full_size(name):
     head = (width + 1) * width + norm + ROWS
     expected = ROWS * width + beside + 24 * (layer + attention + norm) + head if name == "text/veco" else translator
     assert sum(parameter.numel() for parameter in objective.parameters()) == expected
-    said = re.search(r"^Parameters: ([0-9.]+) M\b", recipe.header, re.MULTILINE)
-    assert said and expected / 1e6 == pytest.approx(float(said[1]), abs=0.06)
+    check_size(recipe, objective)
 
 
 @pytest.mark.recipes
@@ -81,17 +64,12 @@ def test_what_is_plugged_in_learns_first(masked_model, miniature, tmp_path, monk
     assert not [name for name, tensor in learned.items() if torch.equal(tensor, plugged[name]) and "type" not in name]
     rows = read(run / "results.jsonl")
     found = {(row["phase"], row["metric"]) for row in rows}
-    assert found == {
-        *(("restored", f"{way}_accuracy") for way in ("inner", "cross", "joint")),
-        ("retrieve", "retrieval"),
-    }
-    assert {row["signature"].partition("|")[0] for row in rows if row["metric"] == "retrieval"} == {
-        "vectors:mean of states of tap 1"
-    }
+    restored = {("restored", f"{way}_accuracy") for way in ("inner", "cross", "joint")}
+    assert found == restored | {("retrieve", "retrieval")}
+    signatures = {row["signature"].partition("|")[0] for row in rows if row["metric"] == "retrieval"}
+    assert signatures == {"vectors:mean of states of tap 1"}
 
 
 @pytest.mark.recipes
 def test_an_interrupted_run_ends_with_the_same_bits(masked_model, miniature, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    whole, resumed = both_ways("text/mt_from_veco", given(masked_model, miniature), tmp_path, monkeypatch)
-    assert differences(whole, resumed) == []
+    check_interrupted("text/mt_from_veco", given(masked_model, miniature), tmp_path, monkeypatch)

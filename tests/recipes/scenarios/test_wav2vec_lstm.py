@@ -23,8 +23,7 @@ def test_an_imported_front_end_learns_nothing(tmp_path, monkeypatch, miniature):
     keys = QUICK | {"data_folder": str(miniature["mustc"]), "phases.wav2vec": None, "wav2vec_folder": str(folder)}
     keys |= {"wav2vec_channels": 14, "wav2vec_kernels": "[2, 3, 6]", "debug": True, "workers": 0, "device": "cpu"}
     recipe = load("mustc/wav2vec_lstm", **small(load("mustc/wav2vec_lstm", **keys)) | keys)
-    output = run_recipe(recipe, command="a test").output
-    system = SavedModel.load(output / "average" / "model")
+    system = SavedModel.load(run_recipe(recipe, command="a test").output / "average" / "model")
     assert system.origin[0] == f"{FRONT[:-1]}: 33 of 33 tensors from model.frontend of {folder}"
     theirs = SavedModel.load(folder).state_dict()
     below = {name: tensor for name, tensor in system.state_dict().items() if name.startswith(FRONT)}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from dragoman.exchange.huggingface.log_mel import LogMel
 from dragoman.shared.batch import Batch
 from dragoman.shared.batches.speech_field import SpeechField
 from dragoman.shared.batches.stream import Budget
 from dragoman.shared.generator import Encoding
-from dragoman.shared.nn.log_mel import LogMel
 from dragoman.shared.nn.subsampler import ConvolutionalStem
 from dragoman.shared.padded import Padded
 from dragoman.shared.systems import rows

@@ -20,9 +20,8 @@ def write_shard(path, columns, audio="audio", rows_per_group=2):
     """Write a shard whose column ``audio`` is a list of bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-    values = [
-        value if value is None else {"bytes": value, "path": f"{n}.wav"} for n, value in enumerate(columns[audio])
-    ]
+    named = enumerate(columns[audio])
+    values = [value if value is None else {"bytes": value, "path": f"{n}.wav"} for n, value in named]
     table = {name: values for name, values in columns.items() if name != audio}
     pq.write_table(pa.table(table | {audio: pa.array(values, kind)}), path, row_group_size=rows_per_group)
 

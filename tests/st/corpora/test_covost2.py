@@ -8,6 +8,7 @@ from dragoman import DataError, Manifest
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.text import languages
 from dragoman.st.corpora.covost2 import FROM_ENGLISH, INTO_ENGLISH, CoVoST2
+from tests.small import refuses
 
 HEADER = "client_id\tpath\tsentence\tup_votes\tdown_votes\tage\tgender\taccent"
 CLIPS = [  # path, speaker, sentence, translation, split
@@ -91,8 +92,7 @@ def test_missing_clip(tmp_path):
     with pytest.raises(DataError, match=r"covost2/fr-en/train: 1 of 2 .*fr_en\.tsv, line 3: row c_2: .*clips/c_2\.mp3"):
         prepare(corpus, tmp_path / "out", workers=1)
     (home / "clips" / "c_2.mp3").write_bytes(b"")
-    with pytest.raises(DataError, match=r"row c_2: .*clips/c_2\.mp3: .*0 bytes"):
-        prepare(corpus, tmp_path / "out", workers=1)
+    refuses(DataError, r"row c_2: .*clips/c_2\.mp3: .*0 bytes", prepare, corpus, tmp_path / "out", workers=1)
     reports = prepare(corpus, tmp_path / "out", workers=1, skip_bad=True)
     assert (reports[0].rows, reports[0].unusable) == (1, 1) and "c_2.mp3" in reports[0].examples[0]
     (home / "clips" / "c_4.mp3").unlink()
@@ -105,10 +105,9 @@ def test_clip_without_sentence(tmp_path):
     home = make_corpus(tmp_path)
     lines = (home / "validated.tsv").read_text(encoding="utf-8").split("\n")
     (home / "validated.tsv").write_text("\n".join(line for line in lines if "c_1.mp3" not in line), encoding="utf-8")
-    with pytest.raises(
-        DataError, match=r"fr_en\.tsv, line 2: row c_1: clip c_1\.mp3 is not in .*validated\.tsv .*--later"
-    ):
-        prepare(CoVoST2(root=tmp_path, source_language="fr"), tmp_path / "out", workers=1)
+    message = r"fr_en\.tsv, line 2: row c_1: clip c_1\.mp3 is not in .*validated\.tsv .*--later"
+    corpus = CoVoST2(root=tmp_path, source_language="fr")
+    refuses(DataError, message, prepare, corpus, tmp_path / "out", workers=1)
 
 
 @pytest.mark.parametrize(
@@ -124,17 +123,13 @@ def test_bad_table(tmp_path, change, message):
     """A fault in the table is named with its line."""
     path = make_corpus(tmp_path) / "covost_v2.fr_en.tsv"
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
-    with pytest.raises(DataError, match=message):
-        list(CoVoST2(root=tmp_path, source_language="fr").rows("train"))
+    refuses(DataError, message, list, CoVoST2(root=tmp_path, source_language="fr").rows("train"))
 
 
 def test_missing_files(tmp_path):
     """A missing table or folder is named."""
-    home = make_corpus(tmp_path)
-    (home / "validated.tsv").unlink()
-    with pytest.raises(
-        DataError, match=r"fr/validated\.tsv: not there; .*with a login.*/covost.*parquet.*mtedx or fleurs"
-    ):
-        CoVoST2(root=tmp_path, source_language="fr")
+    (make_corpus(tmp_path) / "validated.tsv").unlink()
+    message = r"fr/validated\.tsv: not there; .*with a login.*/covost.*parquet.*mtedx or fleurs"
+    refuses(DataError, message, CoVoST2, root=tmp_path, source_language="fr")
     with pytest.raises(DataError, match="no split 'valid'; it has train, dev, test"):
         CoVoST2(root=tmp_path, source_language="fr", splits=["valid"])

@@ -7,7 +7,7 @@ import soundfile
 from dragoman import DataError, Manifest
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.st.corpora.europarl_st import EuroparlST
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 
 def write_europarl_st(root, source="en", target="de", splits=("train", "dev", "test"), ending=".wav"):
@@ -77,27 +77,22 @@ def test_without_lists_of_speakers_nobody_is_named(tmp_path):
 def test_files_that_do_not_agree_are_refused(tmp_path, name, content, message):
     write_europarl_st(tmp_path)
     (tmp_path / "en" / "de" / "dev" / name).write_text(content)
-    with pytest.raises(DataError, match=message):
-        list(reader(tmp_path).rows("dev"))
+    refuses(DataError, message, list, reader(tmp_path).rows("dev"))
 
 
 def test_who_has_nothing_is_told_where_it_is(tmp_path):
     write_europarl_st(tmp_path)
     with pytest.raises(DataError, match=r"no such folder; .* holds en-de\. Europarl-ST: https://www\.mllp\.upv\.es"):
         EuroparlST(root=tmp_path, source_language="en", target_language="fr")
-    with pytest.raises(DataError, match="no split 'tst'; there are train, dev, test"):
-        reader(tmp_path, splits=["tst"])
+    refuses(DataError, "no split 'tst'; there are train, dev, test", reader, tmp_path, splits=["tst"])
 
 
 @pytest.mark.parametrize("line", ["a 1 1", "a x 1", "a 0 1 2", "", "a/b 0 1"])
 def test_lines_that_are_no_segments(tmp_path, line):
     write_europarl_st(tmp_path)
     (tmp_path / "en" / "de" / "dev" / "segments.lst").write_text(f"a 0 1\n{line}\nc 1 2\n")
-    with pytest.raises(DataError) as error:
-        list(reader(tmp_path).rows("dev"))
-    assert str(error.value).endswith(
-        f"segments.lst, line 2: {line!r} is not a speech with its start and end in seconds"
-    )
+    found = refusal(DataError, list, reader(tmp_path).rows("dev"))
+    assert found.endswith(f"segments.lst, line 2: {line!r} is not a speech with its start and end in seconds")
 
 
 def test_a_folder_without_splits_and_files_that_are_read(tmp_path):

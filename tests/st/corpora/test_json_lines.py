@@ -39,8 +39,7 @@ def test_nemo_text_is_a_transcript_or_a_translation_by_its_language(tmp_path, wa
     translated = LINE | {"source_lang": "en", "target_lang": "de", "transcript": "How are you?", "pnc": "yes"}
     asked = {"audio_filepath": str(wav), "duration": 2.0, "source_lang": "de", "target_lang": "de"}
     write(tmp_path / f"train{ending}", translated, asked | {"text": "x", "answer": "Guten Tag."})
-    reader = Nemo(root=tmp_path)
-    prepare(reader, tmp_path / "out", workers=1)
+    prepare(Nemo(root=tmp_path), tmp_path / "out", workers=1)
     [first, second] = Manifest.open(tmp_path / "out" / "train.arrow")
     assert first == {
         "id": "a-1",
@@ -83,8 +82,7 @@ def test_a_bad_line_is_named_and_the_others_come(tmp_path, line, reason):
 
 def test_a_damaged_archive_is_named(tmp_path):
     write(tmp_path / "train.jsonl.gz", LINE)
-    content = (tmp_path / "train.jsonl.gz").read_bytes()
-    (tmp_path / "train.jsonl.gz").write_bytes(content[:-12])
+    (tmp_path / "train.jsonl.gz").write_bytes((tmp_path / "train.jsonl.gz").read_bytes()[:-12])
     with pytest.raises(DataError, match=r"train\.jsonl\.gz: cannot be read"):
         list(Nemo(root=tmp_path, source_language="en").rows("train"))
 
@@ -110,11 +108,8 @@ def test_a_cut_with_several_supervisions_is_a_row_for_each(tmp_path, wav):
     reader = Lhotse(root=tmp_path, target_language="de")
     assert reader.splits() == ["train"]
     rows = list(reader.rows("train"))
-    assert [(row["id"], row["start"], row["duration"]) for row in rows] == [
-        ("cut1", 0.5, 1.0),
-        ("a1", 0.5, 1.0),
-        ("a2", 1.25, 0.25),
-    ]
+    found = [(row["id"], row["start"], row["duration"]) for row in rows]
+    assert found == [("cut1", 0.5, 1.0), ("a1", 0.5, 1.0), ("a2", 1.25, 0.25)]
     assert [row["target_text"] for row in rows] == ["Wie geht es?", "Wie geht es?", "Gut."]
     assert rows[0]["audio"] == str(wav) and rows[0]["source_language"] == "en" and rows[0]["document"] == "a"
 
@@ -213,10 +208,8 @@ def two(file, channels):
 def test_a_cut_is_of_its_channel(stereo, sources):
     sources = [{key: value for key, value in source.items() if value is not None} for source in sources]
     [one] = cut()["supervisions"]
-    cuts = [
-        cut(id=f"c{n}", channel=n, supervisions=[one | {"channel": n}], recording={"id": "call", "sources": sources})
-        for n in (0, 1)
-    ]
+    call = {"id": "call", "sources": sources}
+    cuts = [cut(id=f"c{n}", channel=n, supervisions=[one | {"channel": n}], recording=call) for n in (0, 1)]
     write(stereo / "cuts_train.jsonl", *cuts)
     prepare(Lhotse(root=stereo), stereo / "out", workers=1)
     assert [pitch(row) for row in Manifest.open(stereo / "out" / "train.arrow")] == [[440], [1000]]
@@ -232,11 +225,9 @@ def test_channels_may_be_called_otherwise_than_they_stand_in_the_file(stereo):
 def test_supervisions_of_a_multicut_have_a_channel_each(stereo):
     [one] = cut()["supervisions"]
     said = [one | {"id": "l"}, one | {"id": "r", "channel": [1]}, one | {"id": "both", "channel": [0, 1]}]
-    recording = {"id": "call", "sources": [two("call.wav", [0, 1])]}
-    write(
-        stereo / "train.jsonl",
-        *(cut(type="MultiCut", channel=[0, 1], supervisions=[s], recording=recording) for s in said),
-    )
+    whole = {"type": "MultiCut", "channel": [0, 1]}
+    whole |= {"recording": {"id": "call", "sources": [two("call.wav", [0, 1])]}}
+    write(stereo / "train.jsonl", *(cut(supervisions=[one], **whole) for one in said))
     left, right, both = Lhotse(root=stereo).rows("train")
     assert (pitch(left), pitch(right)) == ([440], [1000])
     assert isinstance(both, Unusable) and "channel is [0, 1], not the number of a channel" in both.reason

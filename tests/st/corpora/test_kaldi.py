@@ -48,8 +48,7 @@ def reader(folder, **options):
 
 
 def test_segments_with_texts_of_two_languages(folder, tmp_path):
-    place = folder()
-    found = reader(place)
+    found = reader(folder())
     assert (found.folder, found.splits(), found.count("train")) == ("en-de", ["train"], 3)
     one, two, three = found.rows("train")
     assert (one["id"], one["audio"], one["start"], one["duration"]) == ("a_1", str(tmp_path / "wav/a.wav"), 0.25, 1.25)
@@ -95,8 +94,7 @@ def test_an_end_of_minus_one_is_that_of_the_file(folder, tmp_path):
 
 
 def test_an_utterance_that_one_file_lacks_is_named_once(folder):
-    place = folder(text_tc_en=["a_1 One.", "b_1 Three."])
-    _, bad, good = reader(place).rows("train")
+    _, bad, good = reader(folder(text_tc_en=["a_1 One.", "b_1 Three."])).rows("train")
     assert (bad.reason, bad.file.name, good["target_text"]) == ("text.tc.en has no line for it", "segments", "Drei.")
     assert good["speaker"] == "ben"
 
@@ -172,8 +170,7 @@ def test_what_is_not_sorted_is_refused(folder):
     with pytest.raises(DataError, match=r"text.tc.de, line 3: 'a_2' comes after 'b_1': sort it as Kaldi does"):
         list(reader(place).rows("train"))
     place = folder(text_tc_de=FILES["text.tc.de"], wav_scp=["a a.wav", "a a.wav", "b b.wav"])
-    with pytest.raises(DataError, match=r"wav.scp, line 2: 'a' comes after 'a'"):
-        list(reader(place).rows("train"))
+    refuses(DataError, r"wav.scp, line 2: 'a' comes after 'a'", list, reader(place).rows("train"))
 
 
 def test_a_folder_without_data_is_refused(folder, tmp_path):
@@ -204,6 +201,5 @@ def test_channels_of_segments_of_recordings_and_of_sph2pipe(folder, tmp_path):
 
 @pytest.mark.parametrize("channel", ["-1", "x", "1.0"])
 def test_a_segment_of_no_channel_is_named(folder, channel):
-    place = folder(segments=[f"a_1 a 0 1 {channel}", "a_2 a 1 2", "b_1 b 0 1"])
-    row, *_ = reader(place).rows("train")
+    row, *_ = reader(folder(segments=[f"a_1 a 0 1 {channel}", "a_2 a 1 2", "b_1 b 0 1"])).rows("train")
     assert isinstance(row, Unusable) and "channel is" in row.reason

@@ -9,7 +9,7 @@ import soundfile
 from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.preparing.preparation import prepare
 from dragoman.st.corpora.librilight import LibriLight, segments
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 
 def make_corpus(root, times=((0.5, 2.0), (2.5, 4.0), (6.0, 6.4)), speakers=("100", "20")):
@@ -83,12 +83,9 @@ def test_a_broken_description_is_named(tmp_path, times):
 def test_refusals(tmp_path):
     refuses(DataError, "has none of the folders small, medium, large", LibriLight, root=tmp_path)
     make_corpus(tmp_path)
-    with pytest.raises(DataError, match="medium: not there"):
-        LibriLight(root=tmp_path, sizes=["medium"])
-    with pytest.raises(UsageError, match="need shortest <= seconds, not 1.0 and 0.5"):
-        LibriLight(root=tmp_path, seconds=0.5)
-    with pytest.raises(DataError, match="of split dev"):
-        LibriLight(root=tmp_path, held_out=1e-9).inputs("dev")
+    refuses(DataError, "medium: not there", LibriLight, root=tmp_path, sizes=["medium"])
+    refuses(UsageError, "need shortest <= seconds, not 1.0 and 0.5", LibriLight, root=tmp_path, seconds=0.5)
+    refuses(DataError, "of split dev", LibriLight(root=tmp_path, held_out=1e-9).inputs, "dev")
 
 
 def test_segments_are_long_and_short_enough():
@@ -111,9 +108,7 @@ def test_segments_are_long_and_short_enough():
 )
 def test_ranges_are_shown(tmp_path, given, said):
     make_corpus(tmp_path)
-    with pytest.raises(UsageError) as error:
-        LibriLight(root=tmp_path, **given)
-    assert str(error.value) == said
+    assert refusal(UsageError, LibriLight, root=tmp_path, **given) == said
     LibriLight(root=tmp_path, shortest=2.0, seconds=2.0, held_out=0.0)
 
 

@@ -66,11 +66,9 @@ def test_a_line_of_another_chapter_is_named(tmp_path):
 
 
 def test_refusals(tmp_path):
-    with pytest.raises(DataError, match="has none of train-clean-100.*is it the folder LibriSpeech"):
-        LibriSpeech(root=tmp_path)
+    refuses(DataError, "has none of train-clean-100.*is it the folder LibriSpeech", LibriSpeech, root=tmp_path)
     make_corpus(tmp_path)
     refuses(DataError, "LibriSpeech has no split 'train'", LibriSpeech, root=tmp_path, splits=["train"])
     refuses(DataError, "test-clean: not there", LibriSpeech, root=tmp_path, splits=["test-clean"])
     (tmp_path / "test-clean").mkdir()
-    with pytest.raises(DataError, match=r"has no speaker/chapter/\*.trans.txt"):
-        LibriSpeech(root=tmp_path).inputs("test-clean")
+    refuses(DataError, r"has no speaker/chapter/\*.trans.txt", LibriSpeech(root=tmp_path).inputs, "test-clean")

@@ -18,9 +18,8 @@ def write_mtedx(root, pair="es-en", splits=("train", "valid", "test")):
         (data / "txt").mkdir()
         noise = np.random.default_rng(number).uniform(-0.5, 0.5, 4 * 16000)
         soundfile.write(data / "wav" / f"{split}talk.flac", noise, 16000)
-        segments = [
-            f"- {{duration: 1.5, offset: {2.0 * n}, speaker_id: s{n}, wav: {split}talk.wav}}\n" for n in range(2)
-        ]
+        segment = "- {{duration: 1.5, offset: {0}, speaker_id: s{1}, wav: {2}talk.wav}}\n"
+        segments = [segment.format(2.0 * n, n, split) for n in range(2)]
         (data / "txt" / f"{split}.yaml").write_text("".join(segments))
         for language in {source, target}:
             (data / "txt" / f"{split}.{language}").write_text(f"{language} one\n{language} two\n")

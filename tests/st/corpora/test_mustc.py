@@ -28,10 +28,8 @@ def make_corpus(root, yaml_text=None, split="train", talks=TALKS):
     for number, talk in enumerate(talks):
         noise = np.random.default_rng(number).uniform(-0.9, 0.9, 12 * 16000)
         soundfile.write(data / "wav" / f"{talk}.wav", noise, 16000, subtype="PCM_16")
-    lines = [
-        f"- {{duration: {duration:.6f}, offset: {offset:.6f}, rW: 3, speaker_id: spk.{talk[4:]}, wav: {talk}.wav}}"
-        for talk, offset, duration, _, _ in segments
-    ]
+    form = "- {{duration: {2:.6f}, offset: {1:.6f}, rW: 3, speaker_id: spk.{3}, wav: {0}.wav}}"
+    lines = [form.format(*segment[:3], segment[0][4:]) for segment in segments]
     (data / "txt" / f"{split}.yaml").write_text(yaml_text or "\n".join(lines) + "\n", encoding="utf-8")
     (data / "txt" / f"{split}.en").write_text("".join(f"{s[3]}\n" for s in segments), encoding="utf-8")
     (data / "txt" / f"{split}.de").write_text("".join(f"{s[4]}\n" for s in segments), encoding="utf-8")
@@ -71,9 +69,8 @@ def test_prepared(tmp_path):
     assert (reports[0].source_words, reports[0].target_words, reports[0].speakers) == (8, 5, 2)
     row = Manifest.open(tmp_path / "out" / "en-de" / "train.arrow")[2]
     whole, _ = soundfile.read(row["audio"], dtype="float32")
-    np.testing.assert_array_equal(
-        read_audio(row["audio"], row["start"], row["duration"]), whole[9 * 16000 : 9 * 16000 + 18000]
-    )
+    found = read_audio(row["audio"], row["start"], row["duration"])
+    np.testing.assert_array_equal(found, whole[9 * 16000 : 9 * 16000 + 18000])
 
 
 STYLES = {
@@ -143,12 +140,10 @@ def test_any_yaml(tmp_path, monkeypatch, style, part):
 @pytest.mark.parametrize("part", [3, 7, 10, 2000])
 def test_parts_are_the_whole(tmp_path, monkeypatch, part):
     """A longer file, parted, says what yaml.safe_load says of the whole."""
-    rng = np.random.default_rng(0)
+    offsets = np.random.default_rng(0).integers(0, 8000, (5, 4)) / 1000
     talks = {
-        f"ted_{talk}": [
-            (float(rng.integers(0, 8000)) / 1000, 0.5 + i / 8, f"en {talk} {i}", f"de {i}") for i in range(4)
-        ]
-        for talk in range(5)
+        f"ted_{talk}": [(offset, 0.5 + i / 8, f"en {talk} {i}", f"de {i}") for i, offset in enumerate(own)]
+        for talk, own in enumerate(offsets.tolist())
     }
     make_corpus(tmp_path, talks=talks)
     monkeypatch.setattr(mustc, "_PART", part)
@@ -233,8 +228,7 @@ def test_yaml_that_is_not_utf8(tmp_path):
     make_corpus(tmp_path)
     path = tmp_path / "en-de/data/train/txt/train.yaml"
     path.write_bytes(path.read_bytes().replace(b"ted_22", b"ted_\xff22", 1))
-    with pytest.raises(DataError, match=r"train\.yaml, line 4: not UTF-8 \(byte 0xff"):
-        list(MustC(root=tmp_path).rows("train"))
+    refuses(DataError, r"train\.yaml, line 4: not UTF-8 \(byte 0xff", list, MustC(root=tmp_path).rows("train"))
 
 
 def test_line_counts(tmp_path):
@@ -242,18 +236,15 @@ def test_line_counts(tmp_path):
     make_corpus(tmp_path)
     with open(tmp_path / "en-de/data/train/txt/train.de", "a", encoding="utf-8") as file:
         file.write("Noch eine.")
-    with pytest.raises(DataError, match=r"train\.yaml: 5 segments, but train\.de has 6 lines"):
-        list(MustC(root=tmp_path).rows("train"))
+    refuses(DataError, r"train\.yaml: 5 segments, but train\.de has 6 lines", list, MustC(root=tmp_path).rows("train"))
 
 
 def test_segment_outside_the_talk(tmp_path):
     """A segment past the end of its talk stops, with the numbers; one that is 30 ms too long is cut."""
     talks = {"ted_1": [(11.0, 1.03, "One.", "Eins."), (11.5, 2.0, "Two.", "Zwei.")]}
     make_corpus(tmp_path / "a", talks=talks)
-    with pytest.raises(
-        DataError, match=r"1 of 2 rows cannot be used: .*en, line 2: row ted_1_1: .*ted_1\.wav.*11\.500 to 13\.500"
-    ):
-        prepare(MustC(root=tmp_path / "a"), tmp_path / "out", workers=1)
+    message = r"1 of 2 rows cannot be used: .*en, line 2: row ted_1_1: .*ted_1\.wav.*11\.500 to 13\.500"
+    refuses(DataError, message, prepare, MustC(root=tmp_path / "a"), tmp_path / "out", workers=1)
     make_corpus(tmp_path / "b", talks={"ted_1": talks["ted_1"][:1]})
     (report,) = prepare(MustC(root=tmp_path / "b"), tmp_path / "out", workers=1)
     assert report.clipped == 1 and report.seconds == pytest.approx(1.0)
@@ -263,12 +254,9 @@ def test_segment_outside_the_talk(tmp_path):
 def test_missing_folders(tmp_path):
     """A wrong root, pair or split is named with what is there."""
     make_corpus(tmp_path)
-    with pytest.raises(
-        DataError, match=r"en-fr/data: no such folder; .* holds en-de\. .*licence form.*mtedx or fleurs"
-    ):
-        MustC(root=tmp_path, target_language="fr")
+    message = r"en-fr/data: no such folder; .* holds en-de\. .*licence form.*mtedx or fleurs"
+    refuses(DataError, message, MustC, root=tmp_path, target_language="fr")
     refuses(DataError, r"no split 'tst-HE'; there are train", MustC, root=tmp_path, splits=["train", "tst-HE"])
     refuses(DataError, "unknown language code 'xx'", MustC, root=tmp_path, target_language="xx")
     (tmp_path / "en-de/data/train/txt/train.de").unlink()
-    with pytest.raises(DataError, match=r"train\.de"):
-        prepare(MustC(root=tmp_path), tmp_path / "out")
+    refuses(DataError, r"train\.de", prepare, MustC(root=tmp_path), tmp_path / "out")

@@ -10,6 +10,7 @@ from dragoman.shared.preparing.preparation import prepare
 from dragoman.shared.preparing.reader import Unusable
 from dragoman.shared.sound.channels import with_channel
 from dragoman.st.corpora.tsv import Tsv
+from tests.small import refuses
 
 HEADER = "id\taudio\tsource_text\ttarget_text\tsource_language\ttarget_language\tstart\tduration\tspeaker\tmood"
 
@@ -67,8 +68,7 @@ def test_splits(tmp_path):
         make_table(tmp_path, "a\tHi.", header="id\tsource_text", name=name)
     assert Tsv(root=tmp_path, source_language="en").splits() == ["train", "dev", "test", "extra"]
     assert Tsv(root=tmp_path, splits=["dev"]).splits() == ["dev"]
-    with pytest.raises(DataError, match=r"no split 'valid'; there are dev, extra, test, train"):
-        Tsv(root=tmp_path, splits=["valid"])
+    refuses(DataError, r"no split 'valid'; there are dev, extra, test, train", Tsv, root=tmp_path, splits=["valid"])
     with pytest.raises(DataError, match="none: there is no such file or folder; own data is train.tsv, .*train.en and"):
         Tsv(root=tmp_path / "none")
 
@@ -183,16 +183,14 @@ def test_a_share_is_held_out_where_there_is_no_such_file(tmp_path):
     make_table(tmp_path / "more", "b\tText.", header="id\tsource_text", name="dev")
     corpus = Tsv(root=tmp_path / "more", source_language="en", held_out=0.1)
     assert [row["id"] for row in corpus.rows("dev")] == ["b"] and corpus.count("dev") == 1
-    total = sum(1 for split in ("train", "test") for _ in corpus.rows(split))
-    assert total == 200
+    assert sum(1 for split in ("train", "test") for _ in corpus.rows(split)) == 200
     make_table(tmp_path / "none", "b\tText.", header="id\tsource_text", name="dev")
     make_table(tmp_path / "none", "b\tText.", header="id\tsource_text", name="extra")
     with pytest.raises(DataError) as error:
         Tsv(root=tmp_path / "none", source_language="en", held_out=0.1)
     assert str(error.value) == f"{tmp_path / 'none'}: no train, from which test could be drawn"
     for share in (-0.1, 0.9):
-        with pytest.raises(UsageError, match="^Tsv: held_out must be between 0 and 0.3"):
-            Tsv(root=tmp_path / "more", held_out=share)
+        refuses(UsageError, "^Tsv: held_out must be between 0 and 0.3", Tsv, root=tmp_path / "more", held_out=share)
 
 
 def test_plain_files_need_their_languages(tmp_path):
@@ -200,7 +198,5 @@ def test_plain_files_need_their_languages(tmp_path):
         (tmp_path / f"train.{code}").write_text(text)
     corpus = Tsv(root=tmp_path, source_language="en", target_language="de")
     assert corpus.count("train") == 2 and [path.name for path in corpus.inputs("train")] == ["train.en", "train.de"]
-    assert [(row["source_text"], row["target_text"]) for row in corpus.rows("train")] == [
-        ("Hi.", "Hallo."),
-        ("Yes.", "Ja."),
-    ]
+    found = [(row["source_text"], row["target_text"]) for row in corpus.rows("train")]
+    assert found == [("Hi.", "Hallo."), ("Yes.", "Ja.")]

@@ -76,10 +76,9 @@ def test_old_names_are_brought_up_to_date():
 def test_masked_language_models_of_2019_have_other_names(tmp_path):
     def older(content):
         content["args"].task = "sentence_prediction"
-        content["model"] = {
-            name.replace("encoder.", "decoder.", 1).replace(".layernorm_embedding.", ".emb_layer_norm."): tensor
-            for name, tensor in content["model"].items()
-        }
+        parts = (("encoder.", "decoder.", 1), (".layernorm_embedding.", ".emb_layer_norm."))
+        for part in parts:
+            content["model"] = {name.replace(*part): tensor for name, tensor in content["model"].items()}
 
     new, _ = import_fairseq(FIXTURES / "masked_tokens", pieces=WORDS, source_languages=["en"], target_languages=["en"])
     folder = copy(tmp_path / "old", "masked_tokens", older)
@@ -109,16 +108,10 @@ def test_what_does_not_match_fails_unless_it_is_named(tmp_path):
         content["model"]["decoder.layers.0.fc2.weight"] = torch.ones(18, 23)
 
     folder, out = copy(tmp_path / "data", "post_norm", change), tmp_path / "model"
-    named = [
-        "model.decoder.layers.1.inner",
-        "decoder.layers.1.inner",
-        "decoder.adapter",
-        "decoder.layers.0.outer.weight",
-    ]
-    with pytest.raises(
-        DataError, match=r"checkpoint\.pt: decoder\.layers\.1\.inner\.bias is missing; decoder\.adapter"
-    ):
-        import_model(folder, out, pieces=WORDS)
+    named = [f"{model}decoder.layers.1.inner" for model in ("model.", "")]
+    named += ["decoder.adapter", "decoder.layers.0.outer.weight"]
+    message = r"checkpoint\.pt: decoder\.layers\.1\.inner\.bias is missing; decoder\.adapter"
+    refuses(DataError, message, import_model, folder, out, pieces=WORDS)
     with pytest.raises(DataError, match=r"outer\.weight is \(18, 23\) instead of \(18, 22\)"):
         import_model(folder, out, pieces=WORDS, allow=named[:3])
     assert not out.exists()
@@ -161,10 +154,8 @@ def test_a_dictionary_of_another_model_is_refused(tmp_path):
     folder = copy(tmp_path / "data", "post_norm")
     with open(folder / "dict.de.txt", "a") as file:
         file.write("omega 1\n")
-    with pytest.raises(
-        DataError, match=r"dict\.de\.txt: has 25 symbols with the 4 first ones, but the model 24 vectors"
-    ):
-        import_fairseq(folder, pieces=WORDS)
+    message = r"dict\.de\.txt: has 25 symbols with the 4 first ones, but the model 24 vectors"
+    refuses(DataError, message, import_fairseq, folder, pieces=WORDS)
     (folder / "dict.de.txt").unlink()
     refuses(DataError, r"has no dict\.de\.txt or dict\.txt; --dictionary", import_fairseq, folder, pieces=WORDS)
     with pytest.raises(DataError, match="nothing to cut text with; name a SentencePiece model"):
@@ -252,9 +243,8 @@ def test_the_command_imports_and_translates(tmp_path):
     assert (done.returncode, done.stderr) == (0, "")
     assert "tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in done.stdout
     arguments = ["translate", tmp_path / "model", "--from", "en", "--to", "de", "--device", "cpu"]
-    done = subprocess.run(
-        [sys.executable, "-m", "dragoman", *map(str, arguments)], input="alpha beta\n", capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "dragoman", *map(str, arguments)]
+    done = subprocess.run(command, input="alpha beta\n", capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr in ("", CUT)  # random weights find no end
     assert done.stdout.count("\n") == 1
@@ -270,11 +260,10 @@ def test_an_encoder_alone_does_not_translate(tmp_path):
 def test_settings_are_found_in_every_form():
     args = {"task": "translation", "arch": "transformer", "encoder_attention_heads": 4, "source_lang": "en"}
     old = Settings({"args": args}, "x.pt")
-    new = Settings(
-        {"args": None, "cfg": {"task": {"_name": "translation", "source_lang": "en"}, "model": args}}, "x.pt"
-    )
+    task = {"_name": "translation", "source_lang": "en"}
+    new = Settings({"args": None, "cfg": {"task": task, "model": args}}, "x.pt")
     model = {"_name": "transformer", "encoder": {"attention_heads": 4, "normalize_before": True}}
-    newest = Settings({"cfg": {"task": {"_name": "translation", "source_lang": "en"}, "model": model}}, "x.pt")
+    newest = Settings({"cfg": {"task": task, "model": model}}, "x.pt")
     for settings in (old, new, newest):
         assert {name: settings.need(name) for name in args} == args
     assert newest.need("encoder_normalize_before") is True

@@ -69,8 +69,7 @@ def test_settings_without_a_counterpart_are_named(tmp_path, case, setting, value
     if message is None:
         import_fairseq(folder)[1].check()
         return
-    with pytest.raises(DataError, match=rf"checkpoint\.pt: .*({message})"):
-        import_fairseq(folder)[1].check()
+    refuses(DataError, rf"checkpoint\.pt: .*({message})", lambda: import_fairseq(folder)[1].check())
 
 
 @pytest.mark.parametrize(
@@ -112,9 +111,10 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_the_names(tmp_path):
 
 
 def test_weights_that_are_not_numbers_are_refused(tmp_path):
-    folder = copy(
-        tmp_path / "data", "waveform_base", lambda content: content["model"]["layer_norm.bias"].fill_(torch.nan)
-    )
+    def without_numbers(content):
+        content["model"]["layer_norm.bias"].fill_(torch.nan)
+
+    folder = copy(tmp_path / "data", "waveform_base", without_numbers)
     refuses(DataError, r"checkpoint\.pt: layer_norm\.bias holds values that are not finite", import_fairseq, folder)
 
 
@@ -168,8 +168,7 @@ def configured(folder: Path, **changes) -> Path:
 )
 def test_settings_of_features_and_texts_without_a_counterpart_are_named(tmp_path, changes, message):
     folder = configured(copy(tmp_path / "data", "s2t_utterance"), **changes)
-    with pytest.raises(DataError, match=message):
-        import_fairseq(folder, source_languages=["en"])[1].check()
+    refuses(DataError, message, lambda: import_fairseq(folder, source_languages=["en"])[1].check())
 
 
 def test_files_beside_the_checkpoint_are_needed(tmp_path):
@@ -245,19 +244,14 @@ def test_an_imported_encoder_begins_a_translator(tmp_path):
     import_model(FIXTURES / "waveform_base", tmp_path / "encoder")
     source = ReadingModel.load(tmp_path / "encoder").model
     system, _ = import_fairseq(FIXTURES / "s2t_utterance", source_languages=["en"], target_languages=["de"])
-    speech = SpeechEmbedding(
-        frontend=WaveformEncoder(embedding=fresh(source.embeddings["speech"]), encoder=fresh(source.encoder)),
-        subsampler=Conv1dSubsampler(inputs=18, width=18),
-    )
+    parts = {"embedding": fresh(source.embeddings["speech"]), "encoder": fresh(source.encoder)}
+    subsampler = Conv1dSubsampler(inputs=18, width=18)
+    speech = SpeechEmbedding(frontend=WaveformEncoder(**parts), subsampler=subsampler)
     arguments = system.model.arguments | {"embeddings": {"speech": speech}}
     system = System(**system.arguments | {"model": Translator(**arguments)}).eval()
-    Initialise(
-        folder=str(tmp_path / "encoder"),
-        parts={
-            "model.embeddings.speech.frontend.embedding": "model.embeddings.speech",
-            "model.embeddings.speech.frontend.encoder": "model.encoder",
-        },
-    ).apply(system)
+    here = "model.embeddings.speech.frontend"
+    parts = {f"{here}.embedding": "model.embeddings.speech", f"{here}.encoder": "model.encoder"}
+    Initialise(folder=str(tmp_path / "encoder"), parts=parts).apply(system)
     batch = Padded.from_sequences([torch.randn(3000), torch.randn(2000)])
     found = system.model.embeddings["speech"].frontend(batch)
     expected = source.encode(Batch({"speech": batch})).memories["source"]

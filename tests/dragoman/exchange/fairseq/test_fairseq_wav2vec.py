@@ -16,6 +16,7 @@ from dragoman.exchange.fairseq.fairseq_wav2vec import MAPS
 from dragoman.exchange.importing import import_model
 from dragoman.exchange.unpickling import read_checkpoint
 from dragoman.shared.systems.encoder_system import EncoderSystem
+from tests.small import refuses
 
 FIXTURES = Path(__file__).parents[3] / "parity" / "fairseq_speech"
 AGGREGATOR = "feature_aggregator.conv_layers.1"
@@ -63,8 +64,7 @@ def changed(folder: Path, change, case: str = "wav2vec_2019") -> Path:
 )
 def test_what_has_no_counterpart_is_named(tmp_path, setting, value, message):
     path = changed(tmp_path, lambda content: content["args"].update({setting: value}))
-    with pytest.raises(DataError, match=rf"them\.pt: .*{message}"):
-        import_fairseq(path)[1].check()
+    refuses(DataError, rf"them\.pt: .*{message}", lambda: import_fairseq(path)[1].check())
 
 
 @pytest.mark.parametrize("name", [f"{AGGREGATOR}.1.bias", f"{MAPS}.weight"])
@@ -80,8 +80,7 @@ def test_a_quantised_one_is_refused_by_its_setting_not_by_its_tensors(tmp_path):
         content["args"]["vq_type"] = "kmeans"
         content["model"]["vector_quantizer.embedding"] = torch.zeros(4, 2, 7)
 
-    with pytest.raises(DataError, match="vq_type = 'kmeans' has no counterpart here"):
-        import_fairseq(changed(tmp_path, quantised))
+    refuses(DataError, "vq_type = 'kmeans' has no counterpart here", import_fairseq, changed(tmp_path, quantised))
 
 
 def test_what_is_not_said_is_what_fairseq_takes(tmp_path):
@@ -94,11 +93,8 @@ def test_what_is_not_said_is_what_fairseq_takes(tmp_path):
     front = import_fairseq(changed(tmp_path, without))[0].model.frontend
     assert (front.log_compression, front.aggregator.skip, front.aggregator.scale**2) == (True, True, pytest.approx(0.5))
     front = import_fairseq(FIXTURES / "wav2vec_scaled")[0].model.frontend
-    assert (front.log_compression, front.aggregator.skip, front.aggregator.scale**2) == (
-        False,
-        True,
-        pytest.approx(0.3),
-    )
+    found = (front.log_compression, front.aggregator.skip, front.aggregator.scale**2)
+    assert found == (False, True, pytest.approx(0.3))
     assert not import_fairseq(FIXTURES / "wav2vec_plain")[0].model.frontend.aggregator.skip
 
 
@@ -118,8 +114,6 @@ def test_the_command_imports_an_encoder_that_writes_nothing(tmp_path):
     assert run.returncode == 0, run.stderr
     assert "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped" in run.stdout
     system = EncoderSystem.load(out)
-    assert system.origin == [
-        "imported from checkpoint.pt (fairseq, arch wav2vec): 35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped"
-    ]
-    with pytest.raises(DataError, match="this model is an encoder, which writes nothing"):
-        System.load(out)
+    counts = "35 tensors loaded, 0 missing, 0 unexpected, 0 reshaped"
+    assert system.origin == [f"imported from checkpoint.pt (fairseq, arch wav2vec): {counts}"]
+    refuses(DataError, "this model is an encoder, which writes nothing", System.load, out)

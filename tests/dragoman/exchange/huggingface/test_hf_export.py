@@ -18,14 +18,12 @@ from dragoman import DataError, System, UsageError
 from dragoman.exchange.exporting import export_huggingface
 from dragoman.exchange.huggingface import hf_export
 from dragoman.exchange.huggingface.hf_export import export, plain_translator
-from dragoman.shared.batches.fields import TextField
 from dragoman.shared.batches.speech_field import SpeechField
-from dragoman.shared.nn.embeddings import TextEmbedding, TypeVector
+from dragoman.shared.nn.embeddings import TypeVector
 from dragoman.shared.nn.heads import CtcHead, TiedProjection
 from dragoman.shared.nn.layer import Layer
 from dragoman.shared.nn.positions import LearnedPositions, RelativePositions, SinusoidalPositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
-from dragoman.shared.nn.translator import Translator
 from dragoman.shared.text.normalise import Lowercase, Policy
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from tests import small
@@ -39,27 +37,25 @@ def tokenizer() -> SentencePieceTokenizer:
 
 def system_of(tokenizer: SentencePieceTokenizer, **changes: Any) -> System:
     """A translator of one layer a side, with some of its parts exchanged."""
-    common: dict[str, Any] = {"vocabulary": tokenizer.size, "width": 12, "padding": tokenizer.pad}
-    common |= {"positions": SinusoidalPositions(width=12)} | changes.get("embedding", {})
-    source = TextEmbedding(**common)
-    target = TextEmbedding(**common | {"shared_with": source} | changes.get("target", {}))
+    common = {"width": 12, "positions": True} | changes.get("embedding", {})
+    source = small.embedding(tokenizer, **common)
+    target = small.embedding(tokenizer, **common | {"shared_with": source} | changes.get("target", {}))
     layer: dict[str, Any] = {"width": 12, "heads": 2, "feedforward": 16} | changes.get("layer", {})
-    encoder = {"layers": 1, "taps": [1]} | changes.get("encoder", {})
-    model = Translator(
+    model = small.translator(
+        tokenizer,
         embeddings={"source": source},
-        encoder=Encoder(layer=changes.get("encoder_layer", Layer)(**layer), **encoder),
+        encoder=Encoder(
+            layer=changes.get("encoder_layer", Layer)(**layer),
+            **{"layers": 1, "taps": [1]} | changes.get("encoder", {}),
+        ),
         target_embedding=target,
-        decoder=Decoder(layer=Layer(memories=["source"], **layer | changes.get("decoder_layer", {})), layers=1),
+        decoder=small.decoder(**layer | changes.get("decoder_layer", {})),
         projection=TiedProjection(embedding=target, bias=changes.get("bias", False)),
         heads=changes.get("heads"),
     )
-    return System(
-        model=model,
-        inputs={"source": TextField(column="source_text", tokenizer=tokenizer, **changes.get("source", {}))},
-        output=TextField(tokenizer=tokenizer),
-        source_languages=changes.get("source_languages", ["en"]),
-        target_languages=["de"],
-    )
+    inputs = {"source": small.text(tokenizer, **changes.get("source", {}))}
+    languages = changes.get("source_languages", ["en"])
+    return small.system(tokenizer, model, inputs=inputs, source_languages=languages)
 
 
 def exported(system: System, folder: Path) -> Path:
@@ -155,12 +151,8 @@ def test_matrices_that_are_not_shared_have_names_of_their_own(tokenizer: Sentenc
     kind = SimpleNamespace(name="mbart", bias=False)
     found = hf_export.tensors_of(model, kind, order)
     source, target = model.embeddings["source"].weight[order], model.target_embedding.weight[order]
-    for name, expected in (
-        ("model.shared.weight", source),
-        ("model.encoder.embed_tokens.weight", source),
-        ("model.decoder.embed_tokens.weight", target),
-        ("lm_head.weight", target),
-    ):
+    both = [("model.shared.weight", source), ("model.encoder.embed_tokens.weight", source)]
+    for name, expected in (*both, ("model.decoder.embed_tokens.weight", target), ("lm_head.weight", target)):
         assert torch.equal(found[name], expected), name
     tied = hf_export.tensors_of(system_of(tokenizer).model, kind, order)
     assert "model.shared.weight" in tied and "lm_head.weight" not in tied
@@ -176,10 +168,8 @@ def test_other_systems_are_refused(tokenizer: SentencePieceTokenizer) -> None:
     system = system_of(tokenizer)
     assert plain_translator(system) is system.model
     speech = System(**system.arguments | {"inputs": {"speech": SpeechField()}})
-    with pytest.raises(
-        UsageError, match=r"no native class for the system \(System of a Translator that reads \['speech'\]"
-    ):
-        plain_translator(speech)
+    message = r"no native class for the system \(System of a Translator that reads \['speech'\]"
+    refuses(UsageError, message, plain_translator, speech)
     refuses(UsageError, "for Encoder of Wider", lambda: plain_translator(system_of(tokenizer, encoder_layer=Wider)))
     other = system_of(tokenizer)
     other.model.decoder.relative = RelativePositions(heads=2)

@@ -93,9 +93,8 @@ def test_symbols_of_languages(folder: Path, tmp_path: Path, caplog: pytest.LogCa
     for code, tag in {"fr": ">>fr<<", "pt-BR": ">>pob<<", "pt": ">>por<<", "zh": ">>zh_CN<<"}.items():
         row = {"id": "1", "source_text": "", "source_language": "en", "target_language": code}
         assert system.inputs["source"](row, None).tolist() == [rows[tag], 0]
-    (folder / "vocab.json").write_text(
-        json.dumps({{">>fr<<": ">>xx<<"}.get(t, t.replace("_", "")): n for t, n in rows.items()})
-    )
+    other = {{">>fr<<": ">>xx<<"}.get(t, t.replace("_", "")): n for t, n in rows.items()}
+    (folder / "vocab.json").write_text(json.dumps(other))
     with pytest.raises(UsageError, match="no symbol for fr"):
         import_model(folder, tmp_path / "model", source_languages=["en"], target_languages=["fr"])
 

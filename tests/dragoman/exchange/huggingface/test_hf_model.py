@@ -25,11 +25,14 @@ ENCODER = {
 }  # fmt: skip
 
 
-def embedding(tmp_path, build, settings):
-    """The module in front of the encoder."""
+def config_of(tmp_path, settings):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(settings))
-    return build(Config(file), {}).build().embeddings["source"]
+    return Config(file)
+
+
+def embedding(tmp_path, build, settings):
+    return build(config_of(tmp_path, settings), {}).build().embeddings["source"]
 
 
 def positions(tmp_path, build, settings):
@@ -90,12 +93,6 @@ def test_encoders_leave_the_rows_up_to_padding_unused_or_none(tmp_path, kind, fi
     assert torch.equal(vectors(module, 9 - first), module.weight[first:])
 
 
-def config_of(tmp_path, settings):
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps(settings))
-    return Config(file)
-
-
 def test_marians_positions_of_an_odd_width_are_refused(tmp_path):
     with pytest.raises(DataError) as error:
         heads = {"encoder_attention_heads": 3, "decoder_attention_heads": 3}
@@ -116,11 +113,9 @@ def there(model, names):
 
 def filled(model, names, tensors):
     """Tell whether a model has the values of a file's tensors."""
-    return all(
-        torch.equal(own, torch.cat([tensors[part] for part in names(name)]))
-        for name, own in model.state_dict().items()
-        if all(part in tensors for part in names(name))
-    )
+    values = {name: [tensors.get(part) for part in names(name)] for name in model.state_dict()}
+    known = {name: torch.cat(parts) for name, parts in values.items() if all(part is not None for part in parts)}
+    return all(torch.equal(model.state_dict()[name], value) for name, value in known.items())
 
 
 def vectors_of(side):

@@ -104,10 +104,9 @@ def test_several_languages_are_left_to_who_generates(system: System, tmp_path: P
     start = write_tokenizer(both, order, tmp_path)
     numbers = {code: order.index(tokenizer.id(f"<{code}>")) for code in ("de", "en")}
     tag = min(("<de>", "<en>"), key=tokenizer.id)
-    assert start.notes == [
-        f"each source has to begin with the symbol of its language: {tag} and the text",
-        f"generate() needs the output's language: decoder_start_token_id= de {numbers['de']}, en {numbers['en']}",
-    ]
+    told = f"decoder_start_token_id= de {numbers['de']}, en {numbers['en']}"
+    first = f"each source has to begin with the symbol of its language: {tag} and the text"
+    assert start.notes == [first, f"generate() needs the output's language: {told}"]
     assert "decoder_start_token_id" not in start.settings
 
 
@@ -139,6 +138,5 @@ def test_both_sides_have_one_tokenizer(system: System) -> None:
     mixed = SimpleNamespace(inputs=inputs, output=system.output)
     with pytest.raises(UsageError) as error:
         new_order(mixed)
-    assert str(error.value) == (
-        "source and target have different tokenizers, which transformers has no native class for"
-    )
+    said = "source and target have different tokenizers, which transformers has no native class for"
+    assert str(error.value) == said

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from dragoman import DataError, System, UsageError
 from dragoman.exchange.card import card, write_card
 from dragoman.exchange.huggingface.hub import fetch, pull, push
 from dragoman.exchange.importing import import_model
-from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.evaluation.results import record
 from dragoman.shared.nn.heads import TiedProjection
 from dragoman.shared.nn.translator import EncoderModel, LanguageModel
-from dragoman.shared.systems.system import System
 from tests import small
 from tests.dragoman.exchange.local_hub import identity, serving
 from tests.small import refuses
@@ -267,11 +266,8 @@ def test_a_card_is_what_the_hub_reads(model, tmp_path):
     assert read.data.tags == ["dragoman", "translation"] and read.data.metrics == ["bleu", "chrf"]
     assert read.data.model_name == "golden"
     found = {(one.dataset_name, one.metric_type): one for one in read.data.eval_results}
-    assert {key: one.metric_value for key, one in found.items()} == {
-        ("en-de/test", "bleu"): 93.04,
-        ("en-de/hard", "bleu"): 48.8,
-        ("en-de/test", "chrf"): 95.5,
-    }
+    scores = {("en-de/test", "bleu"): 93.04, ("en-de/hard", "bleu"): 48.8, ("en-de/test", "chrf"): 95.5}
+    assert {key: one.metric_value for key, one in found.items()} == scores
     one = found["en-de/test", "bleu"]
     assert (one.task_type, one.dataset_type) == ("translation", "almanac")
     assert one.metric_args == {"signature": "nrefs:1|bleu"}
@@ -315,11 +311,9 @@ def test_cards_of_what_is_no_text_translator():
 
 
 def test_results_that_are_none_are_refused(model, tmp_path):
-    with pytest.raises(DataError, match=r"results\.jsonl: no results there"):
-        write_card(model, results=tmp_path)
+    refuses(DataError, r"results\.jsonl: no results there", write_card, model, results=tmp_path)
     (tmp_path / "results.jsonl").write_text(json.dumps({"scores": {"bleu": 1.0}}) + "\n")
-    with pytest.raises(DataError, match="line 1: not a result"):
-        write_card(model, results=tmp_path)
+    refuses(DataError, "line 1: not a result", write_card, model, results=tmp_path)
     assert not (model / "README.md").exists()
     (tmp_path / "other").mkdir()
     refuses(DataError, "not a model folder", write_card, tmp_path / "other")
