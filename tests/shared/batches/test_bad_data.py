@@ -154,7 +154,6 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_a_corpus_is_named_and_its_manifest_stays(name, request, dragoman, tmp_path):
-    """The manifest of the good corpus is not lost, and check finds the same."""
     fixture, (corpus, options), spoil, parts = BAD[name]
     root = request.getfixturevalue(fixture)
     out = tmp_path / "out"

@@ -106,5 +106,4 @@ def test_compile_has_three_values():
     assert (
         Machine(device="cpu", compile="auto").compile is False and Machine(device="cpu", compile=True).compile is True
     )
-    with pytest.raises(UsageError, match="compile must be auto, True or False, not 'yes'"):
-        Machine(device="cpu", compile="yes")
+    refuses(UsageError, "compile must be auto, True or False, not 'yes'", Machine, device="cpu", compile="yes")

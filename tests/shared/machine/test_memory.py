@@ -9,6 +9,7 @@ import torch
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.machine import memory
 from dragoman.shared.machine.memory import available_memory, check_workers, in_units, refuse_over
+from tests.small import refuses
 
 GB = 1024**3
 
@@ -124,8 +125,7 @@ def test_processes_that_read_data_are_refused_by_their_memory(system):
     with pytest.raises(UsageError) as error:
         check_workers(1025)
     assert str(error.value) == "--workers 1025: needs about 8.0 GB of memory on cpu, but only 8.0 GB is available"
-    with pytest.raises(UsageError, match="^workers must not be negative, not -1$"):
-        check_workers(-1)
+    refuses(UsageError, "^workers must not be negative, not -1$", check_workers, -1)
 
 
 def test_groups_that_count_something_else_leave_all(system):

@@ -14,6 +14,7 @@ from dragoman.shared.generator import Encoding, normalised
 from dragoman.shared.machine import memory
 from dragoman.shared.nn.joint_ctc import CtcPrefixes, JointCtc
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 BLANK, A, B, END, TAG = range(5)
 LENGTHS = (4, 2, 3)
@@ -64,7 +65,6 @@ def test_what_follows_a_prefix_is_a_sum_over_paths(scores, prefix):
 
 
 def test_steps_add_up_to_the_loss_of_an_output(scores):
-    """The other library is torch."""
     output = [A, B]
     total, prefixes = torch.zeros(3), CtcPrefixes.empty(scores, BLANK)
     for token in [*output, END]:
@@ -244,8 +244,7 @@ def test_what_cannot_be_searched_is_refused(scores, monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda device: 479)
     with pytest.raises(UsageError, match="joint search over 3x4x5 scores of a CTC head: needs about 480"):
         JointCtc(model=Model(), weight=0.5, end=END, passed=[]).encode(batch_of(scores, [0, 1, 2]))
-    with pytest.raises(ValueError, match="no head 'other'"):
-        JointCtc(model=Model(), weight=0.5, end=END, passed=[], head="other")
+    refuses(ValueError, "no head 'other'", JointCtc, model=Model(), weight=0.5, end=END, passed=[], head="other")
 
 
 class Whole(Model):

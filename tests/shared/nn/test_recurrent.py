@@ -78,9 +78,6 @@ def by_hand(layer: nn.LSTM, x: torch.Tensor, end: str = "") -> torch.Tensor:
     return states.flip(0) if end else states
 
 
-# -- the encoder ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("first_cells", [None, 11])
 def test_an_encoder_is_a_loop_over_cells(bidirectional, first_cells):
@@ -121,8 +118,7 @@ def test_forget_gates_begin_open():
 
 
 def test_sizes_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
-        LstmEncoder(inputs=READ, width=WIDTH, layers=0)
+    refuses(ValueError, "layers must be between 1 and 1,000, not 0", LstmEncoder, inputs=READ, width=WIDTH, layers=0)
     with pytest.raises(ValueError, match="no LSTM of 7 cells makes states of width 8"):
         LstmEncoder(inputs=READ, width=WIDTH, layers=1, first_cells=7)
     with pytest.raises(ValueError, match="no LSTM of 4 cells makes states of width 9"):
@@ -131,9 +127,6 @@ def test_sizes_that_cannot_be_are_refused():
         LstmEncoder(inputs=READ, width=WIDTH, layers=1, taps=[2])
     with pytest.raises(ValueError, match="attends to nothing, not to source"):
         LstmEncoder(inputs=READ, width=WIDTH, layers=1)(numbers(2), memories={"source": numbers(2)})
-
-
-# -- the decoder ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("residual", [False, True])
@@ -194,11 +187,7 @@ def test_decoders_that_make_no_sense_are_refused():
     with pytest.raises(ValueError, match="nothing above the only layer"):
         RecurrentDecoder(inputs=READ, width=WIDTH, layers=1, residual=True)
     decoder = RecurrentDecoder(inputs=READ, width=WIDTH, layers=1, memories=["source"])
-    with pytest.raises(ValueError, match="attends to \\['source'\\], but the memories are \\[\\]"):
-        decoder(numbers(2))
-
-
-# -- writing -------------------------------------------------------------------------------------------------------
+    refuses(ValueError, "attends to \\['source'\\], but the memories are \\[\\]", decoder, numbers(2))
 
 
 @pytest.mark.parametrize("model", [translator, language_model])

@@ -119,10 +119,8 @@ def test_an_unknown_transformation_is_refused():
 def test_what_reads_layers_is_made_for_their_number():
     said = "^the encoder has {} taps, and what reads them is made for another number$"
     for taps, mix in (((0, 1), None), ((1,), LayerMix(layers=2)), ((0, 1), LayerMix(layers=3))):
-        with pytest.raises(UsageError, match=said.format(len(taps))):
-            regressor(taps=taps, mix=mix)
-    with pytest.raises(UsageError, match="^LayerMix: layers must be at least 1, not 0$"):
-        LayerMix(layers=0)
+        refuses(UsageError, said.format(len(taps)), regressor, taps=taps, mix=mix)
+    refuses(UsageError, "^LayerMix: layers must be at least 1, not 0$", LayerMix, layers=0)
     assert LayerMix(layers=1).scores.tolist() == [0.0] and LayerMix(layers=1).gamma.tolist() == [1.0]
     with pytest.raises(UsageError, match="^final_activation must be one of tanh, sigmoid, not 'relu'$"):
         regressor(final_activation="relu")

@@ -13,6 +13,7 @@ from dragoman.shared.nn.layer import Layer, Variant
 from dragoman.shared.nn.positions import RelativePositions
 from dragoman.shared.nn.transformer import Decoder, Encoder
 from dragoman.shared.padded import Padded
+from tests.small import refuses
 
 OTHER = {"norm": "rms", "bias": False, "gated": True, "head_width": 3, "scaled": False}
 
@@ -195,5 +196,4 @@ def test_a_search_knows_how_much_memory_its_state_takes() -> None:
     ],
 )
 def test_what_is_refused(make, message) -> None:
-    with pytest.raises(ValueError, match=message):
-        make()
+    refuses(ValueError, message, make)

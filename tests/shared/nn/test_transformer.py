@@ -226,12 +226,9 @@ def test_what_a_layer_refuses(arguments: dict, message: str) -> None:
 
 def test_what_a_stack_refuses() -> None:
     layer = Layer(width=8, heads=2, feedforward=16)
-    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 0"):
-        Decoder(layer=layer, layers=0)
-    with pytest.raises(ValueError, match="layers must be between 1 and 1,000, not 1001"):
-        Encoder(layer=layer, layers=1001)
-    with pytest.raises(ValueError, match="cannot be tapped after layer 3"):
-        Encoder(layer=layer, layers=2, taps=[3])
+    refuses(ValueError, "layers must be between 1 and 1,000, not 0", Decoder, layer=layer, layers=0)
+    refuses(ValueError, "layers must be between 1 and 1,000, not 1001", Encoder, layer=layer, layers=1001)
+    refuses(ValueError, "cannot be tapped after layer 3", Encoder, layer=layer, layers=2, taps=[3])
 
 
 @pytest.mark.parametrize(

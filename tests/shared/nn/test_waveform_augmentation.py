@@ -13,7 +13,7 @@ from dragoman.shared.errors import DataError
 from dragoman.shared.nn import waveform_augmentation
 from dragoman.shared.nn.waveform_augmentation import WaveformAugmentation
 from dragoman.shared.padded import Padded
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 LENGTHS = [16000, 9000, 4000]
 
@@ -81,10 +81,8 @@ def test_evaluation_changes_no_bit_and_a_seed_repeats():
 
 def test_wrong_arguments_and_folders_are_refused(tmp_path):
     for wrong in ({"noise_share": 1.5}, {"snr": [9.0, 3.0]}, {"reverberation_share": 0.5}):
-        with pytest.raises(ValueError, match="must be|needs"):
-            WaveformAugmentation(**wrong)
-    with pytest.raises(DataError, match="no sound file"):
-        WaveformAugmentation(noise_share=1.0, noise_folder=str(tmp_path))(speech())
+        refuses(ValueError, "must be|needs", WaveformAugmentation, **wrong)
+    refuses(DataError, "no sound file", WaveformAugmentation(noise_share=1.0, noise_folder=str(tmp_path)), speech())
 
 
 def test_speechbrain_is_imported_when_it_is_used_only():
@@ -150,8 +148,7 @@ def test_sounds_are_read_as_one_channel_and_refused_by_name(tmp_path):
             f"{tmp_path / name}: has {samples} samples at {rate} Hz; augmentation needs sound at 16000 Hz"
         )
     (tmp_path / "none.wav").write_text("none")
-    with pytest.raises(DataError, match=f"^{tmp_path / 'none.wav'}: "):
-        waveform_augmentation._sound(tmp_path / "none.wav")
+    refuses(DataError, f"^{tmp_path / 'none.wav'}: ", waveform_augmentation._sound, tmp_path / "none.wav")
 
 
 def test_noise_of_a_file_begins_anywhere_and_is_repeated(tmp_path):

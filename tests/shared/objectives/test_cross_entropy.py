@@ -18,6 +18,7 @@ from dragoman.shared.generator import Encoding
 from dragoman.shared.objectives import CrossEntropy
 from dragoman.shared.objectives.cross_entropy import IGNORED, compiled_losses, label_smoothed_cross_entropy
 from dragoman.shared.padded import Padded
+from tests.small import refusal, refuses
 
 
 def make(rows=11, width=5, vocabulary=7, seed=0, dtype=torch.float64):
@@ -111,8 +112,7 @@ def test_only_what_learns_has_a_gradient_and_only_once():
         torch.testing.assert_close(
             torch.autograd.grad(3 * sums.loss, trained, retain_graph=True), torch.autograd.grad(3 * expected, trained)
         )
-        with pytest.raises(RuntimeError, match="one backward pass"):
-            torch.autograd.grad(sums.loss, trained)
+        refuses(RuntimeError, "one backward pass", torch.autograd.grad, sums.loss, trained)
     with torch.no_grad():
         assert not label_smoothed_cross_entropy(states, linear(weight), labels).loss.requires_grad
 
@@ -166,8 +166,7 @@ def test_no_rows_and_nonsense():
             torch.zeros(2, 3), linear(torch.eye(3)), torch.zeros(2, dtype=torch.int64), label_smoothing=1.5
         )
     for wrong in ({"label_smoothing": -0.1}, {"ignore_prefix": -1}, {"chunk": 0}):
-        with pytest.raises(UsageError, match=str(*wrong.values())):
-            CrossEntropy(**wrong)
+        refuses(UsageError, str(*wrong.values()), CrossEntropy, **wrong)
 
 
 @pytest.mark.parametrize("ignore_prefix", [0, 1, 3])
@@ -254,9 +253,7 @@ def test_a_part_has_its_defaults_and_refuses_what_cannot_be():
         ({"ignore_prefix": -1}, "ignore_prefix must be at least 0, not -1"),
         ({"chunk": 0}, "chunk must be at least 1, not 0"),
     ):
-        with pytest.raises(UsageError) as error:
-            CrossEntropy(**wrong)
-        assert str(error.value) == f"CrossEntropy: {said}"
+        assert refusal(UsageError, CrossEntropy, **wrong) == f"CrossEntropy: {said}"
     CrossEntropy(label_smoothing=0.0, ignore_prefix=0, chunk=1)
 
 

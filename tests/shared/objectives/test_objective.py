@@ -6,6 +6,7 @@ import torch
 from dragoman.shared.batch import Batch
 from dragoman.shared.errors import UsageError
 from dragoman.shared.objectives.objective import Loss, Objective, Term
+from tests.small import refuses
 
 
 def term(total, count, weight=1.0):
@@ -35,8 +36,7 @@ def test_the_counts_of_a_loss_and_those_that_were_told_are_compared():
         ({"words": told["words"]}, r"part 'frames' .* says None, the loss was summed over 2\.0"),
         (told | {"other": torch.tensor(1.0)}, r"part 'other' .* says 1\.0, the loss was summed over None"),
     ):
-        with pytest.raises(UsageError, match=said):
-            loss.check(counts)
+        refuses(UsageError, said, loss.check, counts)
 
 
 def test_a_part_that_is_only_reported_needs_no_global_count():
@@ -63,5 +63,4 @@ def test_what_an_objective_does_unless_it_says_more():
         pass
 
     for name in ("counts", "forward"):
-        with pytest.raises(TypeError, match=rf"^Own does not define {name}\(batch\)$"):
-            getattr(Own(), name)(batch)
+        refuses(TypeError, rf"^Own does not define {name}\(batch\)$", getattr(Own(), name), batch)

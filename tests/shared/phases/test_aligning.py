@@ -98,8 +98,7 @@ def test_what_is_whole_stays_and_what_is_missing_is_made(folder, monkeypatch):
 
 def test_refusals(folder):
     where, _ = folder
-    with pytest.raises(UsageError, match="AlignSpeech: reach must be at least 0, not -1\\.0"):
-        run(where, -1.0)
+    refuses(UsageError, "AlignSpeech: reach must be at least 0, not -1\\.0", run, where, -1.0)
     Manifest.write(where / "other" / "en-de" / "train.arrow", [{"id": "1"}])
     both = [str(where / "en-de" / "train.arrow"), str(where / "other" / "en-de" / "train.arrow")]
     refuses(UsageError, "align: two of .* have the same names of folder and file", run, where, 0.0, manifests=both)

@@ -40,8 +40,6 @@ def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
     assert mean[0, 0] != torch.tensor(1.0) / 3
 
 
-# -- which checkpoints are good --------------------------------------------------------------------------------------
-
 SCORES = {4: 1.0, 8: 34.0, 12: 36.0, 16: 70.0, 20: 30.0}
 
 

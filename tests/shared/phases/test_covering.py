@@ -8,6 +8,7 @@ from dragoman import DataError, Manifest, UsageError
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.phases import LexiconCoverage
 from dragoman.shared.text.lexicon import Lexicon
+from tests.small import refuses
 
 
 @pytest.fixture
@@ -47,12 +48,10 @@ def test_words_are_counted_by_hand(lexicon, tmp_path, caplog):
 
 
 def test_what_cannot_be_is_refused(lexicon, tmp_path):
-    with pytest.raises(DataError, match=r"train\.arrow: no word in column source_text"):
-        covered(tmp_path, lexicon, [("de", "12 !")])
+    refuses(DataError, r"train\.arrow: no word in column source_text", covered, tmp_path, lexicon, [("de", "12 !")])
     with pytest.raises(UsageError, match="LexiconCoverage: least must be at least 0, not -1"):
         LexiconCoverage(manifests=[], lexicon=lexicon, least=-1)
-    with pytest.raises(UsageError, match="'text' is not one of"):
-        LexiconCoverage(manifests=[], lexicon=lexicon, column="text")
+    refuses(UsageError, "'text' is not one of", LexiconCoverage, manifests=[], lexicon=lexicon, column="text")
 
 
 def test_columns_limits_and_defaults(lexicon, tmp_path, caplog):

@@ -18,6 +18,7 @@ from dragoman.shared.training.schedules import Constant
 from dragoman.shared.training.validation import Validation
 from tests import small
 from tests.shared.training.conftest import small_model
+from tests.small import refuses
 
 PAIRS = [["de", "en"], ["en", "de"]]
 
@@ -132,8 +133,7 @@ def test_a_direction_that_is_done_is_not_done_again(world, tmp_path):
 
 def test_directions_that_are_refused(world, tmp_path):
     for pairs in ([], [["de", "en"], ["de", "en"]]):
-        with pytest.raises(UsageError, match="pairs must be directions, each once"):
-            phase(world, tmp_path, pairs=pairs)
+        refuses(UsageError, "pairs must be directions, each once", phase, world, tmp_path, pairs=pairs)
 
 
 def test_the_memory_that_is_needed_is_that_of_one_fit(world, tmp_path):

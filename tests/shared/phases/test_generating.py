@@ -18,6 +18,7 @@ from dragoman.shared.phases.quality import Quality
 from dragoman.shared.run.running import run_recipe
 from dragoman.shared.sound.audio import SAMPLE_RATE
 from tests import small
+from tests.small import refuses
 
 MODEL = Path(__file__).parents[2] / "golden" / "model"
 WORDS = "one two three four five six seven eight".split()
@@ -170,8 +171,7 @@ def test_a_column_of_its_own_leaves_the_texts(manifest, place):
     generate(manifest, column="student_text").run(place())
     made = Manifest.open(place().folder / "en-de" / "train.arrow")
     assert made[2]["target_text"] == "old 2" and made[2]["student_text"].split()[-1] == "drei"
-    with pytest.raises(UsageError, match="_text, not 'score'"):
-        generate(manifest, column="score")
+    refuses(UsageError, "_text, not 'score'", generate, manifest, column="score")
 
 
 def test_speech(tmp_path, place, speech_model):
@@ -212,23 +212,19 @@ def test_another_model_or_manifest_in_the_middle_is_refused(manifest, place, mon
     weights = bytearray((copy / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (copy / "model.safetensors").write_bytes(weights)
-    with pytest.raises(UsageError, match="begun with another model .*--restart generate"):
-        phase.run(place())
+    refuses(UsageError, "begun with another model .*--restart generate", phase.run, place())
     shutil.copy(MODEL / "model.safetensors", copy)
     Manifest.write(manifest.path, list(manifest)[:10])
-    with pytest.raises(UsageError, match=r"begun with another manifest en-de/train\.arrow .*--restart generate"):
-        phase.run(place())
+    refuses(UsageError, r"begun with another manifest en-de/train\.arrow .*--restart generate", phase.run, place())
 
 
 def test_wrong_input_is_named(manifest, place, tmp_path):
-    with pytest.raises(DataError, match="nowhere: there is no such model folder"):
-        generate(manifest, model="nowhere").run(place())
+    refuses(DataError, "nowhere: there is no such model folder", generate(manifest, model="nowhere").run, place())
     other = tmp_path / "more" / "en-de" / "train.arrow"
     Manifest.write(other, list(manifest))
     with pytest.raises(UsageError, match="two of .* have the same names"):
         generate(manifest, manifests=[str(manifest.path), str(other)]).run(place())
-    with pytest.raises(UsageError, match="shard_rows must be at least 1, not 0"):
-        generate(manifest, shard_rows=0)
+    refuses(UsageError, "shard_rows must be at least 1, not 0", generate, manifest, shard_rows=0)
 
 
 RECIPE = """\

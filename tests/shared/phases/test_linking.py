@@ -137,8 +137,7 @@ def test_what_is_learned_is_told(folder, caplog):
 def test_files_of_links_are_looked_at_as_far_as_their_rows_in_a_trial(folder):
     (folder / "a.txt").write_text("0-0 1-1\n0-0 0-1\n\n0-0\n0-0\n", encoding="utf-8")
     given = {"pairs": [], "links": {"en-de/train.arrow": str(folder / "a.txt")}}
-    with pytest.raises(DataError, match="a.txt: more lines than the 4 sentence pairs"):
-        run(folder, **given)
+    refuses(DataError, "a.txt: more lines than the 4 sentence pairs", run, folder, **given)
     arguments = {"manifests": [str(folder / "en-de" / "train.arrow")], **given}
     place = Workspace(output=folder / "trial", phase="link", debug=True)
     AlignWords(**arguments).run(place)

@@ -13,7 +13,7 @@ from dragoman.shared.phases import pieces
 from dragoman.shared.phases.pieces import CountPieces, TrainTokenizer
 from dragoman.shared.run.phase_changes import phase_mark
 from dragoman.shared.text.normalise import Lowercase, Policy
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def manifest(path: Path, sources: list[str], targets: list[str]) -> str:
@@ -63,8 +63,7 @@ def test_a_refusal_of_a_size_names_the_key_and_says_why(pieces: int) -> None:
     given = {"data_folder": "x", "source_language": "en", "target_language": "de", "pieces": pieces}
     too_long = r"is a number of more than 64 bits .*--pieces"
     why = too_long if pieces >= 2**64 else r"pieces \(.*unknown piece and the 256 bytes.* above 257 and at most 10,"
-    with pytest.raises(UsageError, match=why):
-        Recipe.load("own/mt", given).plan["tokenizer"].try_values()
+    refuses(UsageError, why, Recipe.load("own/mt", given).plan["tokenizer"].try_values)
 
 
 class Letters:

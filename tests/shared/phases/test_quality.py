@@ -1,10 +1,8 @@
 """Quality: each reason to drop an output, and limits that make no sense."""
 
-import pytest
-
 from dragoman.shared.errors import UsageError
 from dragoman.shared.phases.quality import Quality
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def test_what_quality_asks():
@@ -23,8 +21,7 @@ def test_what_quality_asks():
     ):
         assert quality.reason(**good | change) == reason
     for wrong in ({"maximum_ratio": 0.5}, {"maximum_rate": 0.0}, {"maximum_dropped": 1.5}):
-        with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
-            Quality(**wrong)
+        refuses(UsageError, str(next(iter(wrong.values()))), Quality, **wrong)
 
 
 def test_limits_themselves_are_kept():

@@ -1,6 +1,5 @@
 """Terms of an objective measured on test data, with the parameters of a model folder."""
 
-import pytest
 import torch
 from safetensors.torch import save_file
 from torch import nn
@@ -11,6 +10,7 @@ from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives.objective import Loss, Objective, Term
 from dragoman.shared.phases import MeasureTerms
+from tests.small import refuses
 
 
 class Words:
@@ -68,5 +68,4 @@ def test_a_share_is_measured_over_all_batches(tmp_path):
 
 
 def test_terms_that_there_are_not_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="no term 'shorter', only longer"):
-        measured(tmp_path, ["longer", "shorter"])
+    refuses(UsageError, "no term 'shorter', only longer", measured, tmp_path, ["longer", "shorter"])

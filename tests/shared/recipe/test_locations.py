@@ -145,8 +145,7 @@ def test_a_class_with_the_name_of_another_is_refused_before_anything_is_trained(
     (project / "mymethods").rename(project / "mymethods_twice")
     (project / "mine.yaml").write_text(RECIPE.format(module="mymethods_twice").replace("Doubled", "Encoder"))
     message = r"mine\.yaml:\d+: model\.encoder\.layer: .*'Encoder' is the name of several classes \(in .*: rename one"
-    with pytest.raises(UsageError, match=message):
-        Recipe.load(project / "mine.yaml", GIVEN).check()
+    refuses(UsageError, message, Recipe.load(project / "mine.yaml", GIVEN).check)
 
 
 @pytest.mark.parametrize("path, message", [("nowhere", "neither a folder nor a module"), ("yaml", "hidden by")])

@@ -64,9 +64,6 @@ def load(write, tmp_path: Path):
     return load
 
 
-# -- building -------------------------------------------------------------------------------------------------------
-
-
 def test_builds_what_hyperpyyaml_builds(load, tmp_path):
     fit = load().plan["fit"].build()
     expected = load_hyperpyyaml(GOOD.split("  open:")[0], {"output_folder": str(tmp_path / "out")})["phases"]["fit"]
@@ -90,8 +87,7 @@ def test_phases_are_built_one_at_a_time(load, tmp_path):
     parts.BUILT.clear()
     recipe.check()
     assert parts.BUILT == []
-    with pytest.raises(DataError, match="no such file"):
-        recipe.plan["open"].build()
+    refuses(DataError, "no such file", recipe.plan["open"].build)
     assert parts.BUILT == []
     (tmp_path / "out" / "fit").mkdir(parents=True)
     (tmp_path / "out" / "fit" / "there").touch()
@@ -151,9 +147,6 @@ def _equal(a: object, b: object) -> bool:
     if isinstance(a, float) and isinstance(b, float) and math.isnan(a):
         return math.isnan(b)
     return type(a) is type(b) and a == b
-
-
-# -- what it says ---------------------------------------------------------------------------------------------------
 
 
 def test_what_a_recipe_says(load, tmp_path):
@@ -220,9 +213,6 @@ def test_installed_recipes_are_found_by_name(monkeypatch, write, tmp_path):
     refuses(UsageError, r"no recipe 'almanac/goood'.*did you mean 'almanac/good'", Recipe.load, "almanac/goood")
 
 
-# -- overrides ------------------------------------------------------------------------------------------------------
-
-
 def test_overrides(load):
     fit = (
         load(GOOD, "--layer.dropout", "0.3", "--layer.dropout=0.5", "--d-model", "8", "--layer.gain", "-1")
@@ -258,9 +248,6 @@ def test_override_by_mapping(write):
     assert recipe.plan["fit"].build().model.layers[0].dropout == 0.1
 
 
-# -- bases ----------------------------------------------------------------------------------------------------------
-
-
 def test_base_recipe(write):
     write(GOOD + "extra: 3\n", "bottom.yaml")
     write("base: bottom.yaml\nrate: 2.0\nlayer: {dropout: 0.2}\n", "base.yaml")
@@ -287,8 +274,7 @@ phases:
     assert vars(fit.model.layers[0]).items() >= {"size": 32, "dropout": 0.2, "gain": 1.5}.items()
     assert "extra" not in recipe.text() and "base:" not in recipe.text()
     assert recipe.header == "The top"
-    with pytest.raises(UsageError, match="--extra: nothing uses this key"):
-        Recipe.load(write(top), ["--extra", "4"]).check()
+    refuses(UsageError, "--extra: nothing uses this key", Recipe.load(write(top), ["--extra", "4"]).check)
 
 
 def test_a_base_that_is_reached_twice_lies_below_all_that_name_it(write):
@@ -334,8 +320,6 @@ def test_phases_in_another_order_than_the_base(write):
     path = write("base: base.yaml\nphases:\n  open: {file: x}\n  fit: {updates: 2}\n", "top.yaml")
     refuses(UsageError, r"top\.yaml:2: phases: .* another order in .*base\.yaml:18: open, fit", Recipe.load, path)
 
-
-# -- what is refused ------------------------------------------------------------------------------------------------
 
 #  what is changed in GOOD, to what, and the message: place, key, value, and the nearest name
 REFUSED = [
@@ -554,9 +538,6 @@ def test_a_debug_run_in_the_folder_that_one_is_in_takes_no_empty_text_for_a_path
     assert recipe.value("output_folder") == ".-debug" and recipe.plan["fit"].build().model.free["text"] == ""
 
 
-# -- bounds ---------------------------------------------------------------------------------------------------------
-
-
 def bounded(write, text, *overrides):
     return Recipe.load(
         write(f"output_folder: out\nphases: {{p: !new:tests.shared.recipe_parts.Free {{x: !ref <last>}}}}\n{text}"),
@@ -595,10 +576,8 @@ def test_a_recipe_has_a_bounded_number_of_bases(write):
         write("x: 1\n", f"flat{number}.yaml")
     path = write("base: r1.yaml\n", "less.yaml")
     for name in ("r0.yaml", "flat.yaml"):
-        with pytest.raises(UsageError, match=r"\.yaml: the recipe has more than 100 bases$"):
-            Recipe.load(path.with_name(name))
-    with pytest.raises(UsageError, match="more than 100"):
-        Recipe.load(write("base: less.yaml\n", "more.yaml"))
+        refuses(UsageError, r"\.yaml: the recipe has more than 100 bases$", Recipe.load, path.with_name(name))
+    refuses(UsageError, "more than 100", Recipe.load, write("base: less.yaml\n", "more.yaml"))
     Recipe.load(path.with_name("r2.yaml"))
 
 
@@ -614,9 +593,6 @@ def test_a_recipe_runs_a_bounded_number_of_others(write):
     with pytest.raises(UsageError, match="the recipe runs more than 200 others"):
         Recipe.load(path.with_name("d0.yaml"), ["--debug"]).check()
     Recipe.load(path.with_name("d2.yaml")).check()
-
-
-# -- a run of its own -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

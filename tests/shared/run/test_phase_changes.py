@@ -42,9 +42,6 @@ def record(tmp_path, name="fit"):
     return tmp_path / "out" / "state" / f"{name}.json"
 
 
-# -- keys ------------------------------------------------------------------------------------------------------------
-
-
 def test_a_refusal_names_keys_values_recipe_folder_and_command(load, tmp_path):
     run_recipe(load())
     with pytest.raises(UsageError) as caught:
@@ -63,16 +60,14 @@ def test_the_run_that_is_proposed_is_one_beside_it(load, tmp_path):
     assert (tmp_path / "out-2" / "fit").is_dir()
     with pytest.raises(UsageError, match=r"own with dragoman run two.yaml --rate 1 --run 2 --run 2-2; or"):
         run_recipe(load(rate=1.0, run="2"), command="dragoman run two.yaml --rate 1 --run 2")
-    with pytest.raises(UsageError, match=r"own with --run 3; or do it again with --restart fit"):
-        run_recipe(load(rate=0.25))
+    refuses(UsageError, r"own with --run 3; or do it again with --restart fit", run_recipe, load(rate=0.25))
     run_recipe(load())
 
 
 def test_many_keys_are_counted_not_listed(load):
     run_recipe(load())
     many = {"updates": 1, "rate": 1.0, "phases__fit__fails_after": 1, "phases__fit__total": 1, "phases__fit__reads": []}
-    with pytest.raises(UsageError, match=r"updates 2 \(now 1\), rate .*, .*, .* and 1 more; "):
-        run_recipe(load(**many))
+    refuses(UsageError, r"updates 2 \(now 1\), rate .*, .*, .* and 1 more; ", run_recipe, load(**many))
 
 
 def test_records_of_older_versions_are_compared_with_the_recipe_that_was_written_down(load, tmp_path):
@@ -82,11 +77,9 @@ def test_records_of_older_versions_are_compared_with_the_recipe_that_was_written
         del state[key]
     record(tmp_path).write_text(json.dumps(state))
     run_recipe(load())
-    with pytest.raises(UsageError, match=r"started with other keys: rate 0\.5 \(now 0\.25\)"):
-        run_recipe(load(rate=0.25))
+    refuses(UsageError, r"started with other keys: rate 0\.5 \(now 0\.25\)", run_recipe, load(rate=0.25))
     (tmp_path / "out" / "recipe.yaml").unlink()
-    with pytest.raises(UsageError, match="started with other keys or inputs than it now has"):
-        run_recipe(load(rate=0.25))
+    refuses(UsageError, "started with other keys or inputs than it now has", run_recipe, load(rate=0.25))
 
 
 def test_a_moved_run_is_refused_for_what_has_changed_and_not_for_its_place(load, tmp_path):
@@ -99,12 +92,8 @@ def test_a_moved_run_is_refused_for_what_has_changed_and_not_for_its_place(load,
     assert worked(tmp_path / "moved") == ["fit1", "fit2", "after1"]
 
 
-# -- failures --------------------------------------------------------------------------------------------------------
-
-
 def test_a_phase_that_failed_before_it_left_anything_starts_again_with_other_keys(load, tmp_path):
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(phases__fit__fails_after=0))
+    refuses(DataError, "broken", run_recipe, load(phases__fit__fails_after=0))
     run_recipe(load(rate=0.25))
     assert worked(tmp_path / "out") == ["fit1", "fit2", "after1"]
     assert is_finished(load(rate=0.25))
@@ -114,9 +103,6 @@ def test_a_phase_that_failed_with_work_done_does_not(load, tmp_path):
     refuses(DataError, "broken", lambda: run_recipe(load(phases__fit__fails_after=1)))
     refuses(UsageError, r"phases\.fit\.fails_after 1 \(now nothing\)", lambda: run_recipe(load()))
     assert worked(tmp_path / "out") == ["fit1"]
-
-
-# -- more updates ----------------------------------------------------------------------------------------------------
 
 
 def test_more_updates_go_on_and_what_reads_from_them_is_done_again(load, tmp_path):
@@ -158,17 +144,13 @@ def test_more_updates_are_refused_where_something_depends_on_their_number(load, 
     assert worked(tmp_path / "out") == ["fit1", "fit2", "after1"]
 
 
-# -- manifests -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("interrupted", [True, False])
 def test_another_manifest_under_the_same_name_is_refused(load, tmp_path, interrupted):
     manifest = tmp_path / "m" / "train.arrow"
     first = Manifest.write(manifest, rows("a", "b")).fingerprint
     reads = {"phases__fit__manifests": [str(tmp_path / "m" / "*.arrow")]}
     if interrupted:
-        with pytest.raises(DataError, match="broken"):
-            run_recipe(load(phases__fit__fails_after=1, **reads))
+        refuses(DataError, "broken", run_recipe, load(phases__fit__fails_after=1, **reads))
         reads |= {"phases__fit__fails_after": 1}
     else:
         run_recipe(load(**reads))
@@ -203,15 +185,11 @@ def test_a_pattern_that_matches_other_manifests_is_refused(load, tmp_path, chang
     if change == "added":
         other.rename(kept)
     reads = {"phases__fit__manifests": [str(tmp_path / "m" / "*.arrow")], "phases__fit__fails_after": 1}
-    with pytest.raises(DataError, match="broken"):
-        run_recipe(load(**reads))
+    refuses(DataError, "broken", run_recipe, load(**reads))
     (kept if change == "added" else other).rename(other if change == "added" else kept)
-    with pytest.raises(DataError, match=f"{other}: {said} .*phase 'fit' of two was started; undo that"):
-        run_recipe(load(**reads))
+    refuses(DataError, f"{other}: {said} .*phase 'fit' of two was started; undo that", run_recipe, load(**reads))
     assert worked(tmp_path / "out") == ["fit1"]
 
-
-# -- what only a later phase reads -----------------------------------------------------------------------------------
 
 CHOICE = """\
 # A training whose checkpoints one phase chooses from, and another measures what comes of it
@@ -258,8 +236,7 @@ def test_a_training_goes_on_with_another_choice(chosen, tmp_path):
     refuses(DataError, "broken", lambda: run_recipe(chosen(**fails)))
     refuses(DataError, "broken", lambda: run_recipe(chosen(average="last 1", **fails)))
     assert json.loads(record(tmp_path).read_text())["values"]["checkpoints.name"] == '"last 1"'
-    with pytest.raises(UsageError, match=r"started with other keys: phases\.fit\.fails_after 1 \(now nothing\); "):
-        run_recipe(chosen())
+    refuses(UsageError, r"started with other keys: phases\.fit\.fails_after 1 \(now nothing\); ", run_recipe, chosen())
     assert worked(tmp_path / "out") == ["fit1"]
 
 
@@ -270,7 +247,6 @@ def test_more_updates_and_another_choice(chosen, tmp_path):
 
 
 def test_another_choice_throws_no_training_away(chosen, tmp_path):
-    """One that begins with the average, for example."""
     run_recipe(chosen("Count"))
     before = worked(tmp_path / "out")
     with pytest.raises(UsageError, match=r"'average' of choice was started with other keys: average \"best 5\" \(now"):

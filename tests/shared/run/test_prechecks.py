@@ -11,7 +11,7 @@ from dragoman import DataError, Recipe, UsageError
 from dragoman.shared.recipe.values import LookedAt, Trial
 from dragoman.shared.run.prechecks import check_values
 from dragoman.shared.run.running import run_recipe
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 HEADER = "id\tsource_text\ttarget_text\n"
 NUMBERS = [
@@ -87,8 +87,7 @@ def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, val
 
 def test_a_weight_of_a_language_model_is_refused_before_the_recipes_that_train(tmp_path):
     recipe = Recipe.load("almanac/lm", {"results_folder": str(tmp_path), "lm_weight": -0.5, "device": "cpu"})
-    with pytest.raises(UsageError, match=r"lm_weight: must be above 0 and at most 10,000, not -0\.5 .*: --lm_weight"):
-        run_recipe(recipe)
+    refuses(UsageError, r"lm_weight: must be above 0 and at most 10,000, not -0\.5 .*: --lm_weight", run_recipe, recipe)
     assert not [place for place in tmp_path.rglob("*") if place.is_file()]
 
 
@@ -114,8 +113,7 @@ def test_a_split_that_a_later_phase_needs_is_missed_before_the_first(own, tmp_pa
     advice = "put it there" if split == "train" else f"put {split} beside .*, or draw it from that with --split 0.02"
     left_out = r"; --phases\.evaluate null leaves the phase out" if split == "test" else "[^;]*"
     message = rf"manifests/{split}\.arrow: phase '\w+' reads .*: the data has only {others}; {advice}{left_out}$"
-    with pytest.raises(DataError, match=message):
-        run_recipe(own())
+    refuses(DataError, message, run_recipe, own())
     assert not (tmp_path / "manifests").exists()
 
 
@@ -130,8 +128,7 @@ def test_a_manifest_that_is_there_already_needs_no_writer(own, tmp_path):
     (tmp_path / "test.tsv").unlink()
     check_values(own(), "cpu")
     (tmp_path / "manifests" / "test.arrow").unlink()
-    with pytest.raises(DataError, match=r"manifests/test\.arrow"):
-        check_values(own(), "cpu")
+    refuses(DataError, r"manifests/test\.arrow", check_values, own(), "cpu")
 
 
 def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own, tmp_path):

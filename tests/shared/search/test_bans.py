@@ -151,8 +151,7 @@ def test_what_a_system_demands_is_added_to_a_search(world, make):
         def search(self, *given, **named):
             raise AssertionError
 
-    with pytest.raises(UsageError, match="Other has no rules"):
-        ruled(Other(), start_symbols=2, bans=[])
+    refuses(UsageError, "Other has no rules", ruled, Other(), start_symbols=2, bans=[])
 
 
 def test_masks_that_do_not_fit_are_refused(world):
@@ -170,8 +169,7 @@ def test_masks_that_do_not_fit_are_refused(world):
         lambda: ForbiddenTokens(tokens=[-1]),
         lambda: RepeatedNgrams(size=0),
     ):
-        with pytest.raises(ValueError, match="at least one|cannot be -1|at least 1, not 0"):
-            wrong()
+        refuses(ValueError, "at least one|cannot be -1|at least 1, not 0", wrong)
 
 
 def test_rules_without_bans_keep_no_history(world):

@@ -8,6 +8,7 @@ from dragoman import BeamSearch, DataError, GreedySearch, Rules, SamplingSearch,
 from dragoman.shared.generator import Encoding
 from dragoman.shared.padded import Padded
 from dragoman.shared.search.constraints import Constraints, check_numbers, named_rows, no_output
+from tests.small import refuses
 
 LIMIT = 4
 
@@ -92,8 +93,7 @@ def allowed(found):
 
 
 def test_what_may_not_begin_a_search():
-    with pytest.raises(UsageError, match="^row 1: a prefix has fewer than 2 start symbols$"):
-        constraints([[2, 3], [2]], start_symbols=2)
+    refuses(UsageError, "^row 1: a prefix has fewer than 2 start symbols$", constraints, [[2, 3], [2]], start_symbols=2)
     with pytest.raises(UsageError, match="^a forced prefix contains the end symbol 1 after its 1 start symbols$"):
         constraints([[2, 3], [2, 1]])
     constraints([[1, 3], [1]])  # the end may be the start

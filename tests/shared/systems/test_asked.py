@@ -5,6 +5,7 @@ import pytest
 
 from dragoman import BeamSearch, CtcPrefixSearch, GreedySearch, Rules, UsageError
 from dragoman.shared.systems.asked import asked_search, check_best_alone
+from tests.small import refuses
 
 
 def call(inputs, *, search=None, batch_size=16):
@@ -46,15 +47,13 @@ def test_numbers_change_the_usual_search_and_nothing_else_of_it():
     ],
 )
 def test_what_is_no_number_of_the_search_is_refused(numbers, match):
-    with pytest.raises(UsageError, match=match):
-        asked_search(BeamSearch(), None, numbers, call)
+    refuses(UsageError, match, asked_search, BeamSearch(), None, numbers, call)
 
 
 def test_numbers_and_a_search_do_not_go_together():
     with pytest.raises(UsageError, match=r"beam and n_best: .* search=GreedySearch\(...\)"):
         asked_search(BeamSearch(), GreedySearch(), {"beam": 3, "n_best": 2}, call)
-    with pytest.raises(UsageError, match="length_penalty"):
-        asked_search(CtcPrefixSearch(), None, {"length_penalty": 1.0}, call)
+    refuses(UsageError, "length_penalty", asked_search, CtcPrefixSearch(), None, {"length_penalty": 1.0}, call)
 
 
 def test_a_call_for_the_best_refuses_more():

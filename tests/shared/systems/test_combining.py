@@ -318,10 +318,7 @@ def test_more_of_them():
     refuses(UsageError, "--samples 2 needs --sample", lambda: search_for(SearchOptions(), samples=2))
     refuses(UsageError, "use --samples", lambda: search_for(SearchOptions(sample=True), n_best=2))
     refuses(UsageError, "--lm-weight needs --lm", lambda: ModelOptions(lm_weight=0.5).check())
-    with pytest.raises(UsageError, match="--ctc-weight must be at least 0 and below 1, not 1.5"):
-        ModelOptions(ctc_weight=1.5).check()
-    with pytest.raises(UsageError, match="above 0 and at most 10,000, not -1"):
-        ModelOptions(lm=Path("x"), lm_weight=-1.0).check()
-    with pytest.raises(UsageError, match="must be a number above 0 and at most 10,000"):
-        ModelOptions(lm=Path("x"), lm_weight=0.0).check()
+    refuses(UsageError, "--ctc-weight must be at least 0 and below 1, not 1.5", ModelOptions(ctc_weight=1.5).check)
+    refuses(UsageError, "above 0 and at most 10,000, not -1", ModelOptions(lm=Path("x"), lm_weight=-1.0).check)
+    refuses(UsageError, "must be a number above 0 and at most 10,000", ModelOptions(lm=Path("x"), lm_weight=0.0).check)
     assert search_for(SearchOptions(beam=1)).arguments["rules"].bans == []

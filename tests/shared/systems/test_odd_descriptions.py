@@ -28,6 +28,7 @@ from dragoman.shared.nn.speech import SpeechEmbedding
 from dragoman.shared.nn.subsampler import Conv1dSubsampler
 from dragoman.shared.nn.transformer import Decoder, Encoder, Layer
 from dragoman.shared.nn.translator import Translator
+from tests.small import refuses
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "model"
 VALUES: tuple[Any, ...] = (None, True, 5, -3, 0, 10**9, 10**30, 0.5, 1e308, "x", "", [], [1], {}, {"a": 1})
@@ -153,8 +154,7 @@ MODEL = ("system", "arguments", "model", "arguments")
 
 @pytest.mark.parametrize("name", ["origin", "files"])
 def test_what_stands_beside_the_system(name: str, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=rf"config\.json: {name} is 5, not"):
-        System.load(changed(tmp_path / "model", name, value=5))
+    refuses(DataError, rf"config\.json: {name} is 5, not", System.load, changed(tmp_path / "model", name, value=5))
 
 
 def test_layers_without_end_are_not_built(tmp_path: Path) -> None:
@@ -189,13 +189,11 @@ def test_files_outside_of_the_folder_are_never_opened(value: Any, tmp_path: Path
     assert tokenizers
     config = replaced(config, tokenizers[0], value)
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(DataError, match=r"config\.json: ValueError: .* is not a file of the model folder"):
-        System.load(folder)
+    refuses(DataError, r"config\.json: ValueError: .* is not a file of the model folder", System.load, folder)
 
 
 def test_types_that_no_model_computes_with_are_refused(tmp_path: Path) -> None:
     folder = shutil.copytree(GOLDEN, tmp_path / "model")
     name = next(iter(System.load(folder).state_dict()))
     save_file({name: torch.zeros(2, dtype=torch.float8_e5m2)}, folder / "model.safetensors")
-    with pytest.raises(DataError, match=rf"model\.safetensors: {name} is of type F8_E5M2, and models hold F64"):
-        System.load(folder)
+    refuses(DataError, rf"model\.safetensors: {name} is of type F8_E5M2, and models hold F64", System.load, folder)

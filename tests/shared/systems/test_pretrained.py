@@ -41,8 +41,7 @@ def test_an_encoder_for_others_has_no_heads(tmp_path):
     found = encoder(system=system)
     assert [*system.model.heads] and not [*found.heads]
     assert found.encoder is system.model.encoder and found.embeddings["source"] is system.model.embeddings["source"]
-    with pytest.raises(UsageError, match="Translator is no encoder of text"):
-        encoder(system=System.load(GOLDEN))
+    refuses(UsageError, "Translator is no encoder of text", encoder, system=System.load(GOLDEN))
 
 
 def test_a_tokenizer_is_that_of_what_a_folder_reads(tmp_path):
@@ -84,9 +83,6 @@ def test_a_field_is_had_by_its_name():
     system = load(folder=str(GOLDEN))
     assert input_field(system=system, name="source") is system.inputs["source"]
     refuses(UsageError, "the system reads source, not 'speech'", input_field, system=system, name="speech")
-
-
-# -- speech and text together ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture

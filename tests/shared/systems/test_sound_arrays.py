@@ -7,6 +7,7 @@ import torch
 
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.systems.sound_arrays import as_files, mono
+from tests.small import refuses
 
 RATE = 22050
 
@@ -72,8 +73,7 @@ def test_sixteen_bits_are_read_as_soundfile_reads_them(wave, tmp_path):
     ],
 )
 def test_what_is_no_sound_is_refused(array, error, match):
-    with pytest.raises(error, match=match):
-        mono(array, "x")
+    refuses(error, match, mono, array, "x")
 
 
 def test_a_rate_belongs_to_arrays(wave):

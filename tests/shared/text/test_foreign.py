@@ -128,9 +128,6 @@ def test_needed_symbols_and_files(tmp_path: Path) -> None:
         refuses(DataError, r"dict.txt: not a", make, model=path)
 
 
-# -- segmenters -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("codes", "parts"),
     [
@@ -169,8 +166,7 @@ def test_moses_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("codes", ["a b\na b c d\n", "#version: 0.2\na\n", "#version: 0.3\na b\n"])
 def test_codes_that_are_wrong(tmp_path: Path, codes: str) -> None:
-    with pytest.raises(DataError, match=r"codes: line \d"):
-        BytePairs(codes=file(tmp_path / "codes", codes))
+    refuses(DataError, r"codes: line \d", BytePairs, codes=file(tmp_path / "codes", codes))
 
 
 def test_lone_surrogates_are_refused(tmp_path: Path, words: VocabularyTokenizer) -> None:
@@ -189,9 +185,6 @@ def test_byte_level_numbers(tmp_path: Path) -> None:
     pieces = segmenter.split("lo a é")
     assert pieces[:2] == ["257", "256"] and len(pieces) == 2 + 3  # a space and two bytes
     assert segmenter.join([*pieces, "<unk>"]) == "lo a é"
-
-
-# -- tokenizer.json ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

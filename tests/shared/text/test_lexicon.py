@@ -105,16 +105,13 @@ def test_both_ways_and_depth_lead_from_one_language_to_another(files):
 )
 def test_a_broken_file_is_named_with_its_line(content, message, tmp_path):
     (tmp_path / "en-de.txt").write_bytes(content)
-    with pytest.raises(DataError, match=message):
-        Lexicon(files={"en-de": str(tmp_path / "en-de.txt")}).load()
+    refuses(DataError, message, Lexicon(files={"en-de": str(tmp_path / "en-de.txt")}).load)
 
 
 def test_wrong_arguments_are_refused(tmp_path, files):
-    with pytest.raises(DataError, match=r"en-it\.txt: there is no such file"):
-        Lexicon(files={"en-it": str(tmp_path / "en-it.txt")}).load()
+    refuses(DataError, r"en-it\.txt: there is no such file", Lexicon(files={"en-it": str(tmp_path / "en-it.txt")}).load)
     for direction in ("en", "en-en", "en-xx"):
-        with pytest.raises(UsageError, match="two different languages, such as 'en-de'"):
-            Lexicon(files={direction: files["en-de"]})
+        refuses(UsageError, "two different languages, such as 'en-de'", Lexicon, files={direction: files["en-de"]})
     refuses(UsageError, "top must be at least 1, not 0", Lexicon, files=files, top=0)
     refuses(UsageError, "depth must be at least 1, not 0", Lexicon, files=files, depth=0)
     assert Lexicon(files={"en-zh-CN": files["en-fr"]}).candidates("dog", "en") == [("zh-CN", "chien")]

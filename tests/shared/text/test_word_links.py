@@ -6,6 +6,7 @@ import pytest
 
 from dragoman.shared.errors import DataError, UsageError
 from dragoman.shared.text.word_links import read, read_links, symmetrised, written
+from tests.small import refusal, refuses
 
 FORWARD = {(0, 0), (1, 1), (1, 2), (3, 3), (4, 5)}
 BACKWARD = {(0, 0), (1, 1), (2, 1), (5, 4), (4, 5), (6, 6)}
@@ -50,8 +51,7 @@ def test_pharaoh_and_back():
 
 @pytest.mark.parametrize("line", ["0-", "a-b", "0?1", "1", "0--1", "-1-2", "9" * 5000 + "-1"])
 def test_what_is_not_a_link(line):
-    with pytest.raises(DataError, match="is not a link of two words, such as 3-4"):
-        read(f"0-0 {line}")
+    refuses(DataError, "is not a link of two words, such as 3-4", read, f"0-0 {line}")
 
 
 def test_a_file_is_checked_against_its_sentences():
@@ -64,13 +64,11 @@ def test_a_file_is_checked_against_its_sentences():
         (["0-0", "0-1"], [(1, 1), (2, 1)], "a.gdfa, line 2: 0-1 links a word that is not there"),
         (["x"], [(1, 1)], "a.gdfa, line 1: 'x' is not a link"),
     ):
-        with pytest.raises(DataError, match=message):
-            list(read_links(path, iter(lines), iter(sizes)))
+        refuses(DataError, message, list, read_links(path, iter(lines), iter(sizes)))
 
 
 def test_unknown_symmetrisation():
-    with pytest.raises(UsageError, match="not 'grow'"):
-        symmetrised(set(), set(), "grow")
+    refuses(UsageError, "not 'grow'", symmetrised, set(), set(), "grow")
 
 
 def test_what_is_said_of_files_that_do_not_fit():
@@ -81,9 +79,7 @@ def test_what_is_said_of_files_that_do_not_fit():
         (["0-0", "x" * 50], [(1, 1)] * 2, f"a, line 2: {'x' * 40!r} is not a link of two words, such as 3-4"),
         (["1-0 0-1"], [(1, 1)], "a, line 1: 1-0 links a word that is not there: the sentences have 1 and 1 words"),
     ):
-        with pytest.raises(DataError) as error:
-            list(read_links(path, iter(lines), iter(sizes)))
-        assert str(error.value) == said
+        assert refusal(DataError, list, read_links(path, iter(lines), iter(sizes))) == said
     assert list(read_links(path, iter([]), iter([]))) == []
     with pytest.raises(UsageError) as error:
         symmetrised(set(), set(), "grow")

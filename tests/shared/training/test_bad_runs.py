@@ -134,7 +134,6 @@ def test_a_damaged_checkpoint_is_named_and_left_alone(recipe, tmp_path, dragoman
 
 
 def test_another_tokenizer_under_the_same_name(recipe, tmp_path, dragoman, world):
-    """Both have the same size: shapes alone would not tell."""
     assert dragoman("run", recipe)[0] == 0
     unfinish(tmp_path)
     other = another_tokenizer(world, tmp_path / "t.model")
@@ -249,7 +248,6 @@ def test_training_data(recipe, tmp_path, dragoman, harm):
 
 
 def test_a_model_to_start_from(recipe, tmp_path, dragoman, world):
-    """Without a file, cut in half, with code in it, with another tokenizer."""
     part = "!new:shared.training.initialise.Initialise {folder: %s, parts: {model: model}}"
     recipe.write_text(recipe.read_text().replace("initialise: []", f"initialise: [{part % (tmp_path / 'model')}]"))
 

@@ -111,8 +111,7 @@ def test_a_checkpoint_cut_in_half_is_named(tmp_path):
     model = save(Checkpoints(), tmp_path, 1)
     file = tmp_path / "00000001" / "objective.safetensors"
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    with pytest.raises(DataError, match=r"objective\.safetensors"):
-        load_objective(model, list_checkpoints(tmp_path)[0])
+    refuses(DataError, r"objective\.safetensors", load_objective, model, list_checkpoints(tmp_path)[0])
 
 
 def test_a_copy_under_another_name_is_no_checkpoint(tmp_path):
@@ -170,8 +169,7 @@ def test_code_in_a_training_state_never_runs(tmp_path):
 
     save(Checkpoints(), tmp_path, 1)
     (tmp_path / "00000001" / "training.pt").write_bytes(pickle.dumps({"progress": Evil()}))
-    with pytest.raises(DataError, match=r"training\.pt"):
-        list_checkpoints(tmp_path)[0].training()
+    refuses(DataError, r"training\.pt", list_checkpoints(tmp_path)[0].training)
     assert not (tmp_path / "executed").exists()
 
 

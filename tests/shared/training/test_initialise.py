@@ -14,6 +14,7 @@ from dragoman.shared.text.tagged import TaggedTokenizer
 from dragoman.shared.text.tokenizer import SentencePieceTokenizer
 from dragoman.shared.training.initialise import Initialise
 from tests import small
+from tests.small import refuses
 
 
 def test_only_what_is_named_is_copied(world, tmp_path):
@@ -73,8 +74,7 @@ def test_further_symbols_do_not_excuse_another_tokenizer_or_width(world, tmp_pat
     other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
     with_tokenizer(world, other).save(folder)
     longer = with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"]))
-    with pytest.raises(DataError, match="another tokenizer"):
-        Initialise(folder=folder, parts=parts).apply(longer)
+    refuses(DataError, "another tokenizer", Initialise(folder=folder, parts=parts).apply, longer)
     with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])).save(folder)
     with pytest.raises(DataError, match="another tokenizer"):  # fewer symbols than there
         Initialise(folder=folder, parts=parts).apply(world.system())
@@ -103,9 +103,6 @@ def test_what_is_missing_is_named(world, tmp_path):
         Initialise(folder=str(tmp_path / "other"), parts={"model.encoder": "model.lost"}).apply(world.system())
     with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
         Initialise(folder=str(tmp_path / "other"), parts={"model.nothing": "x"}).apply(world.system())
-
-
-# -- encoders without a decoder --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -196,5 +193,4 @@ def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):
     other = SentencePieceTokenizer(model=str(model), tags=["de", "en"])
     ours.inputs["source"] = small.text(other)
     part = {"model.embeddings.source": "model.embeddings.source"}
-    with pytest.raises(DataError, match="another tokenizer"):
-        Initialise(folder=str(encoder[0]), parts=part).apply(ours)
+    refuses(DataError, "another tokenizer", Initialise(folder=str(encoder[0]), parts=part).apply, ours)

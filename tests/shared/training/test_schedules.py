@@ -16,7 +16,7 @@ from dragoman.shared.training.schedules import (
     Steps,
     TriStage,
 )
-from tests.small import refusal
+from tests.small import refusal, refuses
 
 
 def test_inverse_square_root():
@@ -106,8 +106,7 @@ def test_a_peak_that_is_no_positive_number_is_refused(peak):
         lambda: TriStage(peak=peak, total=10, shares=[0.1, 0.4, 0.5]),
         lambda: Constant(peak=peak),
     ):
-        with pytest.raises(UsageError, match=rf"peak.*{peak}"):
-            make()
+        refuses(UsageError, rf"peak.*{peak}", make)
 
 
 def test_a_number_that_moves_evenly_between_values():
@@ -116,8 +115,7 @@ def test_a_number_that_moves_evenly_between_values():
     assert found == pytest.approx([1.0, 0.91, 0.55, 0.1, 0.25, 0.4, 0.4, 0.4])
     assert PiecewiseLinear(values=[2.0, 3.0], at=[5, 7])(1) == 2.0
     for values, at in (([], []), ([1.0], [1, 2]), ([1.0, 2.0], [3, 3])):
-        with pytest.raises(UsageError, match="as many values as rising updates are needed"):
-            PiecewiseLinear(values=values, at=at)
+        refuses(UsageError, "as many values as rising updates are needed", PiecewiseLinear, values=values, at=at)
 
 
 @pytest.mark.parametrize(
