@@ -173,10 +173,10 @@ def test_widths_and_bins_of_a_front_end_fit_together() -> None:
     subsampler = Conv1dSubsampler(inputs=16, channels=8, width=8)
     parts = {"frontend": Fbank(bins=16), "normalisation": UtteranceNorm(), "subsampler": subsampler}
     SpeechEmbedding(**parts, positions=SinusoidalPositions(width=8))
-    with pytest.raises(ValueError, match="positions of width 12 cannot be added to a subsampler's vectors of width 8"):
-        SpeechEmbedding(**parts, positions=SinusoidalPositions(width=12))
-    with pytest.raises(ValueError, match="a subsampler of 16 inputs cannot read features of 20 bins"):
-        SpeechEmbedding(**parts | {"frontend": Fbank(bins=20)}, positions=SinusoidalPositions(width=8))
+    said = "positions of width 12 cannot be added to a subsampler's vectors of width 8"
+    refuses(ValueError, said, SpeechEmbedding, **parts, positions=SinusoidalPositions(width=12))
+    parts |= {"frontend": Fbank(bins=20), "positions": SinusoidalPositions(width=8)}
+    refuses(ValueError, "a subsampler of 16 inputs cannot read features of 20 bins", SpeechEmbedding, **parts)
 
 
 def test_speech_embedding_is_scaled_features_plus_positions_and_trains_the_subsampler() -> None:

@@ -81,7 +81,6 @@ def test_a_blank_is_needed_between_equal_labels(labels, positions, infeasible):
 
 def test_refuses_a_model_without_the_head():
     refuses(UsageError, "no head 'ctc', only other", lambda: Ctc().check(SimpleNamespace(heads={"other": None})))
-    refuses(UsageError, "-1", Ctc, strip_prefix=-1)
 
 
 def test_a_part_has_its_defaults_and_its_arguments():

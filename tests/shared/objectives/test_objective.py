@@ -46,12 +46,11 @@ def test_a_part_that_is_only_reported_needs_no_global_count():
 def test_a_total_is_of_parts_with_weights_and_of_one_count_at_least():
     assert Loss({"words": term(6.0, 0.0)}).total().item() == 6.0
     assert Loss({"words": term(6.0, 3.0)}).total({"words": torch.tensor(0.5)}).item() == 6.0
-    with pytest.raises(ValueError, match=r"^no part of the loss has a weight other than 0: \['a', 'b'\]$"):
-        Loss({"b": term(6.0, 3.0, 0.0), "a": term(6.0, 3.0, 0.0)}).total()
-    with pytest.raises(UsageError, match=r"objective's counts\(\), which returned nothing: it could not"):
-        Loss({"words": term(6.0, 3.0)}).total({})
-    with pytest.raises(UsageError, match=r"which returned a, b: it could not"):
-        Loss({"words": term(6.0, 3.0)}).total({"b": torch.tensor(1.0), "a": torch.tensor(1.0)})
+    unweighted = Loss({"b": term(6.0, 3.0, 0.0), "a": term(6.0, 3.0, 0.0)})
+    refuses(ValueError, r"^no part of the loss has a weight other than 0: \['a', 'b'\]$", unweighted.total)
+    loss, one = Loss({"words": term(6.0, 3.0)}), torch.tensor(1.0)
+    refuses(UsageError, r"objective's counts\(\), which returned nothing: it could not", loss.total, {})
+    refuses(UsageError, r"which returned a, b: it could not", loss.total, {"b": one, "a": one})
 
 
 def test_what_an_objective_does_unless_it_says_more():

@@ -102,8 +102,8 @@ def written(folder):
 
 def test_a_teacher_of_language_reads_no_field(tmp_path):
     tokenizer = World(tmp_path).tokenizer
-    with pytest.raises(UsageError, match="^a: a language model reads no field, so it cannot call one 'x'$"):
-        Teacher(folder="a", tokenizer=tokenizer, field=None, reads="x")
+    said = "^a: a language model reads no field, so it cannot call one 'x'$"
+    refuses(UsageError, said, Teacher, folder="a", tokenizer=tokenizer, field=None, reads="x")
     silent = Teacher(folder="a", tokenizer=tokenizer, field=None)
     for ask in (silent.read, silent.states):
         refuses(UsageError, "^a: a language model has no states of what it reads: name the teacher's", ask, Batch({}))

@@ -40,8 +40,8 @@ def test_what_cannot_be_compared_is_refused(world, tmp_path):
     rows = [dict(row) for row in Manifest.open(world.manifest)][:2]
     rows[1]["source_text"] = "1"
     uneven = Manifest.write(tmp_path / "en-de" / "uneven.arrow", rows).path
-    with pytest.raises(DataError, match="different numbers of states: compare their means"):
-        phase(tmp_path, uneven).run(workspace(tmp_path))
+    said = "different numbers of states: compare their means"
+    refuses(DataError, said, phase(tmp_path, uneven).run, workspace(tmp_path))
     refuses(UsageError, "can read source, not 'speech'", phase(tmp_path, uneven, one="speech").run, workspace(tmp_path))
     refuses(UsageError, "pairs must be at least 2, not 1", phase, tmp_path, uneven, pairs=1)
 

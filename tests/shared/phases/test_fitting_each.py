@@ -30,13 +30,8 @@ def world(tmp_path):
     for source, target in PAIRS:
         for split, count in (("train", 12), ("dev", 4)):
             rows = [
-                {
-                    "id": f"{source}{n}",
-                    "source_text": "abc"[: n % 3 + 1],
-                    "target_text": "gfe",
-                    "source_language": source,
-                }
-                | {"target_language": target}
+                {"id": f"{source}{n}", "source_text": "abc"[: n % 3 + 1], "target_text": "gfe"}
+                | {"source_language": source, "target_language": target}
                 for n in range(count)
             ]
             (tmp_path / "manifests" / f"{source}-{target}").mkdir(parents=True, exist_ok=True)

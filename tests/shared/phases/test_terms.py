@@ -10,6 +10,7 @@ from dragoman.shared.evaluation.results import read
 from dragoman.shared.machine.workspace import Workspace
 from dragoman.shared.objectives.objective import Loss, Objective, Term
 from dragoman.shared.phases import MeasureTerms
+from tests import small
 from tests.small import refuses
 
 
@@ -42,9 +43,9 @@ class Longer(Objective):
 
 
 def measured(folder, terms):
-    rows = [{"id": str(n), "source_text": text} for n, text in enumerate(["a bcd ef", "ghijk", "l mnop q r"])]
-    for row in rows:
-        row |= {"source_language": "en", "target_language": "de"}
+    rows = [
+        small.row(n, text) | {"target_language": "de"} for n, text in enumerate(["a bcd ef", "ghijk", "l mnop q r"])
+    ]
     Manifest.write(folder / "en-de" / "test.arrow", rows)
     (folder / "model").mkdir()
     save_file({"weight": torch.tensor([[1.5]])}, folder / "model" / "model.safetensors")

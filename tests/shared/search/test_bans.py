@@ -69,9 +69,7 @@ def test_no_output_repeats_an_ngram_but_what_is_forced_may(world, make):
 
     def run(bans):
         search = make(Rules(minimum_length=12, maximum_length_extra=14, bans=bans))
-        return search.search(
-            table, world.batch(sources), prefix=world.prefix(prefixes), end=world.end, padding=world.pad
-        )
+        return world.find(search, table, sources, prefixes)
 
     def twice(tokens):
         pairs = list(zip(tokens, tokens[1:], strict=False))
@@ -91,8 +89,7 @@ def test_masks(world, make):
     batch = Batch(batch.fields, {"target": codes}, batch.ids)
 
     def run(*bans):
-        search = make(Rules(maximum_length_extra=6, bans=list(bans)))
-        found = search.search(table, batch, prefix=world.prefix([[world.start]] * 8), end=world.end, padding=world.pad)
+        found = world.find(make(Rules(maximum_length_extra=6, bans=list(bans))), table, batch)
         return [[h.tokens[:-1] for h in some] for some in found]
 
     def used(lists):

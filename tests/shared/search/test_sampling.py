@@ -18,9 +18,7 @@ def run(world, table, sources, ids=None, **settings):
     if ids is not None:
         batch = type(batch)(batch.fields, ids=ids)
     settings = {"rules": Rules(maximum_length_extra=8)} | settings
-    return SamplingSearch(**settings).search(
-        table, batch, prefix=world.prefix([[world.start]] * len(sources)), end=world.end, padding=world.pad
-    )
+    return world.find(SamplingSearch(**settings), table, batch)
 
 
 def test_truncation_is_that_of_transformers():
@@ -103,9 +101,7 @@ def test_the_most_probable_token_is_all_that_is_left(world):
     from dragoman.shared.search import GreedySearch
 
     table, sources = world.table(6), world.sources(6, 4)
-    greedy = GreedySearch(rules=Rules(maximum_length_extra=8)).search(
-        table, world.batch(sources), prefix=world.prefix([[world.start]] * 4), end=world.end, padding=world.pad
-    )
+    greedy = world.find(GreedySearch(rules=Rules(maximum_length_extra=8)), table, sources)
     for settings in ({"top_k": 1}, {"top_p": 1e-6}, {"temperature": 1e-3}):
         assert [h[0].tokens for h in run(world, table, sources, **settings)] == [h[0].tokens for h in greedy]
 

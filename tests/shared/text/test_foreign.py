@@ -114,8 +114,10 @@ def test_vocabulary_files_that_are_wrong(tmp_path: Path, name: str, content: str
 
 def test_needed_symbols_and_files(tmp_path: Path) -> None:
     path = file(tmp_path / "dict.txt", "a 1\n")
-    with pytest.raises(UsageError, match="do not say which one is </s>"):
-        VocabularyTokenizer(segmenter=Words(), vocabulary=path, symbols={"<pad>": "<pad>", "<unk>": "<unk>"})
+    few = {"<pad>": "<pad>", "<unk>": "<unk>"}
+    refuses(
+        UsageError, "do not say which one is </s>", VocabularyTokenizer, segmenter=Words(), vocabulary=path, symbols=few
+    )
     for make in (
         lambda: VocabularyTokenizer(segmenter=Words(), vocabulary=str(tmp_path / "none.txt")),
         lambda: SentencePieces(model=str(tmp_path / "none.model")),
@@ -150,11 +152,8 @@ def test_moses_by_hand() -> None:
     segmenter = MosesWords(language="en")
     assert segmenter.split('It\'s "well-known".') == ["It", "&apos;s", "&quot;", "well", "@-@", "known", "&quot;", "."]
     assert segmenter.join(segmenter.split('It\'s "well-known".')) == 'It\'s "well-known".'
-    assert MosesWords(language="en", dash_splits=False, escape=False).split("It's well-known") == [
-        "It",
-        "'s",
-        "well-known",
-    ]
+    plain = MosesWords(language="en", dash_splits=False, escape=False)
+    assert plain.split("It's well-known") == ["It", "'s", "well-known"]
     assert segmenter.split("") == []
     assert segmenter.fingerprint != MosesWords(language="de").fingerprint
 
@@ -217,8 +216,8 @@ def test_json_with_more_rows(unigram: JsonTokenizer) -> None:
     more = JsonTokenizer(**unigram.arguments, rows=20)
     assert more.size == 20 and more.symbol(19) == "(nothing at 19)"
     assert more.encode("ab") == unigram.encode("ab")
-    with pytest.raises(DataError, match="has no symbol 'de_DE'"):
-        JsonTokenizer(file=unigram.arguments["file"], symbols={"<pad>": "<pad>", "<de>": "de_DE"})
+    missing = {"<pad>": "<pad>", "<de>": "de_DE"}
+    refuses(DataError, "has no symbol 'de_DE'", JsonTokenizer, file=unigram.arguments["file"], symbols=missing)
 
 
 def test_pieces_of_another_model_are_joined_with_spaces():

@@ -151,15 +151,15 @@ def test_an_odd_description_of_a_checkpoint_is_named(tmp_path, content, message)
     save(Checkpoints(), tmp_path, 1)
     file = tmp_path / "00000001" / "meta.json"
     file.write_text(content, encoding="latin-1")
-    with pytest.raises(DataError, match=rf"00000001/meta\.json: not a readable .*{message}.*; delete .*00000001, and"):
-        list_checkpoints(tmp_path)
+    said = rf"00000001/meta\.json: not a readable .*{message}.*; delete .*00000001, and"
+    refuses(DataError, said, list_checkpoints, tmp_path)
 
 
 def test_a_training_state_of_something_else_is_named(tmp_path):
     save(Checkpoints(), tmp_path, 1)
     torch.save({"model": {}}, tmp_path / "00000001" / "training.pt")
-    with pytest.raises(DataError, match=r"training\.pt: not a readable .* lacks optimizer, position, ranks"):
-        list_checkpoints(tmp_path)[0].training()
+    [stored] = list_checkpoints(tmp_path)
+    refuses(DataError, r"training\.pt: not a readable .* lacks optimizer, position, ranks", stored.training)
 
 
 def test_code_in_a_training_state_never_runs(tmp_path):
@@ -176,5 +176,5 @@ def test_code_in_a_training_state_never_runs(tmp_path):
 def test_another_model_is_refused_with_names_and_shapes(tmp_path):
     save(Checkpoints(), tmp_path, 1)
     other = nn.ModuleDict({"system": nn.Linear(3, 1), "extra": nn.Linear(1, 1, bias=False)})
-    with pytest.raises(DataError, match=r"missing extra\.weight.*system\.weight is \(1, 2\) instead of \(1, 3\)"):
-        load_objective(other, list_checkpoints(tmp_path)[0])
+    said = r"missing extra\.weight.*system\.weight is \(1, 2\) instead of \(1, 3\)"
+    refuses(DataError, said, load_objective, other, list_checkpoints(tmp_path)[0])

@@ -29,15 +29,11 @@ def test_only_what_is_named_is_copied(world, tmp_path):
 
 @pytest.mark.parametrize("part", ["model", "model.target_embedding"])
 def test_vectors_of_other_symbols_are_refused(world, tmp_path, part):
-    mine, other = world.tokenizer, tmp_path / "t.model"
-    train_sentencepiece(["abc", "cba", "a b c"], other, kind="char", size=300)
-    try:
-        world.tokenizer = SentencePieceTokenizer(model=str(other), tags=["de", "en"])
-        world.system().save(tmp_path / "other")
-    finally:
-        world.tokenizer = mine
-    with pytest.raises(DataError, match="another tokenizer"):
-        Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply(world.system())
+    train_sentencepiece(["abc", "cba", "a b c"], tmp_path / "t.model", kind="char", size=300)
+    other = SentencePieceTokenizer(model=str(tmp_path / "t.model"), tags=["de", "en"])
+    with_tokenizer(world, other, seed=0).save(tmp_path / "other")
+    apply = Initialise(folder=str(tmp_path / "other"), parts={part: part}).apply
+    refuses(DataError, "another tokenizer", apply, world.system())
 
 
 def with_tokenizer(world, tokenizer, seed=1):
@@ -76,15 +72,15 @@ def test_further_symbols_do_not_excuse_another_tokenizer_or_width(world, tmp_pat
     longer = with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"]))
     refuses(DataError, "another tokenizer", Initialise(folder=folder, parts=parts).apply, longer)
     with_tokenizer(world, TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])).save(folder)
-    with pytest.raises(DataError, match="another tokenizer"):  # fewer symbols than there
-        Initialise(folder=folder, parts=parts).apply(world.system())
+    # fewer symbols than there
+    refuses(DataError, "another tokenizer", Initialise(folder=folder, parts=parts).apply, world.system())
     world.system().save(folder)
     wide, tokenizer = world.system(), TaggedTokenizer(tokenizer=world.tokenizer, tags=["fr"])
     wide.output = small.text(tokenizer, "target")
     wide.model.target_embedding = TextEmbedding(vocabulary=tokenizer.size, width=18, padding=tokenizer.pad)
     rows = world.tokenizer.size
-    with pytest.raises(DataError, match=rf"tokens\.weight is \({rows}, 16\), not \({rows + 1}, 18\)"):
-        Initialise(folder=folder, parts=parts).apply(wide)
+    said = rf"tokens\.weight is \({rows}, 16\), not \({rows + 1}, 18\)"
+    refuses(DataError, said, Initialise(folder=folder, parts=parts).apply, wide)
 
 
 def test_without_a_folder_the_parts_stay_random_and_the_report_says_so(world):
@@ -93,16 +89,17 @@ def test_without_a_folder_the_parts_stay_random_and_the_report_says_so(world):
     assert lines == ["model.encoder: begins with random parameters, no folder is given"]
     assert system.origin == []
     assert all(torch.equal(tensor, before.state_dict()[name]) for name, tensor in system.state_dict().items())
-    with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
-        Initialise(folder=None, parts={"model.nothing": "x"}).apply(system)
+    nothing = {"parts": {"model.nothing": "x"}}
+    refuses(UsageError, r"no parameters below 'model\.nothing'", Initialise(folder=None, **nothing).apply, system)
 
 
 def test_what_is_missing_is_named(world, tmp_path):
     world.system().save(tmp_path / "other")
-    with pytest.raises(DataError, match=r"model\.lost\..* is missing"):
-        Initialise(folder=str(tmp_path / "other"), parts={"model.encoder": "model.lost"}).apply(world.system())
-    with pytest.raises(UsageError, match=r"no parameters below 'model\.nothing'"):
-        Initialise(folder=str(tmp_path / "other"), parts={"model.nothing": "x"}).apply(world.system())
+    for parts, error, said in (
+        ({"model.encoder": "model.lost"}, DataError, r"model\.lost\..* is missing"),
+        ({"model.nothing": "x"}, UsageError, r"no parameters below 'model\.nothing'"),
+    ):
+        refuses(error, said, Initialise(folder=str(tmp_path / "other"), parts=parts).apply, world.system())
 
 
 @pytest.fixture
