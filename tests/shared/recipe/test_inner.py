@@ -6,7 +6,7 @@ from dragoman import Recipe, UsageError
 from dragoman.shared.recipe.tree import INNER as INNER_TAG
 from dragoman.shared.run.running import is_finished, log_to_terminal, run_recipe
 from tests.shared.running_parts import worked
-from tests.small import refuses
+from tests.small import refusal, refuses
 
 DEEP = """\
 # The innermost
@@ -175,9 +175,7 @@ def test_what_an_inner_recipe_will_do_is_said_before_and_its_lines_bear_its_name
 
 def test_a_refusal_inside_names_the_key_and_the_restart_as_they_have_to_be_given(outer):
     run_recipe(outer())
-    with pytest.raises(UsageError) as caught:
-        run_recipe(outer("--phases.asr.phases.deep.rate", "2.0"), command="dragoman run st")
-    message = str(caught.value)
+    message = refusal(UsageError, run_recipe, outer("--phases.asr.phases.deep.rate", "2.0"))
     assert "phase 'deep' of asr (run by phase 'asr')" in message or "phase 'asr' of st" in message
     run_recipe(outer("--phases.asr.phases.deep.rate", "2.0"), restart=["asr.deep.fit"])
 
@@ -249,9 +247,7 @@ def test_what_the_command_line_initialises_stays(outer, tmp_path):
 
 def test_what_cannot_be_done_without_it_is_refused_at_once(outer, tmp_path):
     words = ["--phases.asr", "null", "--phases.apart.reads", "[!ref <asr_folder>/tokenizer.model]"]
-    with pytest.raises(UsageError) as caught:
-        run_recipe(outer(*words))
-    assert str(caught.value) == (
+    assert refusal(UsageError, run_recipe, outer(*words)) == (
         f"command line: --phases.apart.reads.0: {tmp_path}/asr/1/tokenizer.model is not there, and phase 'asr', "
         "which makes it, is switched off"
     )
@@ -265,10 +261,8 @@ def test_a_recipe_laid_over_another_has_a_folder_of_its_own(outer, tmp_path):
     (tmp_path / "mine.yaml").write_text("# Mine\nbase: st.yaml\nupdates: 3\n")
     (tmp_path / "more.yaml").write_text("# More\nbase: mine.yaml\n")
     (tmp_path / "named.yaml").write_text("# Named\nbase: st.yaml\noutput_folder: here\n")
-    folders = {
-        name: Recipe.load(tmp_path / f"{name}.yaml").value("output_folder") for name in ("mine", "more", "named")
-    }
-    assert folders == {"mine": f"{tmp_path}/st/1-mine", "more": f"{tmp_path}/st/1-more", "named": "here"}
+    for name, folder in {"mine": f"{tmp_path}/st/1-mine", "more": f"{tmp_path}/st/1-more", "named": "here"}.items():
+        assert Recipe.load(tmp_path / f"{name}.yaml").value("output_folder") == folder
     assert Recipe.load(tmp_path / "mine.yaml", {"output_folder": "x"}).value("output_folder") == "x"
     assert Recipe.load(tmp_path / "mine.yaml", {"debug": True}).value("output_folder") == f"{tmp_path}/st/1-mine-debug"
     run_recipe(outer())

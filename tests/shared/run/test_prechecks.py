@@ -79,9 +79,8 @@ def own(tmp_path):
     ],
 )
 def test_a_wrong_value_is_refused_before_the_first_phase(own, tmp_path, key, value):
-    with pytest.raises(UsageError) as caught:
-        run_recipe(own(**{key: value}))
-    assert "\n" not in str(caught.value) and "nothing uses" not in str(caught.value)
+    said = refusal(UsageError, lambda: run_recipe(own(**{key: value})))
+    assert "\n" not in said and "nothing uses" not in said
     assert not (tmp_path / "manifests").exists()
 
 
@@ -101,9 +100,8 @@ def test_a_recipe_inside_another_may_read_what_another_phase_has_written(tmp_pat
     """almanac/mt_from_lms: the source's language model has the tokenizer of the target's."""
     given = {"results_folder": str(tmp_path), "data_folder": str(tmp_path / "data"), "device": "cpu"}
     check_values(Recipe.load("almanac/mt_from_lms", given), "cpu")
-    wrong = given | {"phases.source_lm.tokenizer_file": str(tmp_path / "nobody.model")}
-    with pytest.raises(DataError, match=r"nobody\.model: no such tokenizer model"):
-        check_values(Recipe.load("almanac/mt_from_lms", wrong), "cpu")
+    wrong = Recipe.load("almanac/mt_from_lms", given | {"phases.source_lm.tokenizer_file": f"{tmp_path}/nobody.model"})
+    refuses(DataError, r"nobody\.model: no such tokenizer model", check_values, wrong, "cpu")
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
@@ -137,8 +135,8 @@ def test_a_model_folder_that_nothing_writes_is_missed_before_the_first_phase(own
             (tmp_path / f"{split}.{language}").write_text("".join(f"{word} {n}\n" for n in range(20)))
     given = {"data_folder": str(tmp_path), "source_language": "en", "target_language": "de", "device": "cpu"}
     given |= {"results_folder": str(tmp_path / "results"), "manifest_folder": str(tmp_path / "manifests")}
-    with pytest.raises(DataError, match=rf"{tmp_path}/nowhere: not a model folder"):
-        run_recipe(Recipe.load("text/finetune", given | {"model_folder": str(tmp_path / "nowhere")}))
+    recipe = Recipe.load("text/finetune", given | {"model_folder": str(tmp_path / "nowhere")})
+    refuses(DataError, rf"{tmp_path}/nowhere: not a model folder", run_recipe, recipe)
     assert not (tmp_path / "manifests").exists()
 
 
@@ -176,8 +174,8 @@ def trial(tmp_path: Path, kind: type, number: int) -> Trial:
 
 
 def test_a_number_is_refused_although_a_part_is_missing(tmp_path):
-    with pytest.raises(UsageError, match=r"recipe\.yaml:3: phases\.fit: .*Looks: number must be positive, not 0"):
-        trial(tmp_path, Looks, 0)
+    said = r"recipe\.yaml:3: phases\.fit: .*Looks: number must be positive, not 0"
+    refuses(UsageError, said, trial, tmp_path, Looks, 0)
 
 
 @pytest.mark.parametrize("kind", [Asks, Looks])
@@ -221,5 +219,5 @@ def test_a_message_names_the_key_that_a_person_can_give(own, changes, message):
 
 
 def test_a_number_that_references_compute_is_checked_too(own):
-    with pytest.raises(UsageError, match=r"must be a finite number above 0, not inf .*written at .*: --learning_rate"):
-        run_recipe(own(learning_rate="!ref <dropout> * 1.0e308 * 1.0e10"))
+    said = r"must be a finite number above 0, not inf .*written at .*: --learning_rate"
+    refuses(UsageError, said, lambda: run_recipe(own(learning_rate="!ref <dropout> * 1.0e308 * 1.0e10")))
