@@ -203,14 +203,6 @@ def test_skipped_rows_are_listed(corpus, tmp_path):
     assert kept["unusable"] == 11
 
 
-def test_bad_rows_of_a_test_split_stop_even_when_bad_ones_may_be_skipped(corpus, tmp_path):
-    (tmp_path / "test.tsv").write_text(f"{HEADER}\nt\tgone.wav\t\t\tHi.\tHallo.\n")
-    with pytest.raises(
-        DataError, match=r"tsv/test: 1 of 1 rows cannot be used: .*test\.tsv, line 2: row t: .*gone\.wav"
-    ):
-        prepare(corpus, tmp_path / "out", workers=1, skip_bad=True)
-
-
 def test_more_than_a_quarter_of_bad_rows_is_an_error_whatever_may_be_skipped(tmp_path):
     rows = [f"r{i}\t{'gone.wav' if i < 20 else ''}\t\t\tHi {i}.\tHallo." for i in range(60)]
     (tmp_path / "train.tsv").write_text("\n".join([HEADER, *rows]) + "\n")

@@ -123,13 +123,6 @@ def test_a_failed_phase_is_done_again_and_its_error_is_the_runs(recipe, tmp_path
     assert done(tmp_path) == ["first"]
 
 
-def test_a_moved_folder_is_still_done(recipe, tmp_path):
-    run_recipe(recipe())
-    (tmp_path / "out").rename(tmp_path / "moved")
-    run_recipe(recipe(output_folder=str(tmp_path / "moved")))
-    assert done(tmp_path, "moved") == ["first", "second", "apart"]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -377,8 +370,3 @@ def test_an_error_on_a_full_disk_is_the_one_that_is_said(recipe, tmp_path, monke
 
     monkeypatch.setattr(Append, "run", work)
     refuses(DataError, "the checkpoint could not be written", run_recipe, recipe())
-
-
-@pytest.mark.parametrize("device", ["gpu", "cuda:x", "cpu:1", "cuda:99", "cuda:"])
-def test_a_device_that_is_not_there_is_refused(device):
-    refuses(UsageError, f"device.*{device}", Workspace, output=Path(), device=device)

@@ -180,7 +180,7 @@ def test_a_model_beyond_the_memory_is_refused_with_both_figures(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    "value", ["/etc/passwd", {"asset": "/etc/passwd"}, {"asset": ".."}, {"asset": ""}, {"asset": 5}]
+    "value", ["/etc/passwd", {"asset": "/etc/passwd"}, {"asset": ".."}, {"asset": "../x"}, {"asset": ""}, {"asset": 5}]
 )
 def test_files_outside_of_the_folder_are_never_opened(value: Any, tmp_path: Path) -> None:
     folder = changed(tmp_path / "model", "system", "arguments", "output", "arguments", "tokenizer", value=None)

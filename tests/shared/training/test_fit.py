@@ -1,7 +1,6 @@
 """The loop: it learns, goes on bit for bit after a kill, and divides work without changing the result."""
 
 import gc
-import json
 import multiprocessing
 import os
 import signal
@@ -369,22 +368,6 @@ def test_nothing_waits_for_the_device_inside_an_update(precision, world, workspa
     after = weights(fit.objective)
     assert all(not torch.equal(before[name], after[name]) for name in before if name.endswith("weight"))
     assert float(meter.skipped[0]) == 0.0
-
-
-def test_patience_ends_a_run(world, workspace):
-    validation = Validation(manifests=[str(world.manifest)], budget=Budget(rows=48), every=2, patience=2)
-    checkpoints = Checkpoints(keep="best 1", every=2)
-
-    class Frozen:
-        def __call__(self, update):
-            return 0.0
-
-    place = workspace()
-    world.fit(updates=50, validation=validation, checkpoints=checkpoints, schedule=Frozen()).run(place)
-    done = json.loads((place.folder / "history.jsonl").read_text().splitlines()[-1])["update"]
-    assert done == 6  # the score of update 2 is not improved at 4 and 6
-    world.fit(updates=50, validation=validation, checkpoints=checkpoints, schedule=Frozen()).run(place)
-    assert json.loads((place.folder / "history.jsonl").read_text().splitlines()[-1])["update"] == done
 
 
 class NoRoom(EncoderDecoderObjective):
