@@ -156,26 +156,20 @@ def test_validation_hides_the_same_tokens_each_time(plain):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"share": 1.5}, "share must be between 0 and 1, not 1.5"),
+        ({"share": 1.5}, "MaskedText: share must be between 0 and 1, not 1.5"),
+        ({"share": -0.1}, "MaskedText: share must be between 0 and 1, not -0.1"),
+        ({"masked": -0.1}, "MaskedText: masked must be between 0 and 1, not -0.1"),
+        ({"replaced": -0.1}, "MaskedText: replaced must be between 0 and 1, not -0.1"),
+        ({"exponent": -0.1}, "MaskedText: exponent must be at least 0, not -0.1"),
+        ({"exponent": float("inf")}, "MaskedText: exponent must be a finite number at least 0, not inf"),
         ({"masked": 0.8, "replaced": 0.3}, "masked and replaced are shares of one whole, not 0.8 and 0.3"),
     ],
 )
 def test_shares_out_of_range_are_refused(plain, arguments, message):
-    refuses(UsageError, message, MaskedText, field=plain, **arguments)
+    refuses(UsageError, f"^{message}$", MaskedText, field=plain, **arguments)
 
 
 def test_defaults_and_shares_of_one_whole(plain):
     field = plain
     assert MaskedText(field=field).counts is None and MaskedText(field=field).load() is None
     MaskedText(field=field, masked=0.9, replaced=0.1, exponent=0.0)
-    with pytest.raises(UsageError) as error:
-        MaskedText(field=field, masked=0.9, replaced=0.2)
-    assert str(error.value) == "masked and replaced are shares of one whole, not 0.9 and 0.2"
-    for name in ("share", "masked", "replaced"):
-        with pytest.raises(UsageError, match=f"^MaskedText: {name} must be between 0 and 1, not -0.1$"):
-            MaskedText(field=field, **{name: -0.1})
-    for exponent in (-0.1, float("inf")):
-        with pytest.raises(
-            UsageError, match=f"^MaskedText: exponent must be (a finite number )?at least 0, not {exponent}$"
-        ):
-            MaskedText(field=field, exponent=exponent)

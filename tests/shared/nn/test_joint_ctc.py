@@ -1,5 +1,6 @@
 """Joint scores of a decoder and a CTC head against sums over all paths, and against torch's loss."""
 
+from functools import partial
 from itertools import groupby, product
 from math import exp, log
 
@@ -232,19 +233,17 @@ def test_a_row_is_searched_alike_alone_and_in_a_batch(scores):
 
 
 def test_what_cannot_be_searched_is_refused(scores, monkeypatch):
+    joint, silent = partial(JointCtc, end=END, passed=[]), Model()
     for weight in (0.0, 1.0, -0.5, float("nan")):
-        with pytest.raises(
-            ValueError, match=f"JointCtc: weight must be (a finite number )?above 0 and below 1, not {weight}"
-        ):
-            JointCtc(model=Model(), weight=weight, end=END, passed=[])
-    with pytest.raises(UsageError, match="reads states that the model has not made"):
-        silent = Model()
-        silent.encode = lambda batch: Encoding({"source": batch["source"]})
-        JointCtc(model=silent, weight=0.5, end=END, passed=[]).encode({"source": None})
+        said = f"JointCtc: weight must be (a finite number )?above 0 and below 1, not {weight}"
+        refuses(ValueError, said, joint, model=Model(), weight=weight)
+    refuses(ValueError, "no head 'other'", joint, model=Model(), weight=0.5, head="other")
+    silent.encode = lambda batch: Encoding({"source": batch["source"]})
+    said = "reads states that the model has not made"
+    refuses(UsageError, said, joint(model=silent, weight=0.5).encode, {"source": None})
     monkeypatch.setattr(memory, "available_memory", lambda device: 479)
-    with pytest.raises(UsageError, match="joint search over 3x4x5 scores of a CTC head: needs about 480"):
-        JointCtc(model=Model(), weight=0.5, end=END, passed=[]).encode(batch_of(scores, [0, 1, 2]))
-    refuses(ValueError, "no head 'other'", JointCtc, model=Model(), weight=0.5, end=END, passed=[], head="other")
+    said = "joint search over 3x4x5 scores of a CTC head: needs about 480"
+    refuses(UsageError, said, joint(model=Model(), weight=0.5).encode, batch_of(scores, [0, 1, 2]))
 
 
 class Whole(Model):

@@ -70,11 +70,7 @@ def test_what_is_no_language_is_not_taken_for_one(wrong: str) -> None:
 def test_the_nearest_spelling_is_the_last_resort() -> None:
     refuses(DataError, "unknown language code 'germann'; did you mean 'de'", languages.check, "germann")
     refuses(DataError, "unknown language code 'zz'. Codes are those of ISO 639", languages.check, "zz")
-
-
-def test_nothing_is_not_a_code() -> None:
-    with pytest.raises(DataError):
-        languages.check("")
+    refuses(DataError, "^'' is not a language code$", languages.check, "")
 
 
 def test_scoring_tokenizers() -> None:

@@ -52,9 +52,7 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
 def test_what_is_not_utf_8_is_named_or_kept(tmp_path):
     path = tmp_path / "text"
     path.write_bytes(b"good\nab\xffc\n")
-    with pytest.raises(DataError) as error:
-        [*read_lines(path)]
-    assert str(error.value) == f"{path}, line 2: not UTF-8 (byte 0xff at position 2)"
+    assert refusal(DataError, list, read_lines(path)) == f"{path}, line 2: not UTF-8 (byte 0xff at position 2)"
     assert [*read_lines(path, "surrogateescape")] == ["good", "ab\udcffc"]
 
 

@@ -172,15 +172,14 @@ def test_the_model_that_training_leaves_says_it_too_even_after_an_interruption(w
 
 
 def test_layers_that_are_not_there_are_refused(world, encoder):
-    folder, parts = str(encoder[0]), {"model.encoder": "model.encoder"}
-    with pytest.raises(UsageError, match="5 layers at model.encoder.layers, but no layer 5"):
-        Initialise(folder=folder, parts=parts, layers=[5]).apply(deep(world, 1))
-    with pytest.raises(UsageError, match="layers names 1, but this system has a layer 1"):
-        Initialise(folder=folder, parts=parts, layers=[0]).apply(deep(world, 2))
-    with pytest.raises(
-        DataError, match=r"model\.encoder\.layers\.0\.memory_attention\.source.* is missing \(16 in all\)"
+    missing = r"model\.encoder\.layers\.0\.memory_attention\.source.* is missing \(16 in all\)"
+    for part, layers, depth, error, said in (
+        ("model.encoder", [5], 1, UsageError, "5 layers at model.encoder.layers, but no layer 5"),
+        ("model.encoder", [0], 2, UsageError, "layers names 1, but this system has a layer 1"),
+        ("model.decoder", None, 2, DataError, missing),
     ):
-        Initialise(folder=folder, parts={"model.decoder": "model.encoder"}).apply(deep(world, 2))
+        initialise = Initialise(folder=str(encoder[0]), parts={part: "model.encoder"}, layers=layers)
+        refuses(error, said, initialise.apply, deep(world, depth))
 
 
 def test_vectors_for_the_source_are_checked_too(world, encoder, tmp_path):

@@ -162,11 +162,11 @@ def test_a_run_with_adapters_that_was_cut_goes_on_bit_for_bit(world, workspace, 
 
 def test_what_does_not_exist_is_refused(world, adapters, monkeypatch):
     objective = world.fit().objective
-    with pytest.raises(UsageError, match=r"targets: '\.\*attentoin' matches the name of no linear map \(such are syst"):
-        adapters(targets=".*attentoin").build(objective)
+    said = r"targets: '\.\*attentoin' matches the name of no linear map \(such are syst"
+    refuses(UsageError, said, adapters(targets=".*attentoin").build, objective)
     refuses(UsageError, "learn: 'norms' matches the name of no parameter", adapters(learn="norms").build, objective)
-    with pytest.raises(UsageError, match="parameters: 'inner' matches the name of no parameter"):
-        Selected(parameters="inner").apply(objective)
+    said = "parameters: 'inner' matches the name of no parameter"
+    refuses(UsageError, said, Selected(parameters="inner").apply, objective)
     assert all(isinstance(part, nn.Linear) for name, part in objective.named_modules() if name.endswith("outer"))
     refuses(UsageError, r"targets '\(' is no regular expression", LoRA, targets="(")
     refuses(UsageError, "LoRA: rank must be at least 1, not 0", LoRA, targets=".*", rank=0)
