@@ -16,6 +16,7 @@ from dragoman.shared.training.checkpoints import Checkpoints, list_checkpoints
 from dragoman.shared.training.validation import Validated, Validation
 from tests.shared.training import conftest
 from tests.shared.training.test_checkpoints import save
+from tests.shared.training.test_resuming import Told
 
 world, workspace = conftest.world, conftest.workspace
 
@@ -41,13 +42,6 @@ def test_average_is_exact_where_float32_would_lose_small_numbers(tmp_path):
 
 
 SCORES = {4: 1.0, 8: 34.0, 12: 36.0, 16: 70.0, 20: 30.0}
-
-
-class Told(EncoderDecoderObjective):
-    """Knows the number of the update."""
-
-    def at(self, update):
-        self.update = update
 
 
 class Scored(Validation):
